@@ -1,0 +1,261 @@
+"""What a plugin writer implements, and what the worker hands to it.
+
+A plugin is a `Connector` that cuts its work into task configs, and a task class that does the work.
+There are two kinds of source tasks:
+
+* `SourceTask` (record task): `poll()` returns records; the worker converts and produces them,
+  tracks which were acknowledged, and stores their source offsets.
+* `TransferTask`: the task moves the bytes itself. The worker gives it a thread, lifecycle,
+  stored offsets, status and metrics, and calls it in turns: `step()` again and again, and
+  `prepare_commit()` whenever source offsets are due.
+
+Every method of a connector is called on the connector's own thread, every method of a task on the
+task's own thread, unless its docstring says otherwise. All configs here are flat maps of strings,
+already resolved through config providers, with Java's key names.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from connect.clock import Deadline
+    from connect.config.definition import ConfigDef
+    from connect.metrics.registry import MetricRegistry
+
+__all__ = [
+    "Connector",
+    "ConnectorContext",
+    "OffsetValue",
+    "PartitionHealth",
+    "RecordMetadata",
+    "SourceOffset",
+    "SourcePartition",
+    "SourceRecord",
+    "SourceTask",
+    "StoredOffset",
+    "TaskContext",
+    "TransferTask",
+]
+
+OffsetValue = str | int | float | bool | None
+SourcePartition = Mapping[str, OffsetValue]
+"""Identifies what was read. **Key order matters**: the stored key is its JSON, byte for byte."""
+SourceOffset = Mapping[str, OffsetValue]
+"""Where reading got to. The same rule of order applies."""
+StoredOffset = tuple[SourcePartition, SourceOffset | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """One record for the target. `partition` None: the producer chooses; `timestamp_ms` None: now.
+
+    `key`, `value` and header values are what the task's converters take: for mirroring,
+    bytes or None.
+    """
+
+    source_partition: SourcePartition
+    source_offset: SourceOffset
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMetadata:
+    """Where the target broker put a record. `offset` is -1 when it did not say (acks=0)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHealth:
+    """How one partition of a transfer task is doing. `error` None: moving, or caught up."""
+
+    name: str
+    lag_records: int | None
+    lag_ms: int | None
+    error: str | None = None
+    details: Mapping[str, OffsetValue] = field(default_factory=dict)
+
+
+class ConnectorContext(Protocol):
+    """What the worker offers to a running connector. Safe to call from any thread."""
+
+    connector_name: str
+    metrics: MetricRegistry
+
+    def request_task_reconfiguration(self) -> None:
+        """Ask the worker to call `task_configs` again and give the tasks what it returns."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Mark the connector FAILED with this error; its tasks go on."""
+
+
+class TaskContext(Protocol):
+    """What the worker offers to a running task. Safe to call from any thread."""
+
+    connector_name: str
+    task_index: int
+    worker_id: str
+    metrics: MetricRegistry
+
+    def stored_offsets(
+        self, partitions: Sequence[SourcePartition]
+    ) -> list[SourceOffset | None]:
+        """The stored source offsets of these partitions, in their order; None where there is none.
+
+        Blocks until the offset store has read its topic to the end (at most a minute), then raises
+        `DeadlineExceeded`.
+        """
+
+    def producer_properties(self) -> Mapping[str, str]:
+        """The Java properties of the data producer for the target: the worker's `producer.*`,
+        then the connector's `producer.override.*`, with bootstrap.servers and client.id set."""
+
+
+class Connector(ABC):
+    """Cuts the work into tasks. Lifecycle: initialize, start, task_configs (any number), stop."""
+
+    context: ConnectorContext
+
+    def initialize(self, context: ConnectorContext) -> None:
+        self.context = context
+
+    @classmethod
+    @abstractmethod
+    def config_def(cls) -> ConfigDef:
+        """The connector's own config keys."""
+
+    @classmethod
+    def version(cls) -> str:
+        """The plugin's version, for REST and status."""
+        return "unknown"
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str]) -> None:
+        """Begin. Must return within seconds; long work goes to a thread the connector owns."""
+
+    @abstractmethod
+    def task_class(self) -> type[SourceTask] | type[TransferTask]:
+        """The class of this connector's tasks."""
+
+    @abstractmethod
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """At most `max_tasks` task configs. May be called again after any
+        `request_task_reconfiguration`. Index i of the list becomes task i."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End, and close everything that `start` opened. Called once, also after a failed start."""
+
+
+class SourceTask(ABC):
+    """Gives records. Lifecycle: initialize, start, poll..., stop; all on the task's thread."""
+
+    context: TaskContext
+
+    def initialize(self, context: TaskContext) -> None:
+        self.context = context
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str]) -> None: ...
+
+    @abstractmethod
+    def poll(self) -> Sequence[SourceRecord] | None:
+        """The next records, or None when there are none now. May block up to about a second,
+        or until `stopping()` was called."""
+
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        """A record was acknowledged (metadata), or dropped by a transformation (None).
+        Called on the producer's callback thread."""
+
+    def commit(self) -> None:
+        """Source offsets up to everything acknowledged so far were stored."""
+
+    def stopping(self) -> None:
+        """Stop was requested: a blocked `poll` should return. Called from another thread."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Close everything. No other method is called afterwards."""
+
+
+class TransferTask(ABC):
+    """Moves bytes from a source to a target by itself.
+
+    The worker's loop, on the task's thread:
+
+        initialize(context); start(config)
+        until stop is requested:
+            step(timeout)
+            every offset.flush.interval.ms, if no commit is under way:
+                future = prepare_commit()
+            when that future is done: store its offsets; when they are stored: committed()
+        drain(deadline); prepare_commit() once more, stored; committed(); stop()
+    """
+
+    context: TaskContext
+
+    def initialize(self, context: TaskContext) -> None:
+        self.context = context
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str]) -> None:
+        """Begin. Raise `ConnectError` to fail the task."""
+
+    @abstractmethod
+    def step(self, timeout: float) -> None:
+        """One turn of the task's loop: do what is ready, or wait at most `timeout` seconds for
+        something to become ready. An exception fails the task."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Make a waiting `step` return soon. Called from any thread."""
+
+    @abstractmethod
+    def prepare_commit(self) -> Future[list[StoredOffset]]:
+        """Gather the source offsets that are safe to store: every earlier record was acknowledged
+        by the target, and whatever else must be durable first is. Only what changed since the last
+        commit. Completed on any thread."""
+
+    @abstractmethod
+    def committed(self) -> None:
+        """The offsets of the last `prepare_commit` are stored."""
+
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        """Take a new config without stopping. False: the worker must restart the task instead."""
+        return False
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Stop fetching, finish what is in flight, keep resources; `step` is still called."""
+
+    @abstractmethod
+    def resume(self) -> None: ...
+
+    @abstractmethod
+    def drain(self, deadline: Deadline) -> None:
+        """Stop fetching and run the loop until everything produced is acknowledged, or the
+        deadline passes."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Close everything. Called once, also after a failed `start`."""
+
+    @abstractmethod
+    def health(self) -> list[PartitionHealth]:
+        """One entry for each assigned partition. Called from any thread."""
+
+
+TaskFactory = Callable[[], "SourceTask | TransferTask"]
