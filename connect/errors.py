@@ -7,6 +7,7 @@
     │   ├── BrokerUnavailable         no connection to a broker, or it was lost
     │   └── RetriableBrokerError      a broker answered with a retriable error code
     ├── BrokerError                   a broker answered with a fatal error code
+    ├── AuthenticationFailed          a broker refused our credentials, or we its certificate
     ├── CorruptData                   bytes that do not parse as what they claim to be
     └── TaskFailed                    a connector or task reported an unrecoverable error
 
@@ -16,6 +17,7 @@ Handlers ask the class (`retriable`, `http_status`), never the text.
 from __future__ import annotations
 
 __all__ = [
+    "AuthenticationFailed",
     "BrokerError",
     "BrokerUnavailable",
     "ConfigError",
@@ -61,7 +63,7 @@ class BrokerUnavailable(RetriableError):
 
 
 class RetriableBrokerError(RetriableError):
-    """A broker answered with a Kafka error code that is retriable. `code` is the protocol's number."""
+    """A broker answered with a retriable Kafka error code. `code` is the protocol's number."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -69,11 +71,18 @@ class RetriableBrokerError(RetriableError):
 
 
 class BrokerError(ConnectError):
-    """A broker answered with a Kafka error code that is not retriable. `code` as in the protocol."""
+    """A broker answered with a Kafka error code that trying again cannot help."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
+
+
+class AuthenticationFailed(ConnectError):
+    """SASL or TLS failed for good: wrong credentials, certificate, mechanism or protocol.
+
+    The message never holds a secret. Trying again helps only after someone changed either side.
+    """
 
 
 class CorruptData(ConnectError):

@@ -110,9 +110,7 @@ class TaskContext(Protocol):
     worker_id: str
     metrics: MetricRegistry
 
-    def stored_offsets(
-        self, partitions: Sequence[SourcePartition]
-    ) -> list[SourceOffset | None]:
+    def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         """The stored source offsets of these partitions, in their order; None where there is none.
 
         Blocks until the offset store has read its topic to the end (at most a minute), then raises
@@ -176,14 +174,16 @@ class SourceTask(ABC):
         """The next records, or None when there are none now. May block up to about a second,
         or until `stopping()` was called."""
 
-    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+    def commit_record(  # noqa: B027 - optional hook
+        self, record: SourceRecord, metadata: RecordMetadata | None
+    ) -> None:
         """A record was acknowledged (metadata), or dropped by a transformation (None).
         Called on the producer's callback thread."""
 
-    def commit(self) -> None:
+    def commit(self) -> None:  # noqa: B027 - optional hook
         """Source offsets up to everything acknowledged so far were stored."""
 
-    def stopping(self) -> None:
+    def stopping(self) -> None:  # noqa: B027 - optional hook
         """Stop was requested: a blocked `poll` should return. Called from another thread."""
 
     @abstractmethod

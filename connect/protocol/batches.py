@@ -1,0 +1,204 @@
+"""The header of a record batch (magic 2), read and rewritten in place, never its records.
+
+Layout, 61 bytes, big-endian (Kafka protocol, "Record Batch"):
+
+    0  baseOffset int64            21 attributes int16         43 producerId int64
+    8  batchLength int32           23 lastOffsetDelta int32    51 producerEpoch int16
+    12 partitionLeaderEpoch int32  27 baseTimestamp int64      53 baseSequence int32
+    16 magic int8                  35 maxTimestamp int64       57 recordsCount int32
+    17 crc uint32 (CRC-32C of everything from attributes on)
+
+`batchLength` counts the bytes after itself, so a batch takes `batchLength + 12` bytes.
+attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 delete horizon.
+
+Pure functions on buffers; safe from any thread that owns the buffer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from connect.errors import CorruptData
+
+__all__ = [
+    "CODEC_MASK",
+    "CONTROL",
+    "DELETE_HORIZON",
+    "HEADER_SIZE",
+    "LOG_APPEND_TIME",
+    "LOG_OVERHEAD",
+    "TRANSACTIONAL",
+    "BatchHeader",
+    "abort_marker",
+    "crc_matches",
+    "read_headers",
+    "shallow_copy_allowed",
+    "stamp_for_produce",
+]
+
+HEADER_SIZE = 61
+LOG_OVERHEAD = 12
+"""Bytes before what batchLength counts: baseOffset and batchLength itself (magic 0 to 2)."""
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+_NOT_SHALLOW = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_OFFSET_LENGTH = struct.Struct(">qi")
+_PREFIX = struct.Struct(">qiibI")
+_PRODUCER = struct.Struct(">qhi")
+_ATTRIBUTES_AT = 21
+_PRODUCER_AT = 43
+_MAGIC_AT = 16
+_MIN_LEGACY_SIZE = 14
+_SEQUENCE_SPACE = 1 << 31
+_CONTROL_KEY_OFFSET_LIMIT = 80
+
+
+class BatchHeader(NamedTuple):
+    """One whole batch inside a record set. `start` and `size` locate it (bytes).
+
+    For magic 0 and 1 only `base_offset`, `magic`, `start` and `size` mean anything: for those, and
+    for compressed wrapper messages, `base_offset` is the offset of the (last inner) message.
+    """
+
+    start: int
+    size: int
+    base_offset: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    max_timestamp: int
+    producer_id: int
+    records: int
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset after this batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+
+def read_headers(records: memoryview) -> list[BatchHeader]:
+    """The headers of the whole batches in a record set, in order.
+
+    A fetch response may end in a part of a batch: it is left out.
+
+    Raises:
+        CorruptData: a length, magic or count that no broker writes.
+    """
+    headers: list[BatchHeader] = []
+    append = headers.append
+    make = BatchHeader._make
+    unpack = _HEADER.unpack_from
+    end = len(records)
+    at = 0
+    while end - at >= HEADER_SIZE:
+        fields = unpack(records, at)
+        size = fields[1] + LOG_OVERHEAD
+        if fields[3] != 2:
+            legacy = _legacy_header(records, at, end)
+            if legacy is None:
+                break
+            append(legacy)
+            at += legacy.size
+            continue
+        if size < HEADER_SIZE or fields[6] < 0 or fields[12] < 0:
+            raise CorruptData(
+                f"record batch at offset {fields[0]}: batchLength {fields[1]}, lastOffsetDelta "
+                f"{fields[6]}, recordsCount {fields[12]} cannot be"
+            )
+        if at + size > end:
+            break
+        (base, _, _, _, crc, attributes, delta, _, newest, producer, _, _, count) = fields
+        append(make((at, size, base, 2, crc, attributes, delta, newest, producer, count)))
+        at += size
+    else:
+        legacy = _legacy_header(records, at, end)
+        if legacy is not None:
+            append(legacy)
+    return headers
+
+
+def _legacy_header(records: memoryview, at: int, end: int) -> BatchHeader | None:
+    """The header of a magic 0 or 1 message at `at`; None if it is cut off or not there."""
+    if end - at <= _MAGIC_AT:
+        return None
+    offset, length = _OFFSET_LENGTH.unpack_from(records, at)
+    magic = records[at + _MAGIC_AT]
+    size = length + LOG_OVERHEAD
+    if magic == 2:
+        return None
+    if magic > 1 or length < _MIN_LEGACY_SIZE:
+        raise CorruptData(f"message at offset {offset}: magic {magic}, length {length} cannot be")
+    if at + size > end:
+        return None
+    return BatchHeader(at, size, offset, magic, 0, 0, 0, -1, -1, 0)
+
+
+def crc_matches(records: memoryview, header: BatchHeader) -> bool:
+    """Whether a batch's bytes are those its writer checksummed. Magic 0 and 1 are not checked."""
+    if header.magic != 2:
+        return True
+    start = header.start
+    return bool(crc32c(records[start + _ATTRIBUTES_AT : start + header.size]) == header.crc)
+
+
+def shallow_copy_allowed(header: BatchHeader, position: int, max_bytes: int) -> bool:
+    """Whether a batch may be forwarded as bytes (design, "The copier").
+
+    `position` is the first source offset not copied yet, `max_bytes` the target's limit.
+    """
+    return (
+        header.magic == 2
+        and not header.attributes & _NOT_SHALLOW
+        and header.records == header.last_offset_delta + 1
+        and header.base_offset >= position
+        and header.size <= max_bytes
+    )
+
+
+def stamp_for_produce(
+    batch: memoryview, producer_id: int, producer_epoch: int, sequence: int
+) -> None:
+    """Rewrite a whole magic-2 batch in place so that a broker takes it from this producer.
+
+    Sets baseOffset 0, leader epoch -1, the producer's id, epoch and first sequence, clears the
+    transactional bit, and computes the CRC anew. Idempotent.
+    """
+    batch[_ATTRIBUTES_AT + 1] &= ~TRANSACTIONAL & 0xFF
+    _PRODUCER.pack_into(
+        batch, _PRODUCER_AT, producer_id, producer_epoch, sequence % _SEQUENCE_SPACE
+    )
+    length = len(batch) - LOG_OVERHEAD
+    _PREFIX.pack_into(batch, 0, 0, length, -1, 2, crc32c(batch[_ATTRIBUTES_AT:]))
+
+
+def abort_marker(batch: memoryview) -> bool:
+    """Whether a control batch ends a transaction by aborting it.
+
+    A control record's key is `version int16 | type int16`, type 0 abort, 1 commit (KIP-98).
+    """
+    body = bytes(batch[HEADER_SIZE : HEADER_SIZE + _CONTROL_KEY_OFFSET_LIMIT])
+    at = _skip_varints(body, 0, 1) + 1  # length, then attributes
+    at = _skip_varints(body, at, 3)  # timestamp delta, offset delta, key length
+    if at + 4 > len(body):
+        raise CorruptData("control batch without a key of 4 bytes")
+    return body[at + 2 : at + 4] == b"\x00\x00"
+
+
+def _skip_varints(body: Sequence[int], at: int, count: int) -> int:
+    for _ in range(count):
+        while at < len(body) and body[at] & 0x80:
+            at += 1
+        at += 1
+    return at
