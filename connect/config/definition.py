@@ -1,0 +1,261 @@
+"""Declaring configuration keys once: parsing, validation and documentation derive from it.
+
+A `ConfigDef` is an immutable, ordered set of `ConfigKey`s. `parse` gives a `ParsedConfig` with
+typed getters; `validate` gives what REST `PUT .../config/validate` needs for every key, errors
+included; `markdown_table` gives the reference page. Everything here may be used from any thread.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from connect.config.types import (
+    ConfigScalar,
+    ConfigType,
+    SecretStr,
+    format_value,
+    invalid_value,
+    parse_value,
+)
+from connect.config.validators import Validator
+from connect.errors import ConfigError
+
+__all__ = [
+    "REQUIRED",
+    "ConfigDef",
+    "ConfigKey",
+    "ConfigType",
+    "ConfigValue",
+    "Importance",
+    "ParsedConfig",
+    "SecretStr",
+    "Width",
+    "invalid_value",
+]
+
+
+class _Required(enum.Enum):
+    REQUIRED = "REQUIRED"
+
+
+REQUIRED: Final = _Required.REQUIRED
+"""The default of a key that has none: it must be given."""
+
+
+class Importance(enum.Enum):
+    """How much a key matters to most users."""
+
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+class Width(enum.Enum):
+    """How wide a form's field for the key should be, for REST answers."""
+
+    NONE = "NONE"
+    SHORT = "SHORT"
+    MEDIUM = "MEDIUM"
+    LONG = "LONG"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key. `default` is a parsed value (LIST: a tuple of strings), None, or REQUIRED.
+
+    `order` is the key's place in its `group` on a form; -1 where it has none. `internal` keys are
+    set by the program only and left out of the reference.
+    """
+
+    name: str
+    type: ConfigType
+    default: ConfigScalar | _Required = REQUIRED
+    validator: Validator | None = None
+    importance: Importance = Importance.MEDIUM
+    doc: str = ""
+    group: str | None = None
+    order: int = -1
+    width: Width = Width.NONE
+    display_name: str | None = None
+    dependents: tuple[str, ...] = ()
+    internal: bool = False
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+    def parse(self, props: Mapping[str, str | None]) -> ConfigScalar:
+        """This key's value in `props`, or its default. Raises ConfigError."""
+        if self.name in props:
+            value = parse_value(self.name, props[self.name], self.type)
+        elif self.default is REQUIRED:
+            raise ConfigError(
+                f'Missing required configuration "{self.name}" which has no default value.',
+                key=self.name,
+            )
+        else:
+            value = self.default
+        return self.validator.check(self.name, value) if self.validator else value
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One key's outcome in a validation. `value` is text as REST prints it; secrets are hidden."""
+
+    name: str
+    value: str | None
+    errors: tuple[str, ...] = ()
+    recommended_values: tuple[str, ...] = ()
+    visible: bool = True
+
+
+class ParsedConfig:
+    """Values by key, already typed, and the properties they came from. Immutable."""
+
+    __slots__ = ("_values", "originals")
+
+    def __init__(
+        self, values: Mapping[str, ConfigScalar], originals: Mapping[str, str | None]
+    ) -> None:
+        self._values = dict(values)
+        self.originals: Mapping[str, str] = {
+            key: value for key, value in originals.items() if value is not None
+        }
+
+    def __repr__(self) -> str:
+        return f"ParsedConfig({self._values!r})"
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def value(self, key: str) -> ConfigScalar:
+        """The value of a declared key, whatever its type. KeyError: the key is not declared."""
+        return self._values[key]
+
+    def string(self, key: str) -> str:
+        value = self.optional_string(key)
+        if value is None:
+            raise invalid_value(key, None, "a value is needed")
+        return value
+
+    def optional_string(self, key: str) -> str | None:
+        value = self._values[key]
+        assert value is None or isinstance(value, str), key
+        return value
+
+    def integer(self, key: str) -> int:
+        value = self.optional_integer(key)
+        if value is None:
+            raise invalid_value(key, None, "a number is needed")
+        return value
+
+    def optional_integer(self, key: str) -> int | None:
+        value = self._values[key]
+        assert value is None or (isinstance(value, int) and not isinstance(value, bool)), key
+        return value
+
+    def number(self, key: str) -> float:
+        value = self._values[key]
+        assert isinstance(value, int | float), key
+        return float(value)
+
+    def boolean(self, key: str) -> bool:
+        value = self._values[key]
+        assert isinstance(value, bool), key
+        return value
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        value = self._values[key]
+        assert value is None or isinstance(value, tuple), key
+        return value or ()
+
+    def secret(self, key: str) -> SecretStr | None:
+        value = self._values[key]
+        assert value is None or isinstance(value, SecretStr), key
+        return value
+
+    def originals_with_prefix(self, prefix: str) -> dict[str, str]:
+        """The given properties that start with `prefix`, without it."""
+        return {
+            key[len(prefix) :]: value
+            for key, value in self.originals.items()
+            if key.startswith(prefix) and len(key) > len(prefix)
+        }
+
+
+@dataclass(frozen=True)
+class ConfigDef:
+    """An ordered set of keys. A later key of the same name replaces an earlier one."""
+
+    keys: Mapping[str, ConfigKey] = field(default_factory=dict)
+
+    def __init__(self, keys: Iterable[ConfigKey]) -> None:
+        object.__setattr__(self, "keys", {key.name: key for key in keys})
+
+    def __iter__(self) -> Iterator[ConfigKey]:
+        return iter(self.keys.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.keys)
+
+    def extended(self, keys: Iterable[ConfigKey]) -> ConfigDef:
+        """This definition and more keys."""
+        return ConfigDef([*self, *keys])
+
+    def parse(self, props: Mapping[str, str | None]) -> ParsedConfig:
+        """All values. Raises the first ConfigError, in the order of the keys."""
+        return ParsedConfig({key.name: key.parse(props) for key in self}, props)
+
+    def validate(self, props: Mapping[str, str | None]) -> list[ConfigValue]:
+        """The value and the errors of every key, in the order of the keys."""
+        return [_validated(key, props) for key in self]
+
+    def markdown_table(self) -> str:
+        """The keys as a Markdown table, the important ones first, for the reference page."""
+        rank = list(Importance)
+        shown = sorted(
+            (key for key in self if not key.internal),
+            key=lambda key: (not key.required, rank.index(key.importance), key.name),
+        )
+        rows = [
+            "| key | type | default | valid | importance | meaning |",
+            "|---|---|---|---|---|---|",
+        ]
+        rows += [_markdown_row(key) for key in shown]
+        return "\n".join(rows) + "\n"
+
+
+def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
+    try:
+        value = key.parse(props)
+    except ConfigError as error:
+        given = props.get(key.name)
+        shown = None if given is None or key.type is ConfigType.PASSWORD else given
+        return ConfigValue(key.name, shown, (str(error),))
+    return ConfigValue(key.name, None if value is None else format_value(value))
+
+
+def _markdown_row(key: ConfigKey) -> str:
+    if key.default is REQUIRED:
+        default = "required"
+    elif key.default is None:
+        default = "null"
+    else:
+        default = f"`{text}`" if (text := format_value(key.default)) else "empty"
+    valid = key.validator.describe() if key.validator else ""
+    cells = (
+        f"`{key.name}`",
+        key.type.value,
+        default,
+        valid,
+        key.importance.value.lower(),
+        " ".join(key.doc.split()),
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,142 @@
+"""The types of property values, and how text becomes a value and a value text again.
+
+The rules are those of Kafka's ConfigDef (4.3.1), found by running it: text is trimmed of characters
+up to U+0020; a blank LIST is empty, and its elements are separated by commas that swallow the white
+space around them; numbers are decimal with an optional sign.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+
+from connect.errors import ConfigError
+
+__all__ = [
+    "ConfigScalar",
+    "ConfigType",
+    "SecretStr",
+    "format_value",
+    "invalid_value",
+    "parse_value",
+]
+
+HIDDEN = "[hidden]"
+
+_JAVA_TRIM = "".join(chr(code) for code in range(0x21))
+_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+)
+
+
+class ConfigType(enum.Enum):
+    """The type of a key's value. The names are Java's, as REST answers print them."""
+
+    BOOLEAN = "BOOLEAN"
+    STRING = "STRING"
+    INT = "INT"
+    SHORT = "SHORT"
+    LONG = "LONG"
+    DOUBLE = "DOUBLE"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"
+
+
+# Bits of Java's signed integers.
+_INTEGER_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+
+
+class SecretStr:
+    """A secret that every way of printing shows as `[hidden]`. `reveal()` gives the text."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The secret itself, for a client that must send it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(HIDDEN, spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretStr) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(("SecretStr", self._text))
+
+
+ConfigScalar = bool | int | float | str | tuple[str, ...] | SecretStr | None
+"""A parsed value: LIST gives a tuple, CLASS its name as text, PASSWORD a `SecretStr`."""
+
+
+def invalid_value(key: str, value: object, reason: str = "") -> ConfigError:
+    """The error for a wrong value, in the words that Java users search for."""
+    shown = format_value(value)
+    message = f"Invalid value {shown} for configuration {key}"
+    return ConfigError(f"{message}: {reason}" if reason else message, key=key, value=shown)
+
+
+def parse_value(key: str, text: str | None, kind: ConfigType) -> ConfigScalar:
+    """`text` as a value of type `kind`. None stays None. Raises ConfigError naming `key`."""
+    if text is None:
+        return None
+    trimmed = text.strip(_JAVA_TRIM)
+    if kind in (ConfigType.STRING, ConfigType.CLASS):
+        return trimmed
+    if kind is ConfigType.PASSWORD:
+        return SecretStr(trimmed)
+    if kind is ConfigType.LIST:
+        return tuple(_COMMA.split(trimmed)) if trimmed else ()
+    if kind is ConfigType.BOOLEAN:
+        return _parse_boolean(key, text, trimmed)
+    if kind is ConfigType.DOUBLE:
+        return _parse_double(key, text, trimmed)
+    return _parse_integer(key, text, trimmed, kind)
+
+
+def _parse_boolean(key: str, text: str, trimmed: str) -> bool:
+    lowered = trimmed.lower()
+    if lowered not in ("true", "false"):
+        raise invalid_value(key, text, "Expected value to be either true or false")
+    return lowered == "true"
+
+
+def _parse_integer(key: str, text: str, trimmed: str, kind: ConfigType) -> int:
+    limit = 1 << (_INTEGER_BITS[kind] - 1)
+    # Twenty characters hold any 64-bit number; a longer one need not be computed to be refused.
+    if _INTEGER.fullmatch(trimmed) and len(trimmed.lstrip("+-0")) <= 20:
+        number = int(trimmed)
+        if -limit <= number < limit:
+            return number
+    raise invalid_value(key, text, f"Not a number of type {kind.value}")
+
+
+def _parse_double(key: str, text: str, trimmed: str) -> float:
+    if not _DOUBLE.fullmatch(trimmed):
+        raise invalid_value(key, text, "Not a number of type DOUBLE")
+    special = trimmed.lstrip("+-")
+    if special in ("NaN", "Infinity"):
+        return float(trimmed)
+    return float(trimmed.rstrip("fFdD"))
+
+
+def format_value(value: object) -> str:
+    """A value as the text that would be parsed back to it; a secret as `[hidden]`."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list):
+        return ",".join(str(item) for item in value)
+    return str(value)

@@ -1,0 +1,213 @@
+"""What a parsed value may be: the checks that a `ConfigKey` carries.
+
+A validator gives the value back, perhaps normalised, or raises ConfigError naming key, value and
+what is allowed. It has no state and may be used from any thread. `describe()` is for the
+reference tables.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from connect.config.types import ConfigScalar, invalid_value
+from connect.errors import ConfigError
+
+__all__ = [
+    "AllOf",
+    "NonEmptyString",
+    "NonNull",
+    "OneOf",
+    "PrintableName",
+    "Range",
+    "UniqueAliases",
+    "ValidList",
+    "Validator",
+]
+
+log = logging.getLogger(__name__)
+
+
+class Validator(Protocol):
+    """A check of one parsed value."""
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        """The value to use. Raises ConfigError when `value` is not allowed."""
+
+    def describe(self) -> str:
+        """What is allowed, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number within inclusive bounds; None leaves a side open."""
+
+    minimum: float | None = None
+    maximum: float | None = None
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        if not isinstance(value, int | float):
+            raise invalid_value(key, value, "Value must be non-null")
+        if self.minimum is not None and value < self.minimum:
+            raise invalid_value(key, value, f"Value must be at least {self.minimum}")
+        if self.maximum is not None and value > self.maximum:
+            raise invalid_value(key, value, f"Value must be no more than {self.maximum}")
+        return value
+
+    def describe(self) -> str:
+        low = "" if self.minimum is None else str(self.minimum)
+        high = "" if self.maximum is None else str(self.maximum)
+        return f"[{low},...,{high}]" if high else f"[{low},...]"
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmptyString:
+    """A string with at least one character; null where `allow_null`."""
+
+    allow_null: bool = True
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        if value == "" or (value is None and not self.allow_null):
+            raise invalid_value(key, value, "String must be non-empty")
+        return value
+
+    def describe(self) -> str:
+        return "non-empty string"
+
+
+@dataclass(frozen=True, slots=True)
+class NonNull:
+    """Any value but null."""
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        if value is None:
+            raise invalid_value(key, value, "entry must be non null")
+        return value
+
+    def describe(self) -> str:
+        return "non-null"
+
+
+@dataclass(frozen=True, slots=True)
+class PrintableName:
+    """A name: not empty, and free of control characters (C0, DEL and C1)."""
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        if not isinstance(value, str) or value == "":
+            raise invalid_value(key, value, "String must be non-empty")
+        control = [f"U+{ord(char):04X}" for char in value if _is_control(char)]
+        if control:
+            shown = "".join("?" if _is_control(char) else char for char in value)
+            raise invalid_value(
+                key, shown, f"String may not contain control sequences but had {control}"
+            )
+        return value
+
+    def describe(self) -> str:
+        return "non-empty string without ISO control characters"
+
+
+def _is_control(char: str) -> bool:
+    return char < " " or "\x7f" <= char <= "\x9f"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of a set of strings. `ignore_case` keeps the user's spelling."""
+
+    allowed: tuple[str, ...]
+    ignore_case: bool = False
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        options = {option.upper() for option in self.allowed} if self.ignore_case else self.allowed
+        if isinstance(value, str) and (value.upper() if self.ignore_case else value) in options:
+            return value
+        note = " (case insensitive)" if self.ignore_case else ""
+        raise invalid_value(key, value, f"String must be one of{note}: {', '.join(self.allowed)}")
+
+    def describe(self) -> str:
+        note = "(case insensitive) " if self.ignore_case else ""
+        return f"{note}[{', '.join(self.allowed)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidList:
+    """A list without empty elements. Duplicates are dropped with a warning, as in Kafka 4.
+
+    `allowed` empty: any element. `allow_empty`: whether the list itself may be empty.
+    """
+
+    allowed: tuple[str, ...] = ()
+    allow_empty: bool = True
+    allow_null: bool = False
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        if value is None:
+            if self.allow_null:
+                return None
+            raise ConfigError(f"Configuration '{key}' values must not be null.", key=key)
+        assert isinstance(value, tuple)
+        if not value and not self.allow_empty:
+            valid = ", ".join(self.allowed) or "any non-empty value"
+            raise ConfigError(
+                f"Configuration '{key}' must not be empty. Valid values include: {valid}",
+                key=key,
+                value="",
+            )
+        for element in value:
+            self._check_element(key, element)
+        unique = tuple(dict.fromkeys(value))
+        if len(unique) != len(value):
+            log.warning(
+                "Configuration key %s contains duplicates; using %s.", key, ",".join(unique)
+            )
+        return unique
+
+    def _check_element(self, key: str, element: str) -> None:
+        if not element:
+            raise ConfigError(
+                f"Configuration '{key}' values must not be empty.", key=key, value=element
+            )
+        if self.allowed and element not in self.allowed:
+            raise invalid_value(key, element, f"String must be one of: {', '.join(self.allowed)}")
+
+    def describe(self) -> str:
+        if self.allowed:
+            return f"[{', '.join(self.allowed)}]"
+        return "any list" if self.allow_empty else "non-empty list"
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueAliases:
+    """A list of aliases of one kind ("transformation", "predicate") where none comes twice."""
+
+    kind: str
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        if not isinstance(value, tuple):
+            raise invalid_value(key, value, "entry must be non null")
+        if len(set(value)) != len(value):
+            raise invalid_value(key, value, f"Duplicate {self.kind} alias provided.")
+        return value
+
+    def describe(self) -> str:
+        return f"unique {self.kind} aliases"
+
+
+class AllOf:
+    """Several checks, one after the other."""
+
+    __slots__ = ("_validators",)
+
+    def __init__(self, validators: Sequence[Validator]) -> None:
+        self._validators = tuple(validators)
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        for validator in self._validators:
+            value = validator.check(key, value)
+        return value
+
+    def describe(self) -> str:
+        return ", ".join(validator.describe() for validator in self._validators)
