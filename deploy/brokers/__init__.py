@@ -1,0 +1,27 @@
+"""Real Kafka brokers for demo, tests and benchmarks: fetched once, pinned, run on loopback."""
+
+from deploy.brokers.artifacts import KAFKA_VERSION, Progress, fetch_kafka
+from deploy.brokers.cluster import KafkaCluster, kafka_runtime
+from deploy.brokers.errors import DeployError, DownloadFailed, JavaNotFound, ProcessFailed
+from deploy.brokers.java import find_java, find_or_install_java
+from deploy.brokers.node import KafkaNode
+from deploy.brokers.process import GuardedProcess
+from deploy.brokers.runtime import JvmOptions, KafkaRuntime
+
+__all__ = [
+    "KAFKA_VERSION",
+    "DeployError",
+    "DownloadFailed",
+    "GuardedProcess",
+    "JavaNotFound",
+    "JvmOptions",
+    "KafkaCluster",
+    "KafkaNode",
+    "KafkaRuntime",
+    "ProcessFailed",
+    "Progress",
+    "fetch_kafka",
+    "find_java",
+    "find_or_install_java",
+    "kafka_runtime",
+]

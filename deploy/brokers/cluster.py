@@ -1,0 +1,213 @@
+"""Real Apache Kafka clusters in KRaft mode, on loopback, for demo, tests and benchmarks.
+
+    with KafkaCluster() as cluster:
+        connect_to(cluster.bootstrap_servers)
+
+Nothing outlives its owner: leaving the block stops the nodes and deletes their data, and the death
+of the Python process, however sudden, takes them along.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from connect.clock import Deadline
+from deploy.brokers.artifacts import Progress, fetch_kafka
+from deploy.brokers.cache import cache_directory
+from deploy.brokers.errors import ProcessFailed
+from deploy.brokers.java import find_or_install_java
+from deploy.brokers.node import KafkaNode
+from deploy.brokers.ports import PortLease
+from deploy.brokers.properties import CONTROLLER, INTERNAL, server_properties
+from deploy.brokers.runtime import JvmOptions, KafkaRuntime
+
+__all__ = ["KafkaCluster", "kafka_runtime"]
+
+_START_TIMEOUT_S = 120.0
+# A port can be lost only to a program that took it within the second before; twice is unheard of.
+_START_ATTEMPTS = 4
+_PORT_TAKEN = ("Address already in use", "java.net.BindException")
+
+
+def kafka_runtime(progress: Callable[[Progress], None] | None = None) -> KafkaRuntime:
+    """Java and Kafka's jars, fetched where they are missing. Raises `DeployError`."""
+    jars = fetch_kafka(progress) if progress is not None else fetch_kafka()
+    return KafkaRuntime(find_or_install_java(), jars)
+
+
+class KafkaCluster:
+    """A Kafka cluster of `nodes` brokers with ids from 1. A single owner starts and closes it;
+    different nodes may be handled by different threads."""
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        name: str = "kafka",
+        properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        format_arguments: Sequence[str] = (),
+        jvm: JvmOptions = JvmOptions(),
+        kafka: KafkaRuntime | None = None,
+        directory: Path | None = None,
+        logs: Path | None = None,
+    ) -> None:
+        """Prepare a cluster; `start` runs it.
+
+        `properties`: broker properties on top of ours, the same for every node.
+        `listeners`: listeners besides PLAINTEXT, security protocol by name, for example
+        `{"SASL": "SASL_PLAINTEXT"}`; what they need further goes into `properties`.
+        `format_arguments`: for StorageTool, for example `--add-scram`.
+        `directory`: where data is kept for good; without it, it is temporary.
+        `logs`: where `<name>-<node>.log` files are kept; without it, beside the data.
+        """
+        if nodes < 1:
+            raise ValueError(f"A cluster has at least 1 node, not {nodes}")
+        self.name = name
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.nodes: tuple[KafkaNode, ...] = ()
+        self._count = nodes
+        self._properties = dict(properties or {})
+        self._listeners = {INTERNAL: "PLAINTEXT", **(listeners or {})}
+        self._format_arguments = tuple(format_arguments)
+        self._jvm = jvm
+        self._kafka = kafka
+        self._temporary = directory is None
+        self._directory = directory
+        self._logs = logs
+        self._leases: list[PortLease] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """All brokers' addresses, for clients without security."""
+        return self.bootstrap()
+
+    def bootstrap(self, listener: str = INTERNAL) -> str:
+        """All brokers' addresses on one listener, separated by commas."""
+        return ",".join(node.bootstrap_server(listener) for node in self.nodes)
+
+    def node(self, node_id: int) -> KafkaNode:
+        """The node with this id, counted from 1."""
+        return self.nodes[node_id - 1]
+
+    def start(self, timeout_s: float = _START_TIMEOUT_S) -> Self:
+        """Format and start all nodes; returns when every one knows all of them.
+
+        Raises `DeployError`; nothing is left running then.
+        """
+        deadline = Deadline(timeout_s)
+        try:
+            for attempt in range(_START_ATTEMPTS):
+                try:
+                    self._start_once(deadline)
+                    return self
+                except ProcessFailed as error:
+                    last = attempt + 1 == _START_ATTEMPTS or deadline.expired()
+                    if last or not any(sign in str(error) for sign in _PORT_TAKEN):
+                        raise
+                    self._discard_nodes()
+            raise AssertionError("unreachable: the last attempt returns or raises")
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_once(self, deadline: Deadline) -> None:
+        kafka = self._kafka = self._kafka or kafka_runtime()
+        directory = self._directory = self._directory or Path(
+            tempfile.mkdtemp(prefix=f"kafka-{self.name}-")
+        )
+        names = [*self._listeners, CONTROLLER]
+        ports = {node: {name: self._lease() for name in names} for node in self._ids()}
+        self.nodes = tuple(
+            KafkaNode(
+                node,
+                {name: port for name, port in ports[node].items() if name != CONTROLLER},
+                directory / f"node-{node}",
+                (self._logs or directory) / f"{self.name}-{node}.log",
+                server_properties(
+                    node,
+                    self._listeners,
+                    ports,
+                    directory / f"node-{node}" / "data",
+                    self._properties,
+                ),
+                kafka,
+                self._jvm,
+                temporary=self._temporary,
+            )
+            for node in self._ids()
+        )
+
+        def start(node: KafkaNode) -> None:
+            node.format(self.cluster_id, self._format_arguments)
+            node.launch()
+            node.wait_until_ready(deadline.remaining(), brokers=self._count)
+
+        _each(start, self.nodes)
+
+    def _ids(self) -> range:
+        return range(1, self._count + 1)
+
+    def _lease(self) -> int:
+        lease = PortLease(cache_directory() / "ports")
+        self._leases.append(lease)
+        return lease.port
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """SIGTERM to all nodes at once; SIGKILL for those that need longer. Data and ports stay."""
+        _each(lambda node: node.stop(timeout_s), self.nodes)
+
+    def restart(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Start the nodes that do not run, and wait until every node knows all of them."""
+        for node in self.nodes:
+            node.launch()
+        _each(lambda node: node.wait_until_ready(timeout_s, brokers=self._count), self.nodes)
+
+    def close(self) -> None:
+        """End everything and free the ports. Temporary data is deleted, so its nodes are killed;
+        data that is kept gets a clean stop first. May be called again."""
+        if not self._temporary:
+            self.stop()
+        self._discard_nodes()
+        if self._temporary and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+    def _discard_nodes(self) -> None:
+        for node in self.nodes:
+            node.close()
+            if self._temporary:
+                shutil.rmtree(node.directory, ignore_errors=True)
+        for lease in self._leases:
+            lease.close()
+        self._leases.clear()
+        self.nodes = ()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _each(action: Callable[[KafkaNode], None], nodes: Iterable[KafkaNode]) -> None:
+    """Run `action` for all nodes at once; raises the first error after all have ended."""
+    chosen = list(nodes)
+    if not chosen:
+        return
+    with ThreadPoolExecutor(len(chosen), thread_name_prefix="kafka-node") as pool:
+        for future in [pool.submit(action, node) for node in chosen]:
+            future.result()

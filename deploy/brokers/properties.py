@@ -1,0 +1,97 @@
+"""The `server.properties` of a node: small, quick to start, everything else as Kafka ships it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from deploy.brokers.ports import LOOPBACK
+
+__all__ = ["CONTROLLER", "INTERNAL", "controller_ids", "render", "server_properties"]
+
+INTERNAL = "PLAINTEXT"
+"""Listener for clients without security, and between brokers. Every node has it."""
+CONTROLLER = "CONTROLLER"
+_REPLICATION_FACTOR = 3
+# Offsets and transactions are hashed over these: enough to spread, few enough to load at once.
+_INTERNAL_PARTITIONS = 5
+# A dead broker's partitions move when its session ends (Kafka ships 9 s). Six missed heartbeats
+# are still enough for two busy cores.
+_HEARTBEAT_MS = 1_000
+_SESSION_MS = 6_000
+# Kafka ships 128 MiB, a quarter of the small heap these nodes get.
+_CLEANER_BUFFER_BYTES = 16 * 1024 * 1024
+
+
+def controller_ids(nodes: int) -> range:
+    """The nodes that are also controllers: all, or all but the last where the number is even, as a
+    quorum of 2 or 4 would survive no more failures than one of 1 or 3."""
+    return range(1, nodes + 1 if nodes % 2 else nodes)
+
+
+def server_properties(
+    node_id: int,
+    listeners: Mapping[str, str],
+    ports: Mapping[int, Mapping[str, int]],
+    directory: Path,
+    extra: Mapping[str, str],
+) -> dict[str, str]:
+    """Properties of one node.
+
+    `listeners`: security protocol by listener name, for all but the controllers' own listener.
+    `ports`: by node and listener name. `extra` wins over everything.
+    """
+    controllers = controller_ids(len(ports))
+    is_controller = node_id in controllers
+    own = ports[node_id]
+    protocols = {CONTROLLER: "PLAINTEXT", **listeners}
+    bound = [name for name in own if name != CONTROLLER or is_controller]
+    replication = str(min(len(ports), _REPLICATION_FACTOR))
+    in_sync = str(min(len(ports), 2))
+    return {
+        "process.roles": "broker,controller" if is_controller else "broker",
+        "node.id": str(node_id),
+        "controller.quorum.voters": ",".join(
+            f"{node}@{LOOPBACK}:{ports[node][CONTROLLER]}" for node in controllers
+        ),
+        "controller.listener.names": CONTROLLER,
+        "inter.broker.listener.name": INTERNAL,
+        "listeners": ",".join(f"{name}://{LOOPBACK}:{own[name]}" for name in bound),
+        "advertised.listeners": ",".join(
+            f"{name}://{LOOPBACK}:{own[name]}" for name in bound if name != CONTROLLER
+        ),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}"
+            for name, protocol in {CONTROLLER: "PLAINTEXT", **listeners}.items()
+        ),
+        "log.dirs": str(directory),
+        "offsets.topic.replication.factor": replication,
+        "offsets.topic.num.partitions": str(_INTERNAL_PARTITIONS),
+        "transaction.state.log.replication.factor": replication,
+        "transaction.state.log.min.isr": in_sync,
+        "transaction.state.log.num.partitions": str(_INTERNAL_PARTITIONS),
+        "share.coordinator.state.topic.replication.factor": replication,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": str(_INTERNAL_PARTITIONS),
+        "group.initial.rebalance.delay.ms": "0",
+        "broker.heartbeat.interval.ms": str(_HEARTBEAT_MS),
+        "broker.session.timeout.ms": str(_SESSION_MS),
+        "log.cleaner.dedupe.buffer.size": str(_CLEANER_BUFFER_BYTES),
+        "log.cleaner.backoff.ms": "1000",
+        **extra,
+    }
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """The text of a Java properties file, in ASCII. Values may hold anything, PEM included."""
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items())
+
+
+def _escaped(value: str) -> str:
+    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    # A blank at the start would be taken for a part of the separator.
+    if text.startswith((" ", "\t", "\f")):
+        text = "\\" + text
+    units = text.encode("utf-16-be")
+    pairs = (int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2))
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in pairs)

@@ -1,0 +1,52 @@
+"""Java command lines on Kafka's class path: brokers, tools and Java peers alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["JvmOptions", "KafkaRuntime"]
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+@dataclass(frozen=True, slots=True)
+class JvmOptions:
+    """How a JVM is run.
+
+    `heap`: maximal heap, as in -Xmx. `quick`: starts in half the time but stays slower for good
+    (only the first of the two compilers), so it is for demo and tests, not for benchmarks.
+    `flags`: further JVM flags; they win.
+    """
+
+    heap: str = "512m"
+    quick: bool = True
+    flags: tuple[str, ...] = ()
+
+    def arguments(self) -> list[str]:
+        speed = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if self.quick else ["-XX:+UseG1GC"]
+        return [f"-Xmx{self.heap}", *speed, "-XX:-UsePerfData", "-Xshare:auto", *self.flags]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRuntime:
+    """A Java executable and Kafka's jars."""
+
+    java: Path
+    jars: tuple[Path, ...]
+
+    def command(
+        self, main_class: str, arguments: Sequence[str], jvm: JvmOptions = JvmOptions()
+    ) -> list[str]:
+        """The command line that runs `main_class`, logging to stdout."""
+        return [
+            str(self.java),
+            *jvm.arguments(),
+            f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+            "-cp",
+            os.pathsep.join(map(str, self.jars)),
+            main_class,
+            *arguments,
+        ]
