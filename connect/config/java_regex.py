@@ -1,0 +1,290 @@
+"""Java regular expressions, as people write them in properties, compiled by Python's `re`.
+
+Handled: quoting (`\\Q..\\E`), POSIX and Unicode category names (`\\p{Alpha}`), classes that nest,
+unite and intersect, possessive quantifiers, atomic and named groups, inline flags anywhere, and
+Java's own escapes. As in Java without flags, `\\w`, `\\d`, `\\s` and `(?i)` mean ASCII.
+Not handled, and refused by name: `\\G`, `\\X`, `\\b{g}`, the flags x and U, scripts and blocks, and
+what `re` itself cannot do (look-behind of no fixed length).
+"""
+
+from __future__ import annotations
+
+import re
+
+from connect.config.java_classes import CharSet, named_class, predefined_class
+
+__all__ = ["JavaRegexError", "compile_java_regex"]
+
+_COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
+_FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
+_NAMED_GROUP = re.compile(r"\(\?<([a-zA-Z][a-zA-Z0-9]*)>")
+_NAMED_REFERENCE = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
+_PROPERTY = re.compile(r"\\[pP](?:\{(\^?)([^}]*)\}|([A-Z]))")
+_HEX = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|x\{([0-9a-fA-F]+)\})")
+_OCTAL = re.compile(r"\\0([0-3][0-7]{2}|[0-7]{1,2})")
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
+_ANCHORS = {"A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)", "b": r"\b", "B": r"\B"}
+_PLAIN_GROUPS = ("(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!")
+_LINE_BREAK = r"(?:\r\n|[\n\x0b\f\r\x85\u2028\u2029])"
+_KNOWN_FLAGS = {"i": "i", "m": "m", "s": "s", "u": "u", "d": ""}
+
+
+class JavaRegexError(ValueError):
+    """A pattern that Java refuses, or that cannot be had in Python. `position`: index into it."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(f"{reason} near index {position}")
+        self.reason = reason
+        self.position = position
+
+
+def compile_java_regex(pattern: str) -> re.Pattern[str]:
+    """`pattern` in Java's syntax; use `fullmatch` for `matches()`. Raises `JavaRegexError`."""
+    translated = _Translator(pattern).translate()
+    try:
+        return re.compile(translated, re.ASCII)
+    except (re.error, OverflowError) as error:
+        raise JavaRegexError(f"Not possible here: {error}", 0) from error
+
+
+class _Translator:
+    """One pass over one pattern, by recursive descent."""
+
+    def __init__(self, pattern: str) -> None:
+        self._text = pattern
+        self._at = 0
+        self._groups = 0
+
+    def translate(self) -> str:
+        result = self._alternatives()
+        if self._at < len(self._text):
+            raise JavaRegexError("Unmatched closing ')'", self._at)
+        return result
+
+    def _alternatives(self) -> str:
+        """Everything up to the `)` of the enclosing group. A flag `(?i)` reaches to that end too,
+        over any `|`: it becomes a scoped group, closed and opened again at each `|`."""
+        parts: list[str] = []
+        scopes: list[str] = []
+        while self._at < len(self._text) and self._text[self._at] != ")":
+            if self._text[self._at] == "|":
+                self._at += 1
+                parts += [")" * len(scopes), "|", *scopes]
+            elif (flags := _FLAGS.match(self._text, self._at)) and flags[3] == ")":
+                scopes.append(self._scope(flags))
+                parts.append(scopes[-1])
+            else:
+                parts.append(self._quantified())
+        return "".join(parts) + ")" * len(scopes)
+
+    def _quantified(self) -> str:
+        atom, repeatable = self._atom()
+        quantifier = self._quantifier()
+        if quantifier and not repeatable:
+            atom = f"(?:{atom})"
+        return atom + quantifier
+
+    def _quantifier(self) -> str:
+        rest = self._text[self._at : self._at + 1]
+        if rest and rest in "*+?":
+            quantifier = rest
+            self._at += 1
+        elif rest == "{":
+            count = _COUNT.match(self._text, self._at)
+            if count is None:
+                raise JavaRegexError("Unclosed counted closure", self._at)
+            if count[3] and int(count[3]) < int(count[1]):
+                raise JavaRegexError("Illegal repetition range", self._at)
+            quantifier = count[0]
+            self._at = count.end()
+        else:
+            return ""
+        if self._text[self._at : self._at + 1] in ("?", "+"):
+            quantifier += self._text[self._at]
+            self._at += 1
+        return quantifier
+
+    def _atom(self) -> tuple[str, bool]:
+        """The next atom, and whether `re` lets a quantifier follow it as it is."""
+        char = self._text[self._at]
+        if char == "(":
+            return self._group(), True
+        if char == "[":
+            return self._char_class().python(), True
+        if char == "\\":
+            return self._escape()
+        if char in "*+?":
+            raise JavaRegexError(f"Dangling meta character '{char}'", self._at)
+        if char == "{":
+            raise JavaRegexError("Illegal repetition", self._at)
+        self._at += 1
+        if char in "^$":
+            return char, False
+        return (char if char == "." else re.escape(char)), True
+
+    def _group(self) -> str:
+        start = self._at
+        head = self._group_head()
+        body = self._alternatives()
+        if self._at >= len(self._text):
+            raise JavaRegexError("Unclosed group", start)
+        self._at += 1
+        return f"{head}{body})"
+
+    def _group_head(self) -> str:
+        if not self._text.startswith("(?", self._at):
+            self._at += 1
+            self._groups += 1
+            return "("
+        if named := _NAMED_GROUP.match(self._text, self._at):
+            self._at = named.end()
+            self._groups += 1
+            return f"(?P<{named[1]}>"
+        for head in _PLAIN_GROUPS:
+            if self._text.startswith(head, self._at):
+                self._at += len(head)
+                return head
+        if flags := _FLAGS.match(self._text, self._at):
+            return self._scope(flags)
+        raise JavaRegexError("Unknown inline modifier", self._at + 2)
+
+    def _scope(self, flags: re.Match[str]) -> str:
+        for letter in flags[1] + (flags[2] or ""):
+            if letter not in _KNOWN_FLAGS:
+                raise JavaRegexError(f"Flag '{letter}' is not supported", self._at)
+        self._at = flags.end()
+        on = "".join(_KNOWN_FLAGS[letter] for letter in dict.fromkeys(flags[1]))
+        off = "".join(_KNOWN_FLAGS[letter] for letter in dict.fromkeys(flags[2] or ""))
+        off = off.replace("u", "")
+        return f"(?{on}{'-' if off else ''}{off}:"
+
+    def _escape(self) -> tuple[str, bool]:
+        letter = self._text[self._at + 1 : self._at + 2]
+        if letter == "Q":
+            return re.escape(self._quotation()), True
+        if letter in _ANCHORS and not self._text.startswith("{", self._at + 2):
+            self._at += 2
+            return _ANCHORS[letter], False
+        if letter == "R":
+            self._at += 2
+            return _LINE_BREAK, True
+        if reference := _NAMED_REFERENCE.match(self._text, self._at):
+            self._at = reference.end()
+            return f"(?P={reference[1]})", True
+        if letter and letter in "123456789":
+            return self._back_reference(), True
+        found = self._escaped_class()
+        if found is not None:
+            return found.python(), True
+        return re.escape(self._escaped_char()), True
+
+    def _back_reference(self) -> str:
+        """Java takes as many digits as there are groups for, and reads the rest as themselves."""
+        number = int(self._text[self._at + 1])
+        self._at += 2
+        while (digit := self._text[self._at : self._at + 1]).isdecimal():
+            if number * 10 + int(digit) > self._groups:
+                break
+            number = number * 10 + int(digit)
+            self._at += 1
+        return f"(?:\\{number})"
+
+    def _quotation(self) -> str:
+        end = self._text.find("\\E", self._at + 2)
+        quoted = self._text[self._at + 2 : end if end >= 0 else len(self._text)]
+        self._at = len(self._text) if end < 0 else end + 2
+        return quoted
+
+    def _escaped_class(self) -> CharSet | None:
+        """The class that the escape here stands for; None, and nothing taken, if it is none."""
+        if found := _PROPERTY.match(self._text, self._at):
+            named = named_class(found[2] or found[3] or "")
+            if named is None:
+                name = found[2] or found[3]
+                raise JavaRegexError(f"Unknown character property name {{{name}}}", self._at)
+            negated = (self._text[self._at + 1] == "P") != bool(found[1])
+            self._at = found.end()
+            return named.complement() if negated else named
+        predefined = predefined_class(self._text[self._at + 1 : self._at + 2])
+        if predefined is not None:
+            self._at += 2
+        return predefined
+
+    def _escaped_char(self) -> str:
+        """The single character that the escape here stands for."""
+        if found := _HEX.match(self._text, self._at):
+            code = int(found[1] or found[2] or found[3], 16)
+            if code > 0x10FFFF:
+                raise JavaRegexError("Hexadecimal codepoint is too big", self._at)
+        elif found := _OCTAL.match(self._text, self._at):
+            code = int(found[1], 8)
+        else:
+            return self._simple_escape()
+        self._at = found.end()
+        return chr(code)
+
+    def _simple_escape(self) -> str:
+        letter = self._text[self._at + 1 : self._at + 2]
+        if not letter:
+            raise JavaRegexError("Unexpected internal error: a lone backslash", self._at)
+        if letter == "c" and self._at + 2 < len(self._text):
+            self._at += 3
+            return chr(ord(self._text[self._at - 1]) ^ 64)
+        if letter.isascii() and letter.isalnum() and letter not in _CONTROL:
+            raise JavaRegexError(f"Illegal/unsupported escape sequence \\{letter}", self._at)
+        self._at += 2
+        return _CONTROL.get(letter, letter)
+
+    def _char_class(self) -> CharSet:
+        """A class from `[` to its `]`. `&&` binds less than the union of what stands together;
+        `^` at the start negates the whole."""
+        start = self._at
+        self._at += 1
+        negated = self._text.startswith("^", self._at)
+        self._at += negated
+        result: CharSet | None = None
+        union: CharSet | None = None
+        while True:
+            if self._at >= len(self._text):
+                raise JavaRegexError("Unclosed character class", start)
+            if self._text[self._at] == "]" and (union is not None or result is not None):
+                break
+            if self._text.startswith("&&", self._at):
+                self._at += 2
+                result = _intersect(result, union)
+                union = None
+            else:
+                union = self._class_item().union(union or CharSet())
+        self._at += 1
+        found = _intersect(result, union) or CharSet()
+        return found.complement() if negated else found
+
+    def _class_item(self) -> CharSet:
+        if self._text[self._at] == "[":
+            return self._char_class()
+        if self._text.startswith("\\Q", self._at):
+            return CharSet.chars(self._quotation())
+        if self._text[self._at] == "\\" and (found := self._escaped_class()) is not None:
+            return found
+        start = self._at
+        low = self._class_char()
+        after_dash = self._text[self._at + 1 : self._at + 2]
+        if not self._text.startswith("-", self._at) or after_dash in ("]", "[", ""):
+            return CharSet.chars(low)
+        self._at += 1
+        high = self._class_char()
+        if high < low:
+            raise JavaRegexError("Illegal character range", start)
+        return CharSet(((ord(low), ord(high)),))
+
+    def _class_char(self) -> str:
+        if self._text[self._at] == "\\":
+            return self._escaped_char()
+        self._at += 1
+        return self._text[self._at - 1]
+
+
+def _intersect(left: CharSet | None, right: CharSet | None) -> CharSet | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left.intersection(right)

@@ -1,0 +1,198 @@
+"""Values kept elsewhere: `${provider:path:key}` and `${provider:key}` in property values.
+
+Providers are declared as in Java: `config.providers=a,b`, `config.providers.a.class=...`,
+`config.providers.a.param.*`. A reference to an unknown provider, path or key is left as it is.
+Resolution is a single pass: what a provider returns is not resolved again. Resolved values may be
+secrets; nothing here logs them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
+from typing import Protocol
+
+from connect.config.properties import parse_properties
+from connect.config.types import ConfigType, invalid_value, parse_value
+from connect.config.validators import ValidList
+from connect.errors import ConfigError
+
+__all__ = [
+    "ConfigProvider",
+    "ConfigProviders",
+    "DirectoryConfigProvider",
+    "EnvVarConfigProvider",
+    "FileConfigProvider",
+]
+
+log = logging.getLogger(__name__)
+
+CONFIG_PROVIDERS = "config.providers"
+ALLOWED_PATHS = "allowed.paths"
+ALLOWLIST_PATTERN = "allowlist.pattern"
+
+_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+
+
+class ConfigProvider(Protocol):
+    """Gives values by path and key. Thread-safe."""
+
+    def get(self, path: str) -> Mapping[str, str]:
+        """All that is found at `path` ("" where the reference has none); empty when there is
+        nothing. Raises ConfigError when the path exists but cannot be read."""
+
+
+class AllowedPaths:
+    """The `allowed.paths` of a provider: files outside of them are not read. None: no limit."""
+
+    def __init__(self, parameter: str, text: str | None) -> None:
+        self._roots: tuple[PurePath, ...] | None = None
+        if not text:
+            return
+        roots = []
+        for element in text.split(","):
+            root = Path(os.path.normpath(element.strip()))
+            if not root.is_absolute():
+                raise invalid_value(parameter, element, "Path is not absolute")
+            if not root.exists():
+                raise invalid_value(parameter, element, "Path does not exist")
+            roots.append(root)
+        self._roots = tuple(roots)
+
+    def permit(self, path: str) -> Path | None:
+        """`path`, or None when it lies outside. `..` is taken out before the comparison."""
+        if self._roots is not None:
+            normal = PurePath(os.path.normpath(path))
+            if not any(normal.is_relative_to(root) for root in self._roots):
+                log.warning("Config provider: path %s is not under %s", path, ALLOWED_PATHS)
+                return None
+        return Path(path)
+
+
+class FileConfigProvider:
+    """Keys of a .properties file (UTF-8), read anew each time."""
+
+    def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
+        self._allowed = AllowedPaths(prefix + ALLOWED_PATHS, parameters.get(ALLOWED_PATHS))
+
+    def get(self, path: str) -> Mapping[str, str]:
+        permitted = self._allowed.permit(path) if path else None
+        if permitted is None:
+            return {}
+        try:
+            return parse_properties(permitted.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"Could not read properties from file {path}: {error}") from error
+
+
+class DirectoryConfigProvider:
+    """Each file of a directory is a key, its whole content (UTF-8) the value."""
+
+    def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
+        self._allowed = AllowedPaths(prefix + ALLOWED_PATHS, parameters.get(ALLOWED_PATHS))
+
+    def get(self, path: str) -> Mapping[str, str]:
+        directory = self._allowed.permit(path) if path else None
+        if directory is None:
+            return {}
+        if not directory.is_dir():
+            log.warning("Config provider: the path %s is not a directory", path)
+            return {}
+        try:
+            return {
+                entry.name: entry.read_text(encoding="utf-8")
+                for entry in directory.iterdir()
+                if entry.is_file()
+            }
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"Could not read directory {path}: {error}") from error
+
+
+class EnvVarConfigProvider:
+    """Environment variables, as they were when the provider was made."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, str],
+        prefix: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        pattern = parameters.get(ALLOWLIST_PATTERN)
+        try:
+            allowed = re.compile(pattern) if pattern else None
+        except re.error as error:
+            raise invalid_value(prefix + ALLOWLIST_PATTERN, pattern, str(error)) from error
+        variables = os.environ if environment is None else environment
+        self._variables = {
+            name: value
+            for name, value in variables.items()
+            if allowed is None or allowed.fullmatch(name)
+        }
+
+    def get(self, path: str) -> Mapping[str, str]:
+        if path:
+            raise ConfigError(
+                f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'",
+                value=path,
+            )
+        return self._variables
+
+
+_JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
+_FACTORIES: dict[str, Callable[[Mapping[str, str], str], ConfigProvider]] = {
+    "FileConfigProvider": FileConfigProvider,
+    "DirectoryConfigProvider": DirectoryConfigProvider,
+    "EnvVarConfigProvider": EnvVarConfigProvider,
+}
+
+
+class ConfigProviders:
+    """The providers that a set of properties declares. Immutable; may be shared by threads."""
+
+    def __init__(self, providers: Mapping[str, ConfigProvider]) -> None:
+        self._providers = dict(providers)
+
+    @classmethod
+    def from_properties(cls, props: Mapping[str, str]) -> ConfigProviders:
+        """Providers from `config.providers*`. ConfigError: a class is missing or unknown."""
+        names = parse_value(CONFIG_PROVIDERS, props.get(CONFIG_PROVIDERS, ""), ConfigType.LIST)
+        aliases = ValidList().check(CONFIG_PROVIDERS, names)
+        assert isinstance(aliases, tuple)
+        return cls({alias: _make_provider(alias, props) for alias in aliases})
+
+    def resolve(self, props: Mapping[str, str]) -> dict[str, str]:
+        """`props` with every reference that can be resolved replaced by its value."""
+        fetched: dict[tuple[str, str], Mapping[str, str]] = {}
+
+        def replacement(found: re.Match[str]) -> str:
+            name, path, key = found.group(1), found.group(2) or "", found.group(3)
+            provider = self._providers.get(name)
+            if provider is None:
+                return found.group()
+            if (name, path) not in fetched:
+                fetched[name, path] = provider.get(path)
+            return fetched[name, path].get(key, found.group())
+
+        return {key: _REFERENCE.sub(replacement, value) for key, value in props.items()}
+
+
+def _make_provider(alias: str, props: Mapping[str, str]) -> ConfigProvider:
+    class_key = f"{CONFIG_PROVIDERS}.{alias}.class"
+    class_name = props.get(class_key, "").strip()
+    if not class_name:
+        raise ConfigError(
+            f'Missing required configuration "{class_key}" which has no default value.',
+            key=class_key,
+        )
+    factory = _FACTORIES.get(class_name.removeprefix(_JAVA_PACKAGE))
+    if factory is None:
+        known = ", ".join(_JAVA_PACKAGE + name for name in _FACTORIES)
+        raise invalid_value(class_key, class_name, f"unknown config provider; there are: {known}")
+    prefix = f"{CONFIG_PROVIDERS}.{alias}.param."
+    parameters = {
+        key[len(prefix) :]: value for key, value in props.items() if key.startswith(prefix)
+    }
+    return factory(parameters, prefix)
