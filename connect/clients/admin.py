@@ -1,0 +1,272 @@
+"""Topics and their configs on one cluster: typed, blocking calls over confluent-kafka's admin.
+
+Every call takes a timeout in seconds and raises one of `connect.errors`. Safe to use from several
+threads at once.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from connect.clients import factory
+from connect.clients.errors import broker_code, from_librdkafka, translated
+from connect.errors import ConnectError, DeadlineExceeded
+
+__all__ = ["Admin", "ConfigEntry", "ConfigSource", "PartitionDescription", "TopicDescription"]
+
+DEFAULT_TIMEOUT_S = 60.0
+"""Java's default.api.timeout.ms."""
+
+# librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
+_ANSWER_GRACE_S = 5.0
+
+_UNKNOWN_TOPIC_OR_PARTITION = 3
+_TOPIC_ALREADY_EXISTS = 36
+
+# The topics that brokers themselves call internal (Java's `Topic`); Java's listings leave them out.
+BROKER_INTERNAL_TOPICS = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+
+# confluent-kafka leaves these two without types.
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+
+TopicPartitionKey = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One config of a topic, as its cluster describes it. `value` None: sensitive, or not set."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """`leader` None: there is none now."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    name: str
+    topic_id: str
+    internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+class Admin:
+    """One admin client. Made from Java client properties; its owner calls `close`."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        self._log = factory.LibrdkafkaLog(props.get("client.id", "admin"))
+        self._client: AdminClient | None = factory.admin_client(props, log=self._log)
+
+    def close(self) -> None:
+        """Close the connections. Later calls raise `ConnectError`."""
+        self._log.closing = True
+        self._client = None
+
+    def cluster_id(self, timeout: float = DEFAULT_TIMEOUT_S) -> str:
+        """The cluster's id, the same on every broker of it."""
+        client = self._open()
+        result = self._answer(
+            "Describing the cluster", client.describe_cluster(request_timeout=timeout), timeout
+        )
+        return str(result.cluster_id)
+
+    def list_topics(self, timeout: float = DEFAULT_TIMEOUT_S) -> dict[str, int]:
+        """Every topic but the brokers' own internal ones, with its number of partitions."""
+        client = self._open()
+        with translated("Listing topics"):
+            metadata = client.list_topics(timeout=timeout)
+        client.poll(0)
+        return {
+            name: len(topic.partitions)
+            for name, topic in metadata.topics.items()
+            if topic.error is None and name not in BROKER_INTERNAL_TOPICS
+        }
+
+    def describe_topics(
+        self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[str, TopicDescription]:
+        """These topics' partitions; a topic that does not exist is absent from the answer."""
+        if not names:
+            return {}
+        client = self._open()
+        with translated("Describing topics"):
+            futures = client.describe_topics(
+                confluent_kafka.TopicCollection(list(names)), request_timeout=timeout
+            )
+        described = {}
+        for name, future in futures.items():
+            try:
+                result = self._answer(f"Describing topic {name}", future, timeout)
+            except ConnectError as error:
+                if broker_code(error) == _UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                raise
+            described[name] = _topic_description(result)
+        return described
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT_S,
+    ) -> bool:
+        """Create a topic. False: it exists already, and nothing about it was changed.
+
+        `partitions` and `replication_factor` -1: the broker's defaults.
+        """
+        client = self._open()
+        topic = NewTopic(
+            name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            config=dict(configs or {}),
+        )
+        with translated(f"Creating topic {name}"):
+            future = client.create_topics([topic], request_timeout=timeout)[name]
+        try:
+            self._answer(f"Creating topic {name}", future, timeout)
+        except ConnectError as error:
+            if broker_code(error) == _TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        return True
+
+    def create_partitions(self, name: str, total: int, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+        """Give a topic `total` partitions; it must have fewer."""
+        client = self._open()
+        what = f"Raising topic {name} to {total} partitions"
+        with translated(what):
+            request = [NewPartitions(name, total)]
+            future = client.create_partitions(request, request_timeout=timeout)[name]
+        self._answer(what, future, timeout)
+
+    def describe_topic_configs(
+        self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[str, list[ConfigEntry]]:
+        """All configs of these topics, defaults included. Raises if any topic does not exist."""
+        if not names:
+            return {}
+        client = self._open()
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        with translated("Describing topic configs"):
+            futures = client.describe_configs(resources, request_timeout=timeout)
+        return {
+            resource.name: _config_entries(
+                self._answer(f"Describing the configs of topic {resource.name}", future, timeout)
+            )
+            for resource, future in futures.items()
+        }
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartitionKey], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[TopicPartitionKey, int]:
+        """The offset after the newest record of each (topic, partition), transactions ignored."""
+        return self._offsets(partitions, _LATEST, "end", timeout)
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartitionKey], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[TopicPartitionKey, int]:
+        """The first offset each (topic, partition) still has."""
+        return self._offsets(partitions, _EARLIEST, "beginning", timeout)
+
+    def _offsets(
+        self,
+        partitions: Iterable[TopicPartitionKey],
+        spec: OffsetSpec,
+        which: str,
+        timeout: float,
+    ) -> dict[TopicPartitionKey, int]:
+        query = {confluent_kafka.TopicPartition(*key): spec for key in partitions}
+        if not query:
+            return {}
+        client = self._open()
+        with translated(f"Listing {which} offsets"):
+            futures = client.list_offsets(query, request_timeout=timeout)
+        return {
+            (found.topic, found.partition): int(
+                self._answer(
+                    f"Listing the {which} offset of {found.topic}-{found.partition}",
+                    future,
+                    timeout,
+                ).offset
+            )
+            for found, future in futures.items()
+        }
+
+    def _open(self) -> AdminClient:
+        client = self._client
+        if client is None:
+            raise ConnectError("The admin client is closed")
+        return client
+
+    def _answer(self, what: str, future: concurrent.futures.Future[Any], timeout: float) -> Any:
+        try:
+            return future.result(timeout + _ANSWER_GRACE_S)
+        except confluent_kafka.KafkaException as error:
+            raise from_librdkafka(error, what) from error
+        except concurrent.futures.TimeoutError as error:
+            raise DeadlineExceeded(f"{what} had no answer within {timeout:g} s") from error
+        finally:
+            # Only a poll hands librdkafka's log lines over; without it they pile up.
+            if self._client is not None:
+                self._client.poll(0)
+
+
+def _topic_description(result: Any) -> TopicDescription:
+    return TopicDescription(
+        name=result.name,
+        topic_id=str(result.topic_id),
+        internal=bool(result.is_internal),
+        partitions=tuple(
+            PartitionDescription(
+                partition=info.id,
+                leader=None if info.leader is None else info.leader.id,
+                replicas=tuple(node.id for node in info.replicas),
+                in_sync_replicas=tuple(node.id for node in info.isr),
+            )
+            for info in result.partitions
+        ),
+    )
+
+
+def _config_entries(result: Mapping[str, Any]) -> list[ConfigEntry]:
+    return [
+        ConfigEntry(
+            name=entry.name,
+            value=entry.value,
+            source=ConfigSource(entry.source),
+            read_only=entry.is_read_only,
+            sensitive=entry.is_sensitive,
+        )
+        for entry in result.values()
+    ]

@@ -1,0 +1,230 @@
+"""The one place where the clients' errors become the framework's.
+
+Three sources, one tree (`connect.errors`): raw protocol error codes (the batch copier),
+librdkafka's errors (confluent-kafka), and kafka-python's. Whether a code is retriable follows the
+Java client, so that a mirror gives up exactly where Java's would. Pure functions: safe to call from
+any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+import confluent_kafka
+import kafka.errors
+
+from connect.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    BrokerUnavailable,
+    ConfigError,
+    ConnectError,
+    CorruptData,
+    DeadlineExceeded,
+    RetriableBrokerError,
+    RetriableError,
+)
+
+__all__ = [
+    "CodeFacts",
+    "broker_code",
+    "code_facts",
+    "error_from_code",
+    "from_kafka_python",
+    "from_librdkafka",
+    "translated",
+]
+
+UNKNOWN_SERVER_ERROR = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFacts:
+    """What a protocol error code means: its name in Java's `Errors`, and what to do about it.
+
+    `stale_metadata`: ask for fresh metadata (leaders, topic ids) before trying again.
+    """
+
+    code: int
+    name: str
+    retriable: bool
+    stale_metadata: bool
+
+
+# Java's `Errors` (4.3.1) where kafka-python names a code differently, does not know it, or takes
+# another view of retrying: code -> (name, retriable or None to keep kafka-python's view).
+_JAVA_VIEW: dict[int, tuple[str, bool | None]] = {
+    -1: ("UNKNOWN_SERVER_ERROR", None),
+    0: ("NONE", None),
+    2: ("CORRUPT_MESSAGE", True),
+    6: ("NOT_LEADER_OR_FOLLOWER", None),
+    10: ("MESSAGE_TOO_LARGE", None),
+    17: ("INVALID_TOPIC_EXCEPTION", None),
+    39: ("INVALID_REPLICA_ASSIGNMENT", None),
+    128: ("INVALID_REGULAR_EXPRESSION", False),
+    129: ("REBOOTSTRAP_REQUIRED", False),
+    130: ("STREAMS_INVALID_TOPOLOGY", False),
+    131: ("STREAMS_INVALID_TOPOLOGY_EPOCH", False),
+    132: ("STREAMS_TOPOLOGY_FENCED", False),
+    133: ("SHARE_SESSION_LIMIT_REACHED", True),
+}
+
+
+@lru_cache(maxsize=512)
+def code_facts(code: int) -> CodeFacts:
+    """The facts of a protocol error code. A code that nobody knows is fatal and named by number."""
+    error_class = kafka.errors.for_code(code)
+    name, retriable = _JAVA_VIEW.get(code, (None, None))
+    if name is None:
+        known = getattr(error_class, "errno", None) == code
+        name = str(error_class.message) if known else f"UNKNOWN_CODE_{code}"
+    if retriable is None:
+        retriable = bool(error_class.retriable)
+    return CodeFacts(code, name, retriable, bool(error_class.invalid_metadata))
+
+
+def error_from_code(code: int, what: str, message: str | None = None) -> ConnectError:
+    """The error for a code that a broker answered with.
+
+    `what` says what was asked, as the beginning of a sentence ("Produce to a.t-3 on broker 2");
+    `message` is the broker's own text, where the answer has one.
+    """
+    facts = code_facts(code)
+    text = f"{what} failed: {facts.name} ({code})"
+    if message and message != facts.name:
+        text = f"{text}: {message}"
+    if code == _SASL_AUTHENTICATION_FAILED:
+        return AuthenticationFailed(text)
+    if facts.retriable:
+        return RetriableBrokerError(text, code)
+    return BrokerError(text, code)
+
+
+def broker_code(error: BaseException) -> int | None:
+    """The protocol code inside one of our broker errors; None when it has none."""
+    if isinstance(error, RetriableBrokerError | BrokerError):
+        return error.code
+    return None
+
+
+_LIBRDKAFKA_UNAVAILABLE = frozenset(
+    {
+        confluent_kafka.KafkaError._TRANSPORT,
+        confluent_kafka.KafkaError._ALL_BROKERS_DOWN,
+        confluent_kafka.KafkaError._RESOLVE,
+        confluent_kafka.KafkaError._DESTROY_BROKER,
+        confluent_kafka.KafkaError._UNKNOWN_BROKER,
+    }
+)
+_LIBRDKAFKA_TIMEOUT = frozenset(
+    {
+        confluent_kafka.KafkaError._TIMED_OUT,
+        confluent_kafka.KafkaError._MSG_TIMED_OUT,
+        confluent_kafka.KafkaError._TIMED_OUT_QUEUE,
+    }
+)
+_LIBRDKAFKA_RETRIABLE = frozenset(
+    {
+        confluent_kafka.KafkaError._QUEUE_FULL,
+        confluent_kafka.KafkaError._RETRY,
+        confluent_kafka.KafkaError._WAIT_COORD,
+        confluent_kafka.KafkaError._WAIT_CACHE,
+        confluent_kafka.KafkaError._PREV_IN_PROGRESS,
+        confluent_kafka.KafkaError._IN_PROGRESS,
+        confluent_kafka.KafkaError._OUTDATED,
+        # The answer to listing offsets of partitions that have no leader, or do not exist, yet.
+        confluent_kafka.KafkaError._NOENT,
+    }
+)
+_LIBRDKAFKA_SETUP = frozenset(
+    {
+        confluent_kafka.KafkaError._INVALID_ARG,
+        confluent_kafka.KafkaError._NOT_CONFIGURED,
+        confluent_kafka.KafkaError._NOT_IMPLEMENTED,
+    }
+)
+_LIBRDKAFKA_LOGIN = frozenset(
+    {
+        confluent_kafka.KafkaError._AUTHENTICATION,
+        confluent_kafka.KafkaError._SSL,
+    }
+)
+_LIBRDKAFKA_CORRUPT = frozenset(
+    {
+        confluent_kafka.KafkaError._BAD_MSG,
+        confluent_kafka.KafkaError._BAD_COMPRESSION,
+    }
+)
+_LIBRDKAFKA_UNKNOWN_TOPIC = frozenset(
+    {
+        confluent_kafka.KafkaError._UNKNOWN_TOPIC,
+        confluent_kafka.KafkaError._UNKNOWN_PARTITION,
+    }
+)
+_UNKNOWN_TOPIC_OR_PARTITION = 3
+_SASL_AUTHENTICATION_FAILED = 58
+
+
+def from_librdkafka(
+    error: confluent_kafka.KafkaError | confluent_kafka.KafkaException, what: str
+) -> ConnectError:
+    """The error for what confluent-kafka reported. `what` as in `error_from_code`."""
+    if isinstance(error, confluent_kafka.KafkaException):
+        inner = error.args[0] if error.args else None
+        if not isinstance(inner, confluent_kafka.KafkaError):
+            return ConnectError(f"{what} failed: {error}")
+        error = inner
+    code = error.code()
+    if code >= UNKNOWN_SERVER_ERROR:
+        return error_from_code(code, what, error.str())
+    text = f"{what} failed: {error.name()}: {error.str()}"
+    if code in _LIBRDKAFKA_UNAVAILABLE:
+        return BrokerUnavailable(text)
+    if code in _LIBRDKAFKA_TIMEOUT:
+        return DeadlineExceeded(text)
+    if code in _LIBRDKAFKA_UNKNOWN_TOPIC:
+        return RetriableBrokerError(text, _UNKNOWN_TOPIC_OR_PARTITION)
+    if code in _LIBRDKAFKA_LOGIN:
+        return AuthenticationFailed(text)
+    if code in _LIBRDKAFKA_SETUP:
+        return ConfigError(text)
+    if code in _LIBRDKAFKA_CORRUPT:
+        return CorruptData(text)
+    if code in _LIBRDKAFKA_RETRIABLE or (error.retriable() and not error.fatal()):
+        return RetriableError(text)
+    return ConnectError(text)
+
+
+def from_kafka_python(error: BaseException, what: str) -> ConnectError:
+    """The error for what kafka-python raised; also for the operating system's socket errors."""
+    text = f"{what} failed: {error}"
+    if isinstance(error, ConnectError):
+        return error
+    if isinstance(error, kafka.errors.BrokerResponseError):
+        detail = str(error.args[0]) if error.args else None
+        return error_from_code(int(error.errno), what, detail)
+    if isinstance(error, kafka.errors.KafkaConnectionError | kafka.errors.NodeNotReadyError):
+        return BrokerUnavailable(text)
+    if isinstance(error, kafka.errors.KafkaTimeoutError | TimeoutError):
+        return DeadlineExceeded(text)
+    if isinstance(error, OSError):
+        return BrokerUnavailable(text)
+    if isinstance(error, kafka.errors.KafkaConfigurationError):
+        return ConfigError(text)
+    if isinstance(error, kafka.errors.KafkaError) and error.retriable:
+        return RetriableError(text)
+    return ConnectError(text)
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn the confluent-kafka errors of a block into ours, keeping them as the cause."""
+    try:
+        yield
+    except confluent_kafka.KafkaException as error:
+        raise from_librdkafka(error, what) from error
+    except BufferError as error:
+        raise RetriableError(f"{what} failed: the producer's queue is full") from error

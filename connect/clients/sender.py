@@ -1,0 +1,133 @@
+"""A producer with the thread that serves its callbacks.
+
+librdkafka delivers acknowledgements only to a thread that polls. `RecordSender` owns that thread,
+so that whoever sends may be busy elsewhere and still hears of every acknowledgement at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import confluent_kafka
+
+from connect.clients import factory
+from connect.clients.errors import from_librdkafka, translated
+from connect.clock import Deadline
+from connect.errors import ConnectError
+from connect.plugin import RecordMetadata
+
+__all__ = ["Delivered", "RecordSender"]
+
+_log = logging.getLogger(__name__)
+
+Delivered = Callable[[ConnectError | None, RecordMetadata | None], None]
+"""Called once for each record, on the sender's thread: an error, or where the record is."""
+
+# How long the polling thread sleeps inside librdkafka, at most; a delivery wakes it at once.
+_POLL_S = 0.2
+_ANY_PARTITION = -1
+
+
+class RecordSender:
+    """Sends records through one librdkafka producer. Safe to use from several threads.
+
+    Delivered to callbacks in the producer's order. The owner calls `close` once.
+    """
+
+    def __init__(
+        self, props: Mapping[str, str], *, overrides: Mapping[str, Any] | None = None
+    ) -> None:
+        client_id = props.get("client.id", "producer")
+        self._librdkafka_log = factory.LibrdkafkaLog(client_id)
+        self._producer = factory.producer(props, overrides=overrides, log=self._librdkafka_log)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name=f"sender-{client_id}", daemon=True)
+        self._thread.start()
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        delivered: Delivered,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Queue one record. `partition` None: by the key, as Java does; `timestamp_ms` None: now.
+
+        librdkafka takes the timestamp 0 for now, too. Raises `RetriableError` when the producer's
+        queue is full, and whatever librdkafka refuses at once; then `delivered` is not called.
+        """
+
+        def on_delivery(
+            error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
+        ) -> None:
+            if error is not None:
+                delivered(from_librdkafka(error, f"Producing to {topic}"), None)
+            else:
+                delivered(None, _metadata(message))
+
+        with translated(f"Producing to {topic}"):
+            self._producer.produce(
+                topic,
+                value,
+                key,
+                partition=_ANY_PARTITION if partition is None else partition,
+                on_delivery=on_delivery,
+                timestamp=timestamp_ms or 0,
+                headers=list(headers) if headers else None,
+            )
+
+    def send_future(
+        self, topic: str, key: bytes | None, value: bytes | None, **place: Any
+    ) -> Future[RecordMetadata]:
+        """Queue one record; the future has its place, or the error. Keywords as in `send`."""
+        future: Future[RecordMetadata] = Future()
+
+        def delivered(error: ConnectError | None, metadata: RecordMetadata | None) -> None:
+            if error is not None:
+                future.set_exception(error)
+            elif metadata is not None:
+                future.set_result(metadata)
+
+        self.send(topic, key, value, delivered, **place)
+        return future
+
+    def flush(self, deadline: Deadline) -> bool:
+        """Wait until everything queued was delivered or failed. False: time ran out."""
+        return bool(self._producer.flush(deadline.remaining()) == 0)
+
+    def close(self, deadline: Deadline) -> None:
+        """Flush as long as the deadline allows, give up the rest (their callbacks get an error),
+        and close the connections."""
+        self._librdkafka_log.closing = True
+        if not self.flush(deadline):
+            self._producer.purge()
+            self._producer.flush(_POLL_S)
+        self._stopping.set()
+        self._thread.join(max(_POLL_S * 2, deadline.remaining()))
+        if self._thread.is_alive():
+            _log.warning("%s did not end: a delivery callback is stuck", self._thread.name)
+
+    def _serve(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._producer.poll(_POLL_S)
+            except Exception:  # noqa: BLE001 - the top of a thread; a callback's error lands here
+                _log.exception("%s: a delivery callback failed", self._thread.name)
+
+
+def _metadata(message: confluent_kafka.Message) -> RecordMetadata:
+    offset = message.offset()
+    return RecordMetadata(
+        topic=message.topic() or "",
+        partition=message.partition() or 0,
+        offset=-1 if offset is None else offset,
+        timestamp_ms=message.timestamp()[1],
+    )

@@ -1,0 +1,179 @@
+"""The one background loop and the one retry of the framework. Nothing else retries by hand.
+
+A loop is: wait for a tick or a wake-up, do one step, judge its error, back off, look at the stop
+flag. `BackgroundLoop.turn` is that rule without a thread, so tests drive it with a `FakeClock`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeVar
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError
+
+__all__ = ["BackgroundLoop", "Backoff", "OnError", "is_retriable", "retry"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Backoff:
+    """Exponential waiting times in seconds: `initial`, doubled each time, at most `cap`."""
+
+    def __init__(self, initial: float, cap: float) -> None:
+        self._initial = initial
+        self._cap = cap
+        self._failures = 0
+
+    @property
+    def failures(self) -> int:
+        """How many waits were given out since the last reset."""
+        return self._failures
+
+    def next(self) -> float:
+        """The next wait."""
+        # 2**32 times any sensible initial wait is above any sensible cap: no need to count on.
+        wait = min(self._cap, self._initial * 2.0 ** min(self._failures, 32))
+        self._failures += 1
+        return wait
+
+    def reset(self) -> None:
+        self._failures = 0
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether the error's class says that trying again can help."""
+    return isinstance(error, ConnectError) and error.retriable
+
+
+def _pause(seconds: float) -> bool:
+    return threading.Event().wait(seconds)
+
+
+def retry(
+    step: Callable[[], T],
+    deadline: Deadline,
+    backoff: Backoff,
+    pause: Callable[[float], object] = _pause,
+) -> T:
+    """Call `step` until it returns; retriable errors are tried again until the deadline.
+
+    `pause(seconds)` waits; when it returns something true (an event's `wait`), that means stop.
+    Raises the last error when time is up or a stop was asked for, and every fatal one at once.
+    """
+    while True:
+        try:
+            return step()
+        except ConnectError as error:
+            if not error.retriable or deadline.expired():
+                raise
+            if pause(min(backoff.next(), deadline.remaining())):
+                raise
+
+
+class OnError(Enum):
+    """What a loop does after a failed step."""
+
+    RETRY = "retry"
+    END = "end"
+
+
+def _retry_if_retriable(error: Exception) -> OnError:
+    return OnError.RETRY if is_retriable(error) else OnError.END
+
+
+class BackgroundLoop:
+    """Runs `step` on a thread of its own: at once, then every `interval_s`, and when woken.
+
+    A step that fails is judged by `classify`: RETRY waits as the backoff says, END ends the loop
+    and calls `on_end` with the error, on the loop's thread. The first failure in a row is logged
+    as a warning, the others at debug; so is the recovery. `start`, `wake` and `stop` are safe from
+    any thread; the owner calls `start` and `stop` once each.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], None],
+        *,
+        interval_s: float,
+        backoff: Backoff | None = None,
+        classify: Callable[[Exception], OnError] = _retry_if_retriable,
+        on_end: Callable[[Exception], None] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._name = name
+        self._step = step
+        self._interval_s = interval_s
+        self._backoff = backoff or Backoff(0.1, 30.0)
+        self._classify = classify
+        self._on_end = on_end
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._wakeup = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when the loop is to end; a long step looks at it."""
+        return self._stopping
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Run the next step now instead of at its time; also ends a backoff."""
+        self._wakeup.set()
+
+    def request_stop(self) -> None:
+        """Ask the loop to end, without waiting for it."""
+        self._stopping.set()
+        self._wakeup.set()
+
+    def stop(self, timeout: float) -> bool:
+        """End the loop; waits at most `timeout` seconds. False: its step is still running."""
+        self.request_stop()
+        if self._thread.ident is None or self._thread is threading.current_thread():
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def turn(self) -> float | None:
+        """One step. Returns the seconds to wait for the next one; None when the loop is over."""
+        began = self._clock.monotonic()
+        try:
+            self._step()
+        except Exception as error:  # noqa: BLE001 - the top of a thread: every error is judged here
+            return self._after(error)
+        if self._backoff.failures:
+            _log.info("%s works again after %d failures", self._name, self._backoff.failures)
+            self._backoff.reset()
+        return max(0.0, began + self._interval_s - self._clock.monotonic())
+
+    def _after(self, error: Exception) -> float | None:
+        if self._stopping.is_set():
+            return None
+        if self._classify(error) is OnError.END:
+            if self._on_end is None:
+                _log.error("%s ended: %s", self._name, error, exc_info=error)
+            else:
+                self._on_end(error)
+            return None
+        first = self._backoff.failures == 0
+        wait = self._backoff.next()
+        level = logging.WARNING if first else logging.DEBUG
+        _log.log(level, "%s: %s; next try in %.1f s", self._name, error, wait)
+        return wait
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            wait = self.turn()
+            if wait is None:
+                return
+            self._wakeup.wait(wait)
+            self._wakeup.clear()
