@@ -27,7 +27,7 @@ from deploy.brokers.java import find_or_install_java
 from deploy.brokers.node import KafkaNode
 from deploy.brokers.ports import PortLease
 from deploy.brokers.properties import CONTROLLER, INTERNAL, server_properties
-from deploy.brokers.runtime import JvmOptions, KafkaRuntime
+from deploy.brokers.runtime import QUICK, JvmOptions, KafkaRuntime
 
 __all__ = ["KafkaCluster", "kafka_runtime"]
 
@@ -55,7 +55,7 @@ class KafkaCluster:
         properties: Mapping[str, str] | None = None,
         listeners: Mapping[str, str] | None = None,
         format_arguments: Sequence[str] = (),
-        jvm: JvmOptions = JvmOptions(),
+        jvm: JvmOptions = QUICK,
         kafka: KafkaRuntime | None = None,
         directory: Path | None = None,
         logs: Path | None = None,

@@ -61,8 +61,7 @@ def server_properties(
             f"{name}://{LOOPBACK}:{own[name]}" for name in bound if name != CONTROLLER
         ),
         "listener.security.protocol.map": ",".join(
-            f"{name}:{protocol}"
-            for name, protocol in {CONTROLLER: "PLAINTEXT", **listeners}.items()
+            f"{name}:{protocol}" for name, protocol in protocols.items()
         ),
         "log.dirs": str(directory),
         "offsets.topic.replication.factor": replication,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["JvmOptions", "KafkaRuntime"]
+__all__ = ["QUICK", "JvmOptions", "KafkaRuntime"]
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -30,6 +30,10 @@ class JvmOptions:
         return [f"-Xmx{self.heap}", *speed, "-XX:-UsePerfData", "-Xshare:auto", *self.flags]
 
 
+QUICK = JvmOptions()
+"""For demo and tests."""
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaRuntime:
     """A Java executable and Kafka's jars."""
@@ -38,7 +42,7 @@ class KafkaRuntime:
     jars: tuple[Path, ...]
 
     def command(
-        self, main_class: str, arguments: Sequence[str], jvm: JvmOptions = JvmOptions()
+        self, main_class: str, arguments: Sequence[str], jvm: JvmOptions = QUICK
     ) -> list[str]:
         """The command line that runs `main_class`, logging to stdout."""
         return [
