@@ -44,7 +44,8 @@ def compile_java_regex(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(translated, re.ASCII)
     except (re.error, OverflowError) as error:
-        raise JavaRegexError(f"Not possible here: {error}", 0) from error
+        reason = str(error).partition(" at position ")[0]
+        raise JavaRegexError(f"Not possible here: {reason}", 0) from error
 
 
 class _Translator:
@@ -79,10 +80,12 @@ class _Translator:
 
     def _quantified(self) -> str:
         atom, repeatable = self._atom()
-        quantifier = self._quantifier()
-        if quantifier and not repeatable:
-            atom = f"(?:{atom})"
-        return atom + quantifier
+        while quantifier := self._quantifier():
+            atom = f"{atom if repeatable else f'(?:{atom})'}{quantifier}"
+            repeatable = False
+            if not self._text.startswith("{", self._at):
+                break
+        return atom
 
     def _quantifier(self) -> str:
         rest = self._text[self._at : self._at + 1]

@@ -1,0 +1,221 @@
+"""Which topics, groups and topic configs are mirrored: the filters of MirrorMaker 2.
+
+Each takes lists of Java regular expressions that must match a whole name. A list becomes one
+pattern, its elements joined by `|`; an empty list matches nothing; exclusion wins. Filters are
+immutable and may be shared by threads. Source: KIP-382.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.errors import ConfigError
+from connectors.mirror.extensions import JAVA_PACKAGE, load_class
+
+__all__ = [
+    "ConfigPropertyFilter",
+    "DefaultConfigPropertyFilter",
+    "DefaultGroupFilter",
+    "DefaultTopicFilter",
+    "GroupFilter",
+    "PatternList",
+    "TopicFilter",
+    "config_property_filter",
+    "group_filter",
+    "topic_filter",
+]
+
+TOPICS_DEFAULT = ".*"
+TOPICS_EXCLUDE_DEFAULT = r"mm2.*\.internal, .*\.replica, __.*"
+GROUPS_DEFAULT = ".*"
+GROUPS_EXCLUDE_DEFAULT = "console-consumer-.*, connect-.*, __.*"
+CONFIG_PROPERTIES_EXCLUDE_DEFAULT = (
+    "follower.replication.throttled.replicas, leader.replication.throttled.replicas, "
+    "message.timestamp.difference.max.ms, log.message.timestamp.before.max.ms, "
+    "log.message.timestamp.after.max.ms, message.timestamp.type, "
+    "unclean.leader.election.enable, min.insync.replicas"
+)
+
+
+class PatternList:
+    """The regular expressions of one property, as one pattern over whole names."""
+
+    def __init__(self, key: str, elements: Sequence[str]) -> None:
+        """`key`: the property's name, for errors. Raises `ConfigError` naming the key, the
+        element and the position in it."""
+        self.elements = tuple(elements)
+        self._pattern = _compile(key, self.elements) if self.elements else None
+
+    @classmethod
+    def from_property(cls, props: Mapping[str, str], key: str, default: str) -> PatternList:
+        """The list in `props[key]`, split at commas (which cannot be escaped) and trimmed."""
+        value = props.get(key, default)
+        elements = [element.strip() for element in value.split(",")] if value.strip() else []
+        if not all(elements):
+            raise ConfigError(
+                f"Invalid value {value} for configuration {key}: must not have empty elements",
+                key=key,
+                value=value,
+            )
+        return cls(key, list(dict.fromkeys(elements)))
+
+    def matches(self, name: str) -> bool:
+        return self._pattern is not None and self._pattern.fullmatch(name) is not None
+
+    def matching(self, name: str) -> str | None:
+        """The first element that matches `name` by itself; None when none does. For reports."""
+        if not self.matches(name):
+            return None
+        for element in self.elements:
+            try:
+                if compile_java_regex(element).fullmatch(name):
+                    return element
+            except JavaRegexError:  # an element that is whole only together with its neighbours
+                continue
+        return "|".join(self.elements)
+
+
+def _compile(key: str, elements: Sequence[str]) -> re.Pattern[str]:
+    joined = "|".join(elements)
+    try:
+        return compile_java_regex(joined)
+    except JavaRegexError as error:
+        element, found = _culprit(elements) or (joined, error)
+        raise ConfigError(
+            f"Invalid value {element} for configuration {key}: {found}. Each element of the list "
+            "is a regular expression; commas always separate elements.",
+            key=key,
+            value=element,
+        ) from error
+
+
+def _culprit(elements: Sequence[str]) -> tuple[str, JavaRegexError] | None:
+    """The first element that is wrong by itself, and how."""
+    for element in elements:
+        try:
+            compile_java_regex(element)
+        except JavaRegexError as error:
+            return element, error
+    return None
+
+
+class TopicFilter(ABC):
+    """Decides by name which topics are mirrored. A custom filter takes the connector's properties
+    in its constructor."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        """`props`: the connector's flat Java properties."""
+        self.props = props
+
+    @abstractmethod
+    def should_replicate_topic(self, topic: str) -> bool: ...
+
+    def why_not(self, topic: str) -> str:
+        """For a topic that is not replicated: the reason, for people."""
+        return f"{type(self).__name__} says no"
+
+
+class GroupFilter(ABC):
+    """Decides by id whose consumer groups' offsets are translated."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        """`props`: the connector's flat Java properties."""
+        self.props = props
+
+    @abstractmethod
+    def should_replicate_group(self, group: str) -> bool: ...
+
+
+class ConfigPropertyFilter(ABC):
+    """Decides which topic configs are copied."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        """`props`: the connector's flat Java properties."""
+        self.props = props
+
+    @abstractmethod
+    def should_replicate_config_property(self, name: str) -> bool: ...
+
+    def should_replicate_source_default(self, name: str) -> bool:
+        """Whether the source's default of `name` is set on the target, where nobody set it."""
+        return False
+
+
+class DefaultTopicFilter(TopicFilter):
+    """`topics` and not `topics.exclude`."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        super().__init__(props)
+        self.include = PatternList.from_property(props, "topics", TOPICS_DEFAULT)
+        self.exclude = PatternList.from_property(props, "topics.exclude", TOPICS_EXCLUDE_DEFAULT)
+
+    def should_replicate_topic(self, topic: str) -> bool:
+        return self.include.matches(topic) and not self.exclude.matches(topic)
+
+    def why_not(self, topic: str) -> str:
+        excluding = self.exclude.matching(topic)
+        if excluding is not None:
+            return f"topics.exclude has {excluding}"
+        return f"not in topics ({', '.join(self.include.elements) or 'which is empty'})"
+
+
+class DefaultGroupFilter(GroupFilter):
+    """`groups` and not `groups.exclude`."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        super().__init__(props)
+        self.include = PatternList.from_property(props, "groups", GROUPS_DEFAULT)
+        self.exclude = PatternList.from_property(props, "groups.exclude", GROUPS_EXCLUDE_DEFAULT)
+
+    def should_replicate_group(self, group: str) -> bool:
+        return self.include.matches(group) and not self.exclude.matches(group)
+
+
+class DefaultConfigPropertyFilter(ConfigPropertyFilter):
+    """Not `config.properties.exclude`; the source's defaults only by `use.defaults.from=source`."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        super().__init__(props)
+        self.exclude = PatternList.from_property(
+            props, "config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE_DEFAULT
+        )
+        self._source_defaults = props.get("use.defaults.from") == "source"
+
+    def should_replicate_config_property(self, name: str) -> bool:
+        return not self.exclude.matches(name)
+
+    def should_replicate_source_default(self, name: str) -> bool:
+        return self._source_defaults
+
+
+def topic_filter(props: Mapping[str, str]) -> TopicFilter:
+    """The filter that `topic.filter.class` names, configured. Raises `ConfigError`."""
+    key = "topic.filter.class"
+    built_in: Mapping[str, type[TopicFilter]] = {
+        f"{JAVA_PACKAGE}DefaultTopicFilter": DefaultTopicFilter
+    }
+    name = props.get(key, f"{JAVA_PACKAGE}DefaultTopicFilter")
+    return load_class(key, name, built_in, TopicFilter)(props)  # type: ignore[type-abstract]
+
+
+def group_filter(props: Mapping[str, str]) -> GroupFilter:
+    """The filter that `group.filter.class` names, configured. Raises `ConfigError`."""
+    key = "group.filter.class"
+    built_in: Mapping[str, type[GroupFilter]] = {
+        f"{JAVA_PACKAGE}DefaultGroupFilter": DefaultGroupFilter
+    }
+    name = props.get(key, f"{JAVA_PACKAGE}DefaultGroupFilter")
+    return load_class(key, name, built_in, GroupFilter)(props)  # type: ignore[type-abstract]
+
+
+def config_property_filter(props: Mapping[str, str]) -> ConfigPropertyFilter:
+    """The filter that `config.property.filter.class` names, configured. Raises `ConfigError`."""
+    key = "config.property.filter.class"
+    built_in: Mapping[str, type[ConfigPropertyFilter]] = {
+        f"{JAVA_PACKAGE}DefaultConfigPropertyFilter": DefaultConfigPropertyFilter
+    }
+    name = props.get(key, f"{JAVA_PACKAGE}DefaultConfigPropertyFilter")
+    return load_class(key, name, built_in, ConfigPropertyFilter)(props)  # type: ignore[type-abstract]

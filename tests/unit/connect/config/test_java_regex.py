@@ -1,0 +1,90 @@
+"""Java's regular expressions: every verdict below is that of java.util.regex."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect.config.java_regex import JavaRegexError, compile_java_regex
+
+# pattern, names it matches whole, names it does not
+VERDICTS = [
+    (r".*", ["", "a", "a.b"], []),
+    (r"mm2.*\.internal|.*\.replica|__.*", ["mm2-x.internal", "t.replica", "__t"], ["_t", "mm2"]),
+    (r".*[\-\.]internal", ["foo-internal", "foo.internal"], ["foo_internal", "internal"]),
+    (r"a++b", ["ab", "aab"], ["b"]),
+    (r"a*+a", [], ["a", "aa"]),
+    (r"(?>a|ab)c", ["ac"], ["abc"]),
+    (r"a{1,2}+b", ["ab", "aab"], ["b", "aaab"]),
+    (r"a{2}{3}", ["aaaaaa"], ["aa", "aaa"]),
+    (r"^*a", ["a"], ["^a"]),
+    (r"\p{Alpha}+", ["aB"], ["a1", "é"]),
+    (r"\P{Alpha}+", ["1.", "é"], ["a"]),
+    (r"\p{L}+", ["aB", "é"], ["1"]),
+    (r"\pLx", ["ax"], ["1x"]),
+    (r"\p{Lu}\p{Ll}*", ["Foo", "Été"], ["foo"]),
+    (r"[\p{Lower}\d]+", ["a1"], ["A1"]),
+    (r"\p{IsAlphabetic}+", ["é"], ["1"]),
+    (r"\Qa.b\E.*", ["a.b", "a.bc"], ["axb"]),
+    (r"\Qa.b", ["a.b"], ["axb"]),
+    (r"[\Q^]\E]+", ["^]"], ["a"]),
+    (r"[a-z&&[^aeiou]]+", ["xyz"], ["abc"]),
+    (r"[a-c[x-z]]+", ["abcxyz"], ["d"]),
+    (r"[^a-c[x-z]]+", ["def"], ["a", "x"]),
+    (r"[]a]+", ["]", "a]"], ["b"]),
+    (r"[a-]+", ["a-"], ["b"]),
+    (r"[\d-x]+", ["1-x"], ["y"]),
+    (r"[[:alpha:]]+", ["a:", "p"], ["b"]),
+    (r"(?<n>a|b)\k<n>", ["aa", "bb"], ["ab"]),
+    (r"(a)\11", ["aa1"], ["aa"]),
+    (r"x(?i)abc", ["xabc", "xABC"], ["XABC"]),
+    (r"a(?i)b|c", ["ab", "aB", "c", "C"], ["AB"]),
+    (r"(a(?i)b|c)d", ["aBd", "Cd"], ["CD"]),
+    (r"(?i:a)b", ["Ab"], ["AB"]),
+    (r"\x41\u0042\x{43}\0104", ["ABCD"], ["abcd"]),
+    (r"\w+", ["a_1"], ["é", "a-b"]),
+    (r"[^\w]+", ["-."], ["a"]),
+    (r"a}", ["a}"], []),
+    (r"(?!b).*", ["ab"], ["ba"]),
+    (r"", [""], ["a"]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "matching", "others"), VERDICTS)
+def test_patterns_mean_what_they_mean_in_java(
+    pattern: str, matching: list[str], others: list[str]
+) -> None:
+    compiled = compile_java_regex(pattern)
+    assert [name for name in matching if not compiled.fullmatch(name)] == []
+    assert [name for name in others if compiled.fullmatch(name)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason", "position"),
+    [
+        ("*a", "Dangling meta character", 0),
+        ("a**", "Dangling meta character", 2),
+        ("a{", "Unclosed counted closure", 1),
+        ("a{,2}", "Unclosed counted closure", 1),
+        ("x{a}", "Unclosed counted closure", 1),
+        ("{a}", "Illegal repetition", 0),
+        ("a{2,1}", "Illegal repetition range", 1),
+        ("x[a", "Unclosed character class", 1),
+        ("x(a", "Unclosed group", 1),
+        ("a)", "Unmatched closing", 1),
+        ("\\y", "escape sequence", 0),
+        ("a\\", "backslash", 1),
+        ("[z-a]", "Illegal character range", 1),
+        ("\\p{Foo}", "Unknown character property name {Foo}", 0),
+        ("(?q)a", "Flag 'q'", 0),
+        ("(?x)a b", "Flag 'x'", 0),
+        ("(?<=a+)b", "look-behind", 0),
+        ("\\Gx", "escape sequence", 0),
+    ],
+)
+def test_a_wrong_or_impossible_pattern_says_what_and_where(
+    pattern: str, reason: str, position: int
+) -> None:
+    with pytest.raises(JavaRegexError) as failed:
+        compile_java_regex(pattern)
+    assert reason in str(failed.value)
+    assert failed.value.position == position
