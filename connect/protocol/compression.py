@@ -1,0 +1,305 @@
+"""The compression codecs of Kafka's record batches, in the framings that Kafka's clients share.
+
+==== ====== =====================================================================================
+id   name   bytes written here
+==== ====== =====================================================================================
+0    none   the data itself
+1    gzip   one gzip member (RFC 1952)
+2    snappy xerial stream, as Java's clients write: the 16-byte header, then blocks of up to 32 KiB,
+            each a big-endian int32 length and raw snappy. librdkafka writes one raw snappy block
+            instead, without a header: both forms are read
+3    lz4    one LZ4 frame of independent blocks, without checksums and content size, as Java's
+            clients write. Java's reader refuses linked blocks, which most libraries write by
+            default: the frame is therefore built here, block by block
+4    zstd   one frame (RFC 8878)
+==== ====== =====================================================================================
+
+Decompression never makes more than `limit` bytes, whatever the input claims or hides, and turns
+every malformed input into CorruptData. Checksums inside a frame are not verified where the codec
+library does not: the batch's own CRC covers them.
+
+Pure functions: safe from any thread. The libraries release the GIL while they work.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import cramjam
+
+from connect.errors import CorruptData
+
+__all__ = [
+    "CODEC_NAMES",
+    "DEFAULT_LIMIT",
+    "GZIP",
+    "LZ4",
+    "NONE",
+    "SNAPPY",
+    "ZSTD",
+    "Data",
+    "compress",
+    "decompress",
+]
+
+Data = bytes | bytearray | memoryview
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Indexed by codec id; the names are those of the property `compression.type`."""
+
+DEFAULT_LIMIT = 256 * 1024 * 1024
+"""Bytes one batch may decompress to: Kafka's default batch limit of 1 MiB at a ratio of 256:1,
+far beyond what real records reach."""
+
+_XERIAL_HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"  # magic, version 1, compatible 1
+_XERIAL_MAGIC = _XERIAL_HEADER[:8]
+_XERIAL_BLOCK = 32 * 1024  # Java's SnappyOutputStream default
+
+_LZ4_MAGIC = 0x184D2204
+# Version 01, independent blocks; blocks of up to 64 KiB; and the header checksum of these two.
+_LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_BLOCK = 64 * 1024
+_LZ4_BLOCK_SIZES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
+_LZ4_STORED = 0x8000_0000  # top bit of a block's length: the block is not compressed
+_LZ4_MIN_HC_LEVEL = 2  # levels from here on ask for the slower, denser match finder
+
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_SKIPPABLE = 0x184D2A50  # to ...5F: frames that hold no data
+_ZSTD_MAX_BLOCK = 128 * 1024  # no block makes more (RFC 8878, 3.1.1.2.4)
+
+
+def compress(codec: int, data: Data, level: int | None = None) -> Data:
+    """`data` in the framing of `codec`. `level` None: the codec's default; snappy has none.
+
+    Raises CorruptData for an id that names no codec.
+    """
+    if codec == NONE:
+        return data
+    if codec == GZIP:
+        packer = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, wbits=31)
+        return packer.compress(data) + packer.flush()
+    if codec == SNAPPY:
+        return _snappy_compress(data)
+    if codec == LZ4:
+        return _lz4_compress(data, level)
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data, 3 if level is None else level))
+    raise _unknown(codec)
+
+
+def decompress(codec: int, data: Data, *, limit: int = DEFAULT_LIMIT) -> Data:
+    """The data that `compress`, a Java client or librdkafka put into `data`.
+
+    Raises CorruptData where the input is malformed, incomplete, would make more than `limit`
+    bytes, or where the id names no codec.
+    """
+    if codec == NONE:
+        return data
+    try:
+        reader = _READERS[codec]
+    except KeyError:
+        raise _unknown(codec) from None
+    try:
+        return reader(memoryview(data), limit)
+    except (cramjam.DecompressionError, zlib.error, ValueError, IndexError, OverflowError) as error:
+        raise CorruptData(f"{CODEC_NAMES[codec]} data does not decompress: {error}") from error
+
+
+def _unknown(codec: int) -> CorruptData:
+    return CorruptData(f"compression codec {codec} is unknown; known are 0 to 4")
+
+
+def _too_large(codec: int, limit: int) -> CorruptData:
+    return CorruptData(f"{CODEC_NAMES[codec]} data decompresses to more than {limit} bytes")
+
+
+def _cut_off(codec: int) -> CorruptData:
+    return CorruptData(f"{CODEC_NAMES[codec]} data ends too early")
+
+
+# --- gzip
+
+
+def _gzip_decompress(data: memoryview, limit: int) -> bytes:
+    parts = []
+    made = 0
+    rest: Data = data
+    while rest:  # members may follow one another
+        member = zlib.decompressobj(wbits=31)
+        part = member.decompress(rest, limit - made + 1)
+        made += len(part)
+        if made > limit:
+            raise _too_large(GZIP, limit)
+        if not member.eof:
+            raise _cut_off(GZIP)
+        parts.append(part)
+        rest = member.unused_data
+    if not parts:
+        raise _cut_off(GZIP)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+# --- snappy
+
+
+def _snappy_compress(data: Data) -> bytes:
+    parts = [_XERIAL_HEADER]
+    view = memoryview(data)
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _snappy_decompress(data: memoryview, limit: int) -> bytes:
+    if bytes(data[:8]) != _XERIAL_MAGIC:
+        return _snappy_block(data, limit)
+    parts = []
+    made = 0
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        if bytes(data[position : position + 8]) == _XERIAL_MAGIC:  # streams put one after another
+            position += len(_XERIAL_HEADER)
+            continue
+        length = int.from_bytes(data[position : position + 4], "big")
+        position += 4
+        if position + length > len(data):
+            raise _cut_off(SNAPPY)
+        part = _snappy_block(data[position : position + length], limit - made)
+        made += len(part)
+        parts.append(part)
+        position += length
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _snappy_block(block: memoryview, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > limit:
+        raise _too_large(SNAPPY, limit)
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+# --- lz4
+
+
+def _lz4_compress(data: Data, level: int | None) -> bytes:
+    parts = [_LZ4_HEADER]
+    view = memoryview(data)
+    dense = level is not None and level >= _LZ4_MIN_HC_LEVEL
+    for start in range(0, len(view), _LZ4_BLOCK):
+        plain = view[start : start + _LZ4_BLOCK]
+        if dense:
+            block = bytes(
+                cramjam.lz4.compress_block(
+                    plain, mode="high_compression", compression=level, store_size=False
+                )
+            )
+        else:
+            block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += (len(block).to_bytes(4, "little"), block)
+        else:
+            parts += ((len(plain) | _LZ4_STORED).to_bytes(4, "little"), bytes(plain))
+    parts.append(b"\0\0\0\0")  # end mark
+    return b"".join(parts)
+
+
+def _lz4_decompress(data: memoryview, limit: int) -> bytes:
+    # FLG: version (2 bits), independent blocks, block checksums, content size, content checksum,
+    # reserved, dictionary. The header checksum is not looked at: magic 0 writers had it wrong.
+    if len(data) < len(_LZ4_HEADER) or int.from_bytes(data[:4], "little") != _LZ4_MAGIC:
+        raise CorruptData("lz4 data does not begin with an LZ4 frame")
+    flags, block_size = data[4], _LZ4_BLOCK_SIZES.get(data[5] >> 4 & 7)
+    if flags >> 6 != 1 or flags & 0b11 or block_size is None:
+        raise CorruptData(f"lz4 frame descriptor {bytes(data[4:6]).hex()} is not supported")
+    if not flags & 0b10_0000:
+        raise CorruptData("lz4 frame with linked blocks, which Kafka does not allow")
+    checksum_size = 4 if flags & 0b1_0000 else 0
+    position = 15 if flags & 0b1000 else 7
+    scratch = memoryview(bytearray(block_size))
+    parts: list[bytes] = []
+    made = 0
+    while True:
+        if position + 4 > len(data):
+            raise _cut_off(LZ4)
+        length = int.from_bytes(data[position : position + 4], "little")
+        position += 4
+        if length == 0:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        block = data[position : position + (length & ~_LZ4_STORED)]
+        position += len(block) + checksum_size
+        if len(block) != length & ~_LZ4_STORED or len(block) > block_size:
+            raise _cut_off(LZ4)
+        if length & _LZ4_STORED:
+            part = bytes(block)
+        else:
+            part = bytes(scratch[: cramjam.lz4.decompress_block_into(block, scratch)])
+        made += len(part)
+        if made > limit:
+            raise _too_large(LZ4, limit)
+        parts.append(part)
+
+
+# --- zstd
+
+
+def _zstd_decompress(data: memoryview, limit: int) -> Data:
+    if _zstd_bound(data) <= limit:
+        return bytes(cramjam.zstd.decompress(data))
+    # The bound counts whole blocks and may be far above the truth: only then pay for a buffer of
+    # the full limit, and let the library run into its end.
+    output = bytearray(limit)
+    try:
+        made = cramjam.zstd.decompress_into(data, output)
+    except cramjam.DecompressionError as error:
+        raise CorruptData(
+            f"zstd data is malformed or decompresses to more than {limit} bytes: {error}"
+        ) from error
+    del output[made:]
+    return output
+
+
+def _zstd_bound(data: memoryview) -> int:
+    """No fewer bytes than `data` decompresses to, by walking frame and block headers alone."""
+    position = 0
+    bound = 0
+    while position < len(data):
+        magic = int.from_bytes(data[position : position + 4], "little")
+        if magic & ~0xF == _ZSTD_SKIPPABLE:
+            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
+            continue
+        if magic != _ZSTD_MAGIC:
+            raise CorruptData("zstd data does not begin with a zstd frame")
+        made, position = _zstd_frame_bound(data, position + 4)
+        bound += made
+    if position != len(data) or position == 0:
+        raise _cut_off(ZSTD)
+    return bound
+
+
+def _zstd_frame_bound(data: memoryview, position: int) -> tuple[int, int]:
+    # Descriptor: content-size flag (2 bits), single segment, unused, reserved, checksum, dictionary
+    # id flag (2 bits). Blocks: 3 bytes, little-endian: last (1 bit), type (2 bits), size.
+    descriptor = data[position]
+    single = descriptor >> 5 & 1
+    position += 1 + (0 if single else 1) + (0, 1, 2, 4)[descriptor & 3]
+    position += (single, 2, 4, 8)[descriptor >> 6]
+    made = 0
+    last = 0
+    while not last:
+        if position + 3 > len(data):
+            raise _cut_off(ZSTD)
+        header = int.from_bytes(data[position : position + 3], "little")
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        position += 3 + (1 if kind == 1 else size)
+        made += _ZSTD_MAX_BLOCK if kind == 2 else size
+    return made, position + (4 if descriptor & 4 else 0)
+
+
+_READERS: dict[int, Callable[[memoryview, int], Data]] = {
+    GZIP: _gzip_decompress,
+    SNAPPY: _snappy_decompress,
+    LZ4: _lz4_decompress,
+    ZSTD: _zstd_decompress,
+}

@@ -1,0 +1,298 @@
+"""Records of batches as columns (offsets, timestamps, tails): what re-batching reads and writes.
+
+A v2 record (KIP-98) is ``length varint | attributes int8 | timestamp delta varlong | offset delta
+varint | tail``; the tail (key, value and headers with their lengths) does not depend on the batch
+around it and is carried as an opaque slice. Reading a batch appends to three parallel lists,
+writing one takes a slice of them. Work per record: a few table lookups and C-level maps.
+
+Not thread-safe: a `Columns` belongs to one call. The input buffers must not change while it lives.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import add
+
+from connect.errors import CorruptData
+from connect.protocol.compression import NONE, Data, compress, decompress
+from connect.protocol.varint import (
+    SHORT_LIMIT,
+    SHORT_VARINTS,
+    encode_varint,
+    read_varint,
+    read_varlong,
+)
+
+__all__ = [
+    "BATCH_HEADER",
+    "CODEC_MASK",
+    "CONTROL",
+    "HEADER_SIZE",
+    "LOG_APPEND_TIME",
+    "LOG_OVERHEAD",
+    "MAGIC_POSITION",
+    "MIN_RECORD_SIZE",
+    "Columns",
+    "encode_columns",
+    "read_batch_records",
+    "read_single_records",
+    "record_overhead",
+    "to_int64",
+]
+
+BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
+"""baseOffset, batchLength (bytes after this field), partitionLeaderEpoch, magic, crc, attributes,
+lastOffsetDelta, baseTimestamp, maxTimestamp, producerId, producerEpoch, baseSequence,
+recordsCount."""
+
+HEADER_SIZE = BATCH_HEADER.size
+LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength does not count
+MAGIC_POSITION = 16  # the same for all magics
+MIN_RECORD_SIZE = 7  # one byte for each varint, no key, no value, no headers
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+CONTROL = 0x20
+
+# The batch with one record as a producer sends it (attributes 0, deltas 0): baseOffset,
+# batchLength, magic, attributes with lastOffsetDelta, baseTimestamp, and recordsCount with the
+# first five bytes of the record.
+_SINGLE = struct.Struct(">qi4xb4x6sq22x9s")
+_SINGLE_ATTRIBUTES = bytes(6)
+_TINY = HEADER_SIZE - LOG_OVERHEAD + 1 + 64  # batchLength from which length takes two bytes
+_SINGLE_LIMIT = HEADER_SIZE - LOG_OVERHEAD + 2 + 8192  # and from which it takes three
+
+
+def _single_head(batch_length: int) -> bytes:
+    room = batch_length - (HEADER_SIZE - LOG_OVERHEAD)
+    length = room - 1 if batch_length < _TINY else room - 2
+    return b"\0\0\0\1" + encode_varint(length) + b"\0\0\0"
+
+
+# By batchLength: the nine bytes (eight for a tiny record) that _SINGLE must find at its end. A
+# batchLength that no encoding of the length explains has a head that no record matches.
+_SINGLE_HEADS = [_single_head(n) for n in range(_SINGLE_LIMIT)]
+
+# Attributes (always 0: KIP-98 defines none for records) followed by the timestamp delta.
+_STAMPS = [b"\0" + encoded for encoded in SHORT_VARINTS]
+
+_NO_HEADER = bytes(HEADER_SIZE)
+
+
+class Columns:
+    """Records in order: parallel lists of source offset, timestamp (ms since the epoch, -1: none)
+    and tail. Offsets rise strictly."""
+
+    __slots__ = ("offsets", "tails", "timestamps")
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.timestamps: list[int] = []
+        self.tails: list[Data] = []
+
+    def drop_first(self, count: int) -> None:
+        """Forget the first `count` records."""
+        del self.offsets[:count]
+        del self.timestamps[:count]
+        del self.tails[:count]
+
+
+def to_int64(value: int) -> int:
+    """`value` wrapped into a signed 64-bit number, as Java's long arithmetic does."""
+    return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)
+
+
+def read_single_records(
+    batches: Sequence[memoryview], start: int, from_offset: int, into: Columns
+) -> int:
+    """Append the records of `batches[start:]` as long as each is a plain one-record batch at or
+    after `from_offset`; the index of the first that is not (it is left to `read_batch_records`).
+
+    Raises CorruptData where an offset is not above the one before.
+    """
+    unpack = _SINGLE.unpack_from
+    heads = _SINGLE_HEADS
+    offsets, timestamps, tails = into.offsets, into.timestamps, into.tails
+    previous = offsets[-1] if offsets else -1
+    for index in range(start, len(batches)):
+        batch = batches[index]
+        try:
+            offset, length, magic, attributes, timestamp, head = unpack(batch)
+        except struct.error:
+            return index
+        if (
+            offset < from_offset
+            or magic != 2
+            or attributes != _SINGLE_ATTRIBUTES
+            or not 0 < length < _SINGLE_LIMIT
+            or len(batch) != length + LOG_OVERHEAD
+        ):
+            return index
+        if head == heads[length]:
+            tail = batch[66:]
+        elif length < _TINY and head.startswith(heads[length]):
+            tail = batch[65:]
+        else:
+            return index
+        if offset <= previous:
+            raise CorruptData(f"offset {offset} follows {previous}: batches are not in order")
+        previous = offset
+        offsets.append(offset)
+        timestamps.append(timestamp)
+        tails.append(tail)
+    return len(batches)
+
+
+def read_batch_records(batch: memoryview, from_offset: int, limit: int, into: Columns) -> int:
+    """Append the records at or after `from_offset` of a whole magic 2 batch of any shape; the bytes
+    of its records, decompressed.
+
+    `limit`: bytes its records may decompress to. Raises CorruptData where header, compression or
+    any record's leading fields do not fit together; tails are not looked into.
+    """
+    header = BATCH_HEADER.unpack_from(batch)
+    base_offset, attributes, last_delta = header[0], header[5], header[6]
+    base_timestamp, max_timestamp, count = header[7], header[8], header[12]
+    section: Data = batch[HEADER_SIZE:]
+    if attributes & CODEC_MASK and (count or len(section)):
+        section = decompress(attributes & CODEC_MASK, section, limit=limit)
+    if count < 0 or count * MIN_RECORD_SIZE > len(section):
+        raise CorruptData(f"batch claims {count} records in {len(section)} bytes")
+    first = len(into.offsets)
+    previous = into.offsets[-1] if into.offsets else -1
+    if base_offset <= previous or base_offset < 0:
+        raise CorruptData(f"offset {base_offset} follows {previous}: batches are not in order")
+    try:
+        last = _read_records(section, count, base_offset, base_timestamp, into)
+    except IndexError:
+        raise CorruptData("record runs over the end of its batch") from None
+    if last > last_delta or base_offset + last_delta >= 1 << 63:
+        raise CorruptData(f"record at delta {last} in a batch that ends at {last_delta}")
+    if attributes & LOG_APPEND_TIME:
+        into.timestamps[first:] = [max_timestamp] * count
+    elif count and not _fits_int64(into.timestamps, first):
+        into.timestamps[first:] = map(to_int64, into.timestamps[first:])
+    if count and into.offsets[first] < from_offset:
+        _drop_before(from_offset, first, into)
+    return len(section)
+
+
+def _fits_int64(values: list[int], first: int) -> bool:
+    part = values[first:]
+    return min(part) >= -(1 << 63) and max(part) < 1 << 63
+
+
+def _drop_before(from_offset: int, first: int, columns: Columns) -> None:
+    keep = first
+    while keep < len(columns.offsets) and columns.offsets[keep] < from_offset:
+        keep += 1
+    del columns.offsets[first:keep]
+    del columns.timestamps[first:keep]
+    del columns.tails[first:keep]
+
+
+def _read_records(
+    section: Data,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    into: Columns,
+) -> int:
+    """Append `count` records; the last offset delta (-1: no records). The three leading varints
+    are read inline where they take one or two bytes. IndexError: ran over the end."""
+    add_offset, add_timestamp = into.offsets.append, into.timestamps.append
+    add_tail = into.tails.append
+    position = 0
+    previous = -1
+    for _ in range(count):
+        value = section[position]
+        if value < 0x80:
+            position += 1
+        elif (high := section[position + 1]) < 0x80:
+            value = value & 0x7F | high << 7
+            position += 2
+        else:
+            length, position = read_varint(section, position)
+            value = length << 1 if length >= 0 else 1
+        if value & 1:
+            raise CorruptData(f"record at byte {position} has a negative length")
+        end = position + (value >> 1)
+        value = section[position + 1]
+        if value < 0x80:
+            position += 2
+            delta = (value >> 1) ^ -(value & 1)
+        elif (high := section[position + 2]) < 0x80:
+            value = value & 0x7F | high << 7
+            position += 3
+            delta = (value >> 1) ^ -(value & 1)
+        else:
+            delta, position = read_varlong(section, position + 1)
+        add_timestamp(base_timestamp + delta)
+        value = section[position]
+        if value < 0x80:
+            position += 1
+        elif (high := section[position + 1]) < 0x80:
+            value = value & 0x7F | high << 7
+            position += 2
+        else:
+            delta, position = read_varint(section, position)
+            value = delta << 1 if delta >= 0 else 1
+        delta = value >> 1
+        if value & 1 or delta <= previous or position > end:
+            raise CorruptData(f"record at byte {position} has a wrong offset delta or length")
+        previous = delta
+        add_offset(base_offset + delta)
+        add_tail(section[position:end])
+        position = end
+    if position != len(section):
+        raise CorruptData(f"records end at byte {position} of {len(section)}")
+    return previous
+
+
+def record_overhead(columns: Columns, max_records: int) -> int:
+    """The most bytes that any of these records takes in a new batch, its tail left out."""
+    if not columns.offsets:
+        return 0
+    span = max(columns.timestamps) - min(columns.timestamps)
+    stamp = len(encode_varint(to_int64(-span))) if span < 1 << 63 else 10
+    offset = len(encode_varint(min(max_records, len(columns.offsets))))
+    inner = 1 + stamp + offset
+    return inner + len(encode_varint(max(map(len, columns.tails)) + inner))
+
+
+def encode_columns(
+    timestamps: list[int], tails: list[Data], *, codec: int, level: int | None
+) -> bytearray:
+    """These records as one v2 batch: CreateTime, baseOffset 0, no leader epoch, no producer, crc 0;
+    offset deltas 0 to n - 1; the first timestamp as base, as Java's builder does."""
+    count = len(tails)
+    base, newest = timestamps[0], max(timestamps)
+    if newest - base < SHORT_LIMIT and base - min(timestamps) <= SHORT_LIMIT:
+        stamps = [_STAMPS[timestamp - base] for timestamp in timestamps]
+    else:
+        stamps = [b"\0" + encode_varint(to_int64(stamp - base)) for stamp in timestamps]
+    leads: list[bytes] = list(map(add, stamps, _offset_deltas(count)))
+    sizes = list(map(add, map(len, leads), map(len, tails)))
+    lengths: Iterable[bytes]
+    if max(sizes) < SHORT_LIMIT:
+        lengths = map(SHORT_VARINTS.__getitem__, sizes)
+    else:
+        lengths = map(encode_varint, sizes)
+    pieces: Iterable[Data] = chain.from_iterable(zip(lengths, leads, tails, strict=True))
+    if codec == NONE:
+        data = bytearray().join(chain((_NO_HEADER,), pieces))
+    else:
+        data = bytearray().join((_NO_HEADER, compress(codec, b"".join(pieces), level)))
+    BATCH_HEADER.pack_into(
+        data, 0, 0, len(data) - LOG_OVERHEAD, -1, 2, 0, codec, count - 1, base, newest,
+        -1, -1, -1, count,
+    )  # fmt: skip
+    return data
+
+
+def _offset_deltas(count: int) -> Sequence[bytes]:
+    if count <= SHORT_LIMIT:
+        return SHORT_VARINTS[:count]
+    return [*SHORT_VARINTS[:SHORT_LIMIT], *map(encode_varint, range(SHORT_LIMIT, count))]

@@ -1,0 +1,247 @@
+"""The record-by-record way of the copier: any batches in, new plain v2 batches out.
+
+Used for what cannot be forwarded as it is: compacted batches, LogAppendTime, a delete horizon,
+partial overlap with the resume position, batches above the target's limit, old magics, another
+codec, and runs of tiny batches, which are merged. Keys, values and headers are not decoded: see
+`record_columns`. For full decoding see `record_codec`.
+
+Pure functions on bytes: safe from any thread, as long as the input buffers do not change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from connect.errors import CorruptData
+from connect.protocol.compression import DEFAULT_LIMIT, Data, compress, decompress
+from connect.protocol.record_columns import (
+    BATCH_HEADER,
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    Columns,
+    encode_columns,
+    read_batch_records,
+    read_single_records,
+    record_overhead,
+)
+
+__all__ = ["KEEP_CODEC", "Rebatched", "rebatch", "recompress", "split"]
+
+KEEP_CODEC = -1
+"""As `codec` of `rebatch`: each batch's own."""
+
+_DRAIN_FACTOR = 4
+"""Multiples of max_bytes that may wait, decompressed, before complete batches are made of them:
+bounds memory, and keeps the share of small last batches low."""
+
+
+@dataclass(slots=True)
+class Rebatched:
+    """A new v2 batch, and where its records come from.
+
+    `data`: the whole batch: CreateTime, baseOffset 0, leader epoch -1, no producer (-1, -1, -1),
+    crc 0: whoever sends it fills these. `records`: recordsCount; offset deltas: 0 to records - 1.
+    `runs`: (first source offset, count) of consecutive source offsets, in order; the counts sum up
+    to `records`. `max_timestamp`: ms since the epoch, -1 for none. `last_source_offset`: of the
+    last record.
+    """
+
+    data: bytearray
+    records: int
+    runs: list[tuple[int, int]]
+    max_timestamp: int
+    last_source_offset: int
+
+
+def rebatch(
+    batches: Sequence[memoryview],
+    *,
+    from_offset: int,
+    codec: int,
+    level: int | None,
+    max_bytes: int,
+    max_records: int = 16_384,
+    max_decompressed: int = DEFAULT_LIMIT,
+) -> list[Rebatched]:
+    """The records at or after `from_offset` of whole, non-control batches, in order, in as few new
+    batches as `max_bytes` (encoded size of each) and `max_records` allow.
+
+    Input may have magic 0, 1 or 2 (a magic 0 or 1 "batch" is one message of the set, plain or
+    compressed wrapper) and any codec. Output has `codec` at `level`, or with KEEP_CODEC that of its
+    input; inputs of different codecs are then not merged. A batch is filled up to `max_bytes`
+    before compression, so compressed ones are smaller. A single record above `max_bytes` makes a
+    batch of its own, larger. Record attributes, of which none is defined, become 0.
+
+    `max_decompressed`: bytes one input batch may decompress to. Raises CorruptData, before
+    anything is returned, where an input does not parse; CRCs are not checked here.
+    """
+    writer = _Writer(level, max_bytes, max_records)
+    index = 0
+    while index < len(batches):
+        batch = batches[index]
+        wanted = _codec(batch) if codec == KEEP_CODEC else codec
+        if wanted != writer.codec:
+            writer.drain(everything=True)
+            writer.codec = wanted
+        singles_end = index
+        if codec != KEEP_CODEC or wanted == 0:
+            singles_end = read_single_records(batches, index, from_offset, writer.columns)
+        if singles_end == index:
+            writer.added(_read_any(batch, from_offset, max_decompressed, writer.columns))
+            index += 1
+        index = max(index, singles_end)
+    writer.drain(everything=True)
+    return writer.made
+
+
+def split(
+    batch: memoryview | bytearray,
+    *,
+    runs: Sequence[tuple[int, int]],
+    level: int | None = None,
+    max_decompressed: int = DEFAULT_LIMIT,
+) -> list[Rebatched]:
+    """A magic 2 batch of n > 1 records as two batches of half its records each, for a target that
+    answered MESSAGE_TOO_LARGE. The codec stays; `runs` are the source offsets of its records, as in
+    `Rebatched`, and are split along.
+
+    Raises CorruptData where the batch does not parse; ValueError where it has fewer than two
+    records or `runs` do not count as many.
+    """
+    view = memoryview(batch)
+    columns = Columns()
+    _read_any(view, 0, max_decompressed, columns)
+    count = len(columns.offsets)
+    if count < 2 or sum(run[1] for run in runs) != count:
+        raise ValueError(f"cannot split {count} records with runs {list(runs)} in two")
+    columns.offsets = [first + n for first, length in runs for n in range(length)]
+    codec, half = _codec(view), count // 2
+    return [
+        _encode(columns, 0, half, codec, level),
+        _encode(columns, half, count, codec, level),
+    ]
+
+
+def recompress(
+    batch: memoryview, codec: int, level: int | None, *, max_decompressed: int = DEFAULT_LIMIT
+) -> bytearray:
+    """A magic 2 batch with its records section recompressed whole, the records untouched. The
+    header stays but for codec and batchLength; the crc becomes 0. Raises CorruptData."""
+    if check_frame(batch) != 2:
+        raise CorruptData("only a magic 2 batch can be recompressed")
+    section: Data = batch[HEADER_SIZE:]
+    header = list(BATCH_HEADER.unpack_from(batch))
+    old = header[5] & CODEC_MASK
+    if len(section) and old != codec:
+        section = compress(codec, decompress(old, section, limit=max_decompressed), level)
+    header[1] = HEADER_SIZE - LOG_OVERHEAD + len(section)
+    header[4] = 0
+    header[5] = header[5] & ~CODEC_MASK | codec
+    data = bytearray().join((bytes(HEADER_SIZE), section))
+    BATCH_HEADER.pack_into(data, 0, *header)
+    return data
+
+
+def check_frame(batch: memoryview) -> int:
+    """The magic of `batch`, which must be one whole batch. Raises CorruptData."""
+    if len(batch) <= MAGIC_POSITION:
+        raise CorruptData(f"{len(batch)} bytes cannot hold a record batch")
+    magic = batch[MAGIC_POSITION]
+    length = int.from_bytes(batch[8:12], "big", signed=True)
+    if length + LOG_OVERHEAD != len(batch):
+        raise CorruptData(f"batch of {len(batch)} bytes claims {length} after its length field")
+    if magic > 2:
+        raise CorruptData(f"batch magic {magic} is unknown; known are 0 to 2")
+    if magic == 2 and len(batch) < HEADER_SIZE:
+        raise CorruptData(f"{len(batch)} bytes cannot hold a record batch header")
+    return magic
+
+
+def _codec(batch: memoryview) -> int:
+    if check_frame(batch) == 2:
+        return batch[22] & CODEC_MASK
+    return batch[17] & CODEC_MASK
+
+
+def _read_any(batch: memoryview, from_offset: int, limit: int, into: Columns) -> int:
+    magic = check_frame(batch)
+    if magic < 2:
+        raise CorruptData("magic 0/1: later")
+    if batch[22] & CONTROL:
+        raise CorruptData("control batch where records are expected")
+    return read_batch_records(batch, from_offset, limit, into)
+
+
+class _Writer:
+    """Columns on their way into batches: at most `max_bytes` and `max_records` each."""
+
+    def __init__(self, level: int | None, max_bytes: int, max_records: int) -> None:
+        self.codec = -1
+        self.columns = Columns()
+        self.made: list[Rebatched] = []
+        self._level = level
+        self._max_bytes = max_bytes
+        self._max_records = max_records
+        self._waiting = 0
+
+    def added(self, size: int) -> None:
+        """`size` more bytes wait, outside of the input's own buffers."""
+        self._waiting += size
+        if self._waiting > _DRAIN_FACTOR * self._max_bytes:
+            self.drain(everything=False)
+            self._waiting = 0
+
+    def drain(self, *, everything: bool) -> None:
+        """Make batches of the waiting records; the last, which may not be full, on `everything`."""
+        columns = self.columns
+        count = len(columns.offsets)
+        if not count:
+            return
+        overhead = record_overhead(columns, self._max_records)
+        ends = list(accumulate(len(tail) + overhead for tail in columns.tails))
+        start = 0
+        while start < count:
+            room = self._max_bytes - HEADER_SIZE + (ends[start - 1] if start else 0)
+            stop = min(bisect_right(ends, room, start), start + self._max_records)
+            if stop >= count and not everything:
+                break
+            stop = max(stop, start + 1)
+            self._make(start, stop)
+            start = stop
+        columns.drop_first(start)
+
+    def _make(self, start: int, stop: int) -> None:
+        made = _encode(self.columns, start, stop, self.codec, self._level)
+        if len(made.data) > self._max_bytes and stop - start > 1:
+            # Data that does not compress grows by the codec's framing.
+            middle = (start + stop) // 2
+            self._make(start, middle)
+            self._make(middle, stop)
+        else:
+            self.made.append(made)
+
+
+def _encode(columns: Columns, start: int, stop: int, codec: int, level: int | None) -> Rebatched:
+    offsets = columns.offsets[start:stop]
+    timestamps = columns.timestamps[start:stop]
+    data = encode_columns(timestamps, columns.tails[start:stop], codec=codec, level=level)
+    return Rebatched(data, stop - start, _runs(offsets), max(timestamps), offsets[-1])
+
+
+def _runs(offsets: list[int]) -> list[tuple[int, int]]:
+    count = len(offsets)
+    if offsets[-1] - offsets[0] == count - 1:  # they rise strictly: no gap
+        return [(offsets[0], count)]
+    breaks = [
+        index for index, (before, after) in enumerate(pairwise(offsets), 1) if after - before != 1
+    ]
+    starts = [0, *breaks]
+    return [
+        (offsets[start], stop - start) for start, stop in zip(starts, [*breaks, count], strict=True)
+    ]
