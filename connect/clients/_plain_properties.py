@@ -7,7 +7,19 @@ from typing import Any, Literal
 
 __all__ = ["librdkafka_config"]
 
-_SHARED = ("bootstrap.servers", "client.id", "security.protocol", "group.id", "acks", "linger.ms")
+_SHARED = (
+    "bootstrap.servers",
+    "client.id",
+    "security.protocol",
+    "group.id",
+    "acks",
+    "linger.ms",
+    "enable.idempotence",
+    "max.in.flight.requests.per.connection",
+    "delivery.timeout.ms",
+    "auto.offset.reset",
+    "isolation.level",
+)
 
 
 def librdkafka_config(

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from connect.clients._plain_properties import librdkafka_config
 from connect.clients.errors import from_librdkafka
+from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConfigError
 
 __all__ = ["ClientKind", "LibrdkafkaLog", "admin_client", "consumer", "producer"]
@@ -23,29 +24,40 @@ ClientKind = Literal["producer", "consumer", "admin"]
 
 LOGGER_NAME = "connect.clients.librdkafka"
 
+# Often enough to see that a cluster is still away, seldom enough to read the rest of the log.
+_REPEAT_S = 30.0
+
 
 class LibrdkafkaLog:
     """Passes librdkafka's log lines on, at the level they deserve here.
 
-    librdkafka calls a lost connection an error; it reconnects by itself, and a call that really
-    fails raises. So lines about connections are warnings, and once the owner has begun to close
-    its client they are of no interest at all. Safe to call from any thread.
+    librdkafka calls a lost connection an error, on every attempt; it reconnects by itself, and a
+    call that really fails raises. So its errors are warnings, one of each kind in `_REPEAT_S`
+    seconds, and once the owner has begun to close its client nothing is worth a line. What is held
+    back still shows at debug level. Safe to call from any thread.
     """
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._logger = logging.getLogger(LOGGER_NAME)
         self._client_id = client_id
+        self._clock = clock
+        self._shown_at: dict[object, float] = {}
         self.closing = False
 
     def log(self, level: int, text: str, *args: Any) -> None:
-        """The method of `logging.Logger` that confluent-kafka calls."""
-        if self.closing:
-            level = logging.DEBUG
-        elif level >= logging.ERROR:
-            level = logging.WARNING
-        elif level == logging.INFO:
-            level = logging.DEBUG
-        self._logger.log(level, f"[{self._client_id}] {text}", *args)
+        """The method of `logging.Logger` that confluent-kafka calls, with the kind of line as the
+        first argument."""
+        quiet = self.closing or level <= logging.INFO or not self._due(args[0] if args else text)
+        shown_level = logging.DEBUG if quiet else logging.WARNING
+        self._logger.log(shown_level, f"[{self._client_id}] {text}", *args)
+
+    def _due(self, kind: object) -> bool:
+        now = self._clock.monotonic()
+        shown_at = self._shown_at.get(kind)
+        if shown_at is not None and now - shown_at < _REPEAT_S:
+            return False
+        self._shown_at[kind] = now
+        return True
 
 
 def _config(

@@ -28,7 +28,7 @@ Delivered = Callable[[ConnectError | None, RecordMetadata | None], None]
 """Called once for each record, on the sender's thread: an error, or where the record is."""
 
 # How long the polling thread sleeps inside librdkafka, at most; a delivery wakes it at once.
-_POLL_S = 0.2
+_POLL_S = 0.1
 _ANY_PARTITION = -1
 
 
