@@ -1,0 +1,90 @@
+"""Functions run each on a thread of its own, all known to one owner until they have ended.
+
+For work that waits on one network peer, whose hanging must not hold up anything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from connect.clock import Deadline
+from connect.errors import BrokerUnavailable
+
+__all__ = ["ShortThreads"]
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class ShortThreads:
+    """Starts threads and ends with them. Safe to call from any thread."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._threads: set[threading.Thread] = set()
+        self._closed = False
+
+    def run(
+        self, what: str, function: Callable[[], T], discard: Callable[[T], None] | None = None
+    ) -> Future[T]:
+        """Run `function` on a new thread. Its outcome completes the future, on that thread.
+
+        `discard` gets a result that nobody can take any more: the owner closed meanwhile.
+        """
+        future: Future[T] = Future()
+        thread = threading.Thread(
+            target=self._work,
+            args=(future, function, discard),
+            name=f"{self._name}-{what}",
+            daemon=True,
+        )
+        with self._lock:
+            if not self._closed:
+                self._threads.add(thread)
+                thread.start()
+                return future
+        future.set_exception(BrokerUnavailable(f"{self._name} is closed"))
+        return future
+
+    def runs_here(self) -> bool:
+        """Whether the calling thread is one of these."""
+        with self._lock:
+            return threading.current_thread() in self._threads
+
+    def stop(self) -> None:
+        """Start no more."""
+        with self._lock:
+            self._closed = True
+
+    def join(self, deadline: Deadline) -> list[str]:
+        """Wait for all to end; the names of those that did not."""
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(deadline.remaining())
+        return [thread.name for thread in threads if thread.is_alive()]
+
+    def _work(
+        self, future: Future[T], function: Callable[[], T], discard: Callable[[T], None] | None
+    ) -> None:
+        try:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = function()
+            except Exception as error:  # noqa: BLE001 - the future carries it to its owner
+                future.set_exception(error)
+                return
+            if self._closed and discard is not None:
+                discard(result)
+                future.set_exception(BrokerUnavailable(f"{self._name} is closed"))
+            else:
+                future.set_result(result)
+        finally:
+            with self._lock:
+                self._threads.discard(threading.current_thread())

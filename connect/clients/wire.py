@@ -1,0 +1,421 @@
+"""One authenticated connection to one broker: TCP, TLS, ApiVersions, SASL, then plain calls.
+
+`open_connection` makes it, `WireConnection.call` asks one thing and waits for the answer. It is
+not a client: no retries, no metadata, no pipelining. The copier takes the socket of such a
+connection and speaks on it by itself.
+
+Sockets are non-blocking from the start; every wait here is a poll with a deadline. A connection
+belongs to one thread at a time.
+
+Frames, as the Kafka protocol has them, big-endian:
+
+    size int32 | correlation id int32 | rest of the header and the body, `size` - 4 bytes
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import math
+import os
+import queue
+import select
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from connect.clients.errors import error_from_code
+from connect.clients.sasl import authenticate
+from connect.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    BrokerUnavailable,
+    ConnectError,
+    CorruptData,
+    DeadlineExceeded,
+)
+
+if TYPE_CHECKING:
+    from connect.clients.cancellation import Cancellation
+    from connect.clients.settings import WireSettings
+    from connect.clock import Deadline
+
+__all__ = ["MAX_FRAME_BYTES", "WireConnection", "open_connection"]
+
+# Java brokers refuse larger requests by default (socket.request.max.bytes); no answer to the small
+# requests made here comes near.
+MAX_FRAME_BYTES = 100 * 1024 * 1024
+CLIENT_SOFTWARE_NAME = "kafka-connect-mirror"
+CLIENT_SOFTWARE_VERSION = "0.1.0"
+# The first version that says who the client is (KIP-511). Version 4 only widens the feature list.
+API_VERSIONS_VERSION = 3
+UNSUPPORTED_VERSION = 35
+# A resolver cannot be interrupted, so its waiter looks up this often whether it was cancelled.
+RESOLVE_SLICE_S = 0.1
+# Content type "alert" and major version 3: how a TLS record looks to one who expects a length.
+TLS_ALERT = 0x1503
+MAX_POLL_MS = 2**31 - 1
+UNDECODABLE = (
+    ValueError,
+    struct.error,
+    IndexError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+)
+
+
+class WireConnection:
+    """A connection on which one request at a time is made. Not thread-safe.
+
+    After an error of `call` other than "no common version", the connection is closed.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        client_id: str,
+        cancellation: Cancellation | None = None,
+    ) -> None:
+        self.sock = sock
+        """Non-blocking; an `ssl.SSLSocket` under TLS. No unread bytes between calls."""
+        self.host = host
+        self.port = port
+        self.client_id = client_id
+        self.api_versions: Mapping[int, tuple[int, int]] = {}
+        """Api key -> (lowest, highest) version the broker takes."""
+        self.session_lifetime_ms = 0
+        """How long the broker accepts this SASL session (KIP-368), counted from the
+        authentication; 0: without end. Open a new connection before that."""
+        self._cancellation = cancellation
+        self._correlation_id = 0
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def version_of(self, api_key: int, highest: int, lowest: int = 0, name: str = "") -> int:
+        """The newest version of an api that both sides know, within `lowest`..`highest`.
+
+        Raises `BrokerError` (UNSUPPORTED_VERSION) when there is none.
+        """
+        offered = self.api_versions.get(api_key)
+        label = name or f"api {api_key}"
+        if offered is None:
+            raise BrokerError(f"{self} does not know {label}", UNSUPPORTED_VERSION)
+        if lowest > offered[1] or highest < offered[0]:
+            raise BrokerError(
+                f"{self} takes versions {offered[0]} to {offered[1]} of {label}, "
+                f"we speak {lowest} to {highest}",
+                UNSUPPORTED_VERSION,
+            )
+        return min(highest, offered[1])
+
+    def call(self, request: Any, deadline: Deadline) -> Any:
+        """Send a kafka-python request and wait for its response, decoded.
+
+        A request without a version gets the newest that both sides know. Raises `BrokerError` when
+        there is none, `BrokerUnavailable` when the connection is lost, `DeadlineExceeded`,
+        `AuthenticationFailed` when the broker refuses our certificate, and `CorruptData` when the
+        answer is not one.
+        """
+        what = f"{request.name} to {self}"
+        deadline.check(what)
+        self._set_version(request)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
+        data = request.encode(header=True, framed=True)
+        try:
+            self._send(data, deadline, what)
+            return self._decode(request, self._receive_frame(deadline, what), what)
+        except OSError as error:
+            self.close()
+            raise _connection_error(error, what) from error
+        except ConnectError:
+            self.close()
+            raise
+
+    def detach_cancellation(self) -> None:
+        """From now on only deadlines end a wait: for handing the connection to a new owner."""
+        self._cancellation = None
+
+    def close(self) -> None:
+        """Close the socket. May be called again."""
+        self.sock.close()
+
+    def handshake(self, deadline: Deadline) -> None:
+        """Do the TLS handshake of a socket that was just wrapped."""
+        what = f"the TLS handshake with {self}"
+        sock = self.sock
+        assert isinstance(sock, ssl.SSLSocket)
+        while True:
+            try:
+                sock.do_handshake()
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN, deadline, what)
+            except ssl.SSLWantWriteError:
+                self._wait(select.POLLOUT, deadline, what)
+            except OSError as error:
+                raise _connection_error(error, what) from error
+            else:
+                return
+
+    def _set_version(self, request: Any) -> None:
+        key = request.API_KEY
+        if key == ApiVersionsRequest.API_KEY and not self.api_versions:
+            return
+        if request.API_VERSION is None:
+            request.API_VERSION = self.version_of(key, request.max_version, name=request.name)
+        else:
+            self.version_of(key, request.API_VERSION, request.API_VERSION, request.name)
+
+    def _send(self, data: bytes, deadline: Deadline, what: str) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self.sock.send(view) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self._wait(select.POLLOUT, deadline, what)
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN, deadline, what)
+
+    def _receive_frame(self, deadline: Deadline, what: str) -> bytearray:
+        (size,) = struct.unpack(">i", self._receive(4, deadline, what))
+        if not 4 <= size <= MAX_FRAME_BYTES:
+            hint = ""
+            if size >> 16 == TLS_ALERT:
+                hint = "; the listener speaks TLS: set security.protocol to SSL or SASL_SSL"
+            raise CorruptData(
+                f"{what} was answered with a frame of {size} bytes, "
+                f"allowed are 4 to {MAX_FRAME_BYTES}{hint}"
+            )
+        frame = self._receive(size, deadline, what)
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        if correlation_id != self._correlation_id:
+            raise CorruptData(
+                f"{what} has correlation id {self._correlation_id}, its answer has {correlation_id}"
+            )
+        return frame
+
+    def _receive(self, size: int, deadline: Deadline, what: str) -> bytearray:
+        data = bytearray(size)
+        rest = memoryview(data)
+        while rest:
+            try:
+                count = self.sock.recv_into(rest)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                self._wait(select.POLLIN, deadline, what)
+                continue
+            except ssl.SSLWantWriteError:
+                self._wait(select.POLLOUT, deadline, what)
+                continue
+            if count == 0:
+                raise BrokerUnavailable(
+                    f"{self} closed the connection during {what}; if it does so at once every "
+                    f"time, security.protocol does not match the listener"
+                )
+            rest = rest[count:]
+        return data
+
+    def _wait(self, events: int, deadline: Deadline, what: str) -> None:
+        _wait(self.sock, events, deadline, self._cancellation, what)
+
+    def _decode(self, request: Any, frame: bytearray, what: str) -> Any:
+        stream = io.BytesIO(frame)
+        response_class = request.header.get_response_class()
+        try:
+            response_class.parse_header(stream)
+            return response_class.decode(stream)
+        except UNDECODABLE as error:
+            raise CorruptData(
+                f"{what} was answered with {len(frame)} bytes that are no {response_class.__name__}"
+            ) from error
+
+
+def open_connection(
+    host: str,
+    port: int,
+    settings: WireSettings,
+    deadline: Deadline,
+    cancellation: Cancellation | None = None,
+) -> WireConnection:
+    """Connect to a broker: TCP, TLS and SASL as `settings` say, and ask what it speaks.
+
+    All addresses the name resolves to are tried in order, each for at most
+    socket.connection.setup.timeout.ms. Setting `cancellation` ends the attempt early; the
+    connection stays bound to it until `detach_cancellation`.
+
+    Raises `BrokerUnavailable` or `DeadlineExceeded` when it may work later, and
+    `AuthenticationFailed` when it will not without another configuration.
+    """
+    sock = _connect(host, port, settings, deadline, cancellation)
+    connection = WireConnection(sock, host, port, settings.client_id, cancellation)
+    try:
+        if settings.ssl_context is not None:
+            # The name with a final dot is for the resolver only; certificates do not carry it.
+            connection.sock = settings.ssl_context.wrap_socket(
+                sock, server_hostname=host.rstrip("."), do_handshake_on_connect=False
+            )
+            connection.handshake(deadline)
+        connection.api_versions = _api_versions(connection, deadline)
+        if settings.sasl_mechanism is not None and settings.security_protocol.startswith("SASL_"):
+            connection.session_lifetime_ms = authenticate(connection, settings, deadline)
+    except OSError as error:
+        connection.close()
+        raise _connection_error(error, f"the connection to {host}:{port}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _api_versions(connection: WireConnection, deadline: Deadline) -> dict[int, tuple[int, int]]:
+    request = ApiVersionsRequest(
+        version=API_VERSIONS_VERSION,
+        client_software_name=CLIENT_SOFTWARE_NAME,
+        client_software_version=CLIENT_SOFTWARE_VERSION,
+    )
+    response = connection.call(request, deadline)
+    if response.error_code == UNSUPPORTED_VERSION:
+        response = connection.call(ApiVersionsRequest(version=0), deadline)
+    if response.error_code:
+        raise error_from_code(response.error_code, f"ApiVersionsRequest to {connection}")
+    return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+
+def _connect(
+    host: str,
+    port: int,
+    settings: WireSettings,
+    deadline: Deadline,
+    cancellation: Cancellation | None,
+) -> socket.socket:
+    failures: list[str] = []
+    for family, address in _resolve(host, port, deadline, cancellation):
+        limit = min(deadline.remaining(), settings.socket_connection_setup_timeout_ms / 1000)
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            _set_options(sock, settings)
+            failure = _try_connect(sock, address, limit, cancellation)
+        except BaseException:
+            sock.close()
+            raise
+        if failure is None:
+            return sock
+        sock.close()
+        failures.append(f"{address[0]}: {failure}")
+        if cancellation is not None and cancellation.is_set():
+            break
+    raise BrokerUnavailable(f"cannot connect to {host}:{port} ({'; '.join(failures)})")
+
+
+def _set_options(sock: socket.socket, settings: WireSettings) -> None:
+    sock.setblocking(False)
+    if settings.send_buffer_bytes != -1:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+    if settings.receive_buffer_bytes != -1:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def _try_connect(
+    sock: socket.socket, address: Any, limit: float, cancellation: Cancellation | None
+) -> str | None:
+    """Connect within `limit` seconds; what went wrong, or None."""
+    try:
+        code = sock.connect_ex(address)
+    except OSError as error:
+        code = error.errno or errno.EINVAL
+    if code == errno.EINPROGRESS:
+        if not _poll(sock, select.POLLOUT, limit, cancellation):
+            return f"no answer within {limit:g} s"
+        if cancellation is not None and cancellation.is_set():
+            return "cancelled"
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    return None if code == 0 else os.strerror(code)
+
+
+def _resolve(
+    host: str, port: int, deadline: Deadline, cancellation: Cancellation | None
+) -> list[tuple[int, Any]]:
+    """The addresses of a name. The resolver works on a thread that is left behind when it does
+    not answer in time: it has timeouts of its own, and cannot be interrupted."""
+    try:
+        return _addresses(host, port, socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        pass
+    answers: queue.SimpleQueue[list[tuple[int, Any]] | OSError] = queue.SimpleQueue()
+
+    def resolve() -> None:
+        try:
+            answers.put(_addresses(host, port, 0))
+        except OSError as error:
+            answers.put(error)
+
+    threading.Thread(target=resolve, name=f"resolve-{host}", daemon=True).start()
+    while not deadline.expired():
+        try:
+            answer = answers.get(timeout=min(RESOLVE_SLICE_S, deadline.remaining()))
+        except queue.Empty:
+            if cancellation is not None and cancellation.is_set():
+                break
+            continue
+        if isinstance(answer, OSError):
+            raise BrokerUnavailable(f"cannot resolve {host}:{port}: {answer.strerror}") from answer
+        return answer
+    raise BrokerUnavailable(f"the name in {host}:{port} was not resolved in time")
+
+
+def _addresses(host: str, port: int, flags: int) -> list[tuple[int, Any]]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def _wait(
+    sock: socket.socket,
+    events: int,
+    deadline: Deadline,
+    cancellation: Cancellation | None,
+    what: str,
+) -> None:
+    if not _poll(sock, events, deadline.remaining(), cancellation):
+        deadline.check(what)
+        raise DeadlineExceeded(f"{what} did not finish in time")
+    if cancellation is not None and cancellation.is_set():
+        raise BrokerUnavailable(f"{what} was cancelled")
+
+
+def _poll(
+    sock: socket.socket, events: int, seconds: float, cancellation: Cancellation | None
+) -> bool:
+    poller = select.poll()
+    poller.register(sock, events)
+    if cancellation is not None:
+        poller.register(cancellation, select.POLLIN)
+    return bool(poller.poll(min(math.ceil(seconds * 1000), MAX_POLL_MS)))
+
+
+def _connection_error(error: OSError, what: str) -> ConnectError:
+    """A lost connection may come back; a refused certificate or a wrong protocol will not."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(
+            f"{what} failed: the broker's certificate is not accepted: {error.verify_message}; "
+            f"check ssl.truststore.* and ssl.endpoint.identification.algorithm"
+        )
+    if (
+        isinstance(error, ssl.SSLError)
+        and error.reason
+        and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    ):
+        return AuthenticationFailed(
+            f"{what} failed: TLS says {error.reason}; check security.protocol and ssl.*"
+        )
+    return BrokerUnavailable(f"{what} failed: {error.strerror or type(error).__name__}")
