@@ -1,0 +1,47 @@
+"""`python -m deploy.brokers`: fetch what brokers need (jars, and a JRE if there is no Java), now.
+
+Prints nothing when all of it is there. Exit status 1, after one sentence, when a download fails.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from deploy.brokers.artifacts import KAFKA_VERSION, Progress
+from deploy.brokers.cluster import kafka_runtime
+from deploy.brokers.errors import DeployError
+
+_MB = 1_000_000
+
+
+class _Line:
+    """Progress on one line of a terminal, or a line per tenth where there is no terminal."""
+
+    def __init__(self) -> None:
+        self._shown = -1
+
+    def show(self, progress: Progress) -> None:
+        step = 1 if sys.stderr.isatty() else 10
+        percent = progress.bytes_done * 100 // progress.bytes_total // step * step
+        if percent == self._shown:
+            return
+        self._shown = percent
+        line = (
+            f"Fetching Kafka {KAFKA_VERSION}: {progress.bytes_done / _MB:.0f} of "
+            f"{progress.bytes_total / _MB:.0f} MB ({percent} %)"
+        )
+        ending = "\r" if sys.stderr.isatty() and percent < 100 else "\n"
+        print(line, end=ending, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    try:
+        kafka_runtime(_Line().show)
+    except DeployError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Fixtures shared by all tests: one pair of real clusters per session, started when asked for.
+
+Tests never share topics or groups: names come from `tests.support.topics.unique`. Logs of brokers
+and mirrors are in `build/test-logs/<process id>`; they stay there when a test failed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.brokers import KafkaCluster, KafkaRuntime, kafka_runtime
+
+# Folders whose tests are marked with the folder's name, so that `-m` can choose.
+_MARKED = ("integration", "compat", "faults")
+_TESTS = Path(__file__).parent
+_LOGS = _TESTS.parent / "build" / "test-logs" / str(os.getpid())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.relative_to(_TESTS).parts[0]
+        if folder in _MARKED:
+            item.add_marker(folder)
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    if exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(_LOGS, ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    if exitstatus != pytest.ExitCode.OK and _LOGS.exists():
+        terminalreporter.write_line(f"Logs of brokers and mirrors: {_LOGS}")
+
+
+@pytest.fixture(scope="session")
+def kafka() -> KafkaRuntime:
+    """Java and Kafka's jars."""
+    return kafka_runtime()
+
+
+@pytest.fixture(scope="session")
+def session_logs() -> Path:
+    """Where logs of the session's clusters go."""
+    _LOGS.mkdir(parents=True, exist_ok=True)
+    return _LOGS
+
+
+@pytest.fixture
+def logs(session_logs: Path, request: pytest.FixtureRequest) -> Path:
+    """A folder for the logs of one test."""
+    folder = session_logs / re.sub(r"[^\w.-]+", "_", request.node.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def source_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
+    """A single-node cluster to copy from. Tests that kill brokers make clusters of their own."""
+    with KafkaCluster(name="source", kafka=kafka, logs=session_logs) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def target_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
+    """A single-node cluster to copy to."""
+    with KafkaCluster(name="target", kafka=kafka, logs=session_logs) as cluster:
+        yield cluster

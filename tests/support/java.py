@@ -1,0 +1,47 @@
+"""Java classes of Kafka itself, run as oracles and peers."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
+
+__all__ = ["java_process", "run_java_class"]
+
+
+def java_process(
+    kafka: KafkaRuntime,
+    main_class: str,
+    arguments: Sequence[str],
+    log: Path,
+    *,
+    jvm: JvmOptions | None = None,
+) -> GuardedProcess:
+    """Start a class of Kafka's class path; its output and log4j's go to `log`."""
+    return GuardedProcess(kafka.command(main_class, arguments, jvm or JvmOptions()), log)
+
+
+def run_java_class(
+    kafka: KafkaRuntime,
+    main_class: str,
+    arguments: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    timeout_s: float = 60.0,
+    jvm: JvmOptions | None = None,
+) -> str:
+    """Run a class to its end and return its stdout. Fails the test, with its output, when the exit
+    status is not 0. log4j's lines are in stdout as well."""
+    answer = subprocess.run(
+        kafka.command(main_class, arguments, jvm or JvmOptions(heap="256m")),
+        input=stdin,
+        capture_output=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    output = answer.stdout.decode(errors="replace")
+    errors = answer.stderr.decode(errors="replace")
+    assert answer.returncode == 0, f"{main_class} ended with {answer.returncode}\n{output}{errors}"
+    return output

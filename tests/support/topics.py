@@ -1,0 +1,86 @@
+"""Topics and groups of tests: names nobody else uses, and what is in them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.waiting import wait_until
+
+__all__ = ["admin", "create_topic", "end_offset", "end_offsets", "topic_names", "unique"]
+
+_TIMEOUT_S = 30.0
+
+
+def unique(prefix: str) -> str:
+    """A topic or group name that no other test has."""
+    return f"{prefix}-{uuid.uuid4().hex[:10]}"
+
+
+def admin(servers: str) -> AdminClient:
+    """An admin client; it is closed when it is garbage collected."""
+    return AdminClient({"bootstrap.servers": servers, "log_level": 0})
+
+
+def topic_names(servers: str) -> set[str]:
+    """All topics of a cluster, internal ones included."""
+    return set(admin(servers).list_topics(timeout=_TIMEOUT_S).topics)
+
+
+def create_topic(
+    servers: str,
+    prefix: str = "topic",
+    *,
+    partitions: int = 1,
+    replication: int = 1,
+    configs: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> str:
+    """Create a topic, wait until every partition has a leader, and return its name: `name`, or
+    `prefix` made unique."""
+    topic = name or unique(prefix)
+    client = admin(servers)
+    spec = NewTopic(
+        topic,
+        num_partitions=partitions,
+        replication_factor=replication,
+        config=dict(configs or {}),
+    )
+    client.create_topics([spec])[topic].result(_TIMEOUT_S)
+
+    def led() -> bool:
+        found = client.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+        return len(found) == partitions and all(p.leader >= 0 for p in found.values())
+
+    wait_until(led, _TIMEOUT_S, f"leaders of {topic}")
+    return topic
+
+
+@contextmanager
+def _consumer(servers: str) -> Iterator[Consumer]:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": unique("offsets")})
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def end_offsets(servers: str, topic: str) -> dict[int, int]:
+    """The high watermark of every partition."""
+    with _consumer(servers) as consumer:
+        partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+        return {
+            partition: consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=_TIMEOUT_S
+            )[1]
+            for partition in partitions
+        }
+
+
+def end_offset(servers: str, topic: str, partition: int = 0) -> int:
+    """The high watermark of one partition."""
+    return end_offsets(servers, topic)[partition]
