@@ -1,0 +1,85 @@
+# The one door to this project: `make demo` shows it at work, `make test` runs everything CI runs.
+# Needs Python 3.11 or newer. Java 17 or newer is used where there is one, and fetched where not.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14,\
+	$(shell $(name) -c 'import sys; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)))
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PYTEST := $(BIN)/python -m pytest
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --group build --custom-compile-command "make lock"
+
+RUNTIME_STAMP := $(VENV)/.installed
+TEST_STAMP := $(VENV)/.installed-for-tests
+
+.PHONY: help install install-test brokers demo check test bench faults lock clean
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+help:
+	@echo "make install  the commands (connect-mirror-maker, ...) in $(BIN)"
+	@echo "make demo     two Kafka clusters and a mirror between them, until Ctrl-C (or DEMO_SECONDS)"
+	@echo "make check    lint, types and unit tests"
+	@echo "make test     check, and all tests on real brokers: everything CI runs"
+	@echo "make bench    rates, CPU and memory beside Java's MirrorMaker 2"
+	@echo "make faults   the fault tests, the long ones too"
+	@echo "make lock     pin the newest versions of all dependencies"
+	@echo "make clean    remove what was built here"
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found; install one or set PYTHON to it." >&2; exit 1; }
+	@echo "Making $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; install its venv module (python3-venv on Debian)." >&2; exit 1; }
+
+# $(1): the lock file. Pinned wheels first, then this project itself, without asking an index again.
+define install_locked
+	@echo "Installing what $(1) pins"
+	@$(PIP) install --quiet --require-hashes -r $(1) && \
+	$(PIP) install --quiet --no-deps --no-build-isolation -e . || \
+	{ echo "The packages of $(1) could not be installed; check the network and try again." >&2; exit 1; }
+endef
+
+$(RUNTIME_STAMP): requirements.lock pyproject.toml | $(BIN)/python
+	$(call install_locked,requirements.lock)
+	@touch $@
+
+$(TEST_STAMP): requirements-test.lock pyproject.toml | $(BIN)/python
+	$(call install_locked,requirements-test.lock)
+	@touch $@
+
+install: $(RUNTIME_STAMP)
+
+install-test: $(TEST_STAMP)
+
+brokers:
+	@$(BIN)/python -m deploy.brokers
+
+demo: install
+	@exec $(BIN)/python -m deploy.demo
+
+check: install-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p connect -p connectors -p api -p deploy -p tests
+	$(PYTEST) -q tests/unit
+
+test: check brokers
+	$(PYTEST) -m "not slow" --ignore=tests/unit tests
+
+bench: install-test brokers
+	$(BIN)/python -m tests.benchmarks
+
+faults: install-test brokers
+	$(PYTEST) tests/faults
+
+lock: | $(BIN)/python
+	@$(PIP) install --quiet --upgrade uv
+	$(COMPILE) --upgrade --extra brokers --extra test pyproject.toml -o requirements-test.lock
+	$(COMPILE) --extra brokers -c requirements-test.lock pyproject.toml -o requirements.lock
+
+# The downloaded brokers stay: they are in the user's cache, shared by all checkouts.
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
