@@ -1,0 +1,235 @@
+"""The keys that all three mirror connectors share, and their values.
+
+Names, types and defaults are MirrorMaker 2's (Kafka 4.3.1).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from connect.config.connector import CONNECTOR_KEYS
+from connect.config.definition import ConfigDef, ConfigKey, Importance, ParsedConfig
+from connect.config.security import SECURITY_KEYS
+from connect.config.types import ConfigScalar, ConfigType, invalid_value
+from connect.config.validators import OneOf, ValidList
+
+__all__ = [
+    "BASE_CONFIG_DEF",
+    "CONSUMER_POLL_TIMEOUT_MS",
+    "JAVA_PACKAGE",
+    "METRIC_NAMES_FORMATS",
+    "OFFSET_SYNCS_TOPIC_LOCATION",
+    "TASK_INDEX",
+    "TOPIC_FILTER_CLASS",
+    "BaseFields",
+    "MirrorConfig",
+    "base_fields",
+    "interval_s",
+    "mirror_key",
+]
+
+log = logging.getLogger(__name__)
+
+JAVA_PACKAGE = "org.apache.kafka.connect.mirror."
+
+
+def mirror_key(
+    name: str,
+    kind: ConfigType,
+    default: ConfigScalar,
+    doc: str,
+    importance: Importance = Importance.LOW,
+) -> ConfigKey:
+    """A key of the mirror connectors; a LIST takes no empty elements, as in Kafka 4."""
+    validator = ValidList() if kind is ConfigType.LIST else None
+    return ConfigKey(name, kind, default, validator, importance, doc)
+
+
+_BASE_KEYS = (
+    mirror_key(
+        "enabled",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether this flow mirrors. The heartbeat connector does not look at it.",
+    ),
+    ConfigKey(
+        "source.cluster.alias",
+        ConfigType.STRING,
+        importance=Importance.HIGH,
+        doc="Alias of the cluster that is copied from.",
+    ),
+    mirror_key(
+        "target.cluster.alias",
+        ConfigType.STRING,
+        "target",
+        "Alias of the cluster that is copied to.",
+        Importance.HIGH,
+    ),
+    mirror_key(
+        "admin.timeout.ms",
+        ConfigType.LONG,
+        60_000,
+        "The longest wait for one administrative step, such as listing or creating topics.",
+    ),
+    mirror_key(
+        "replication.policy.class",
+        ConfigType.CLASS,
+        JAVA_PACKAGE + "DefaultReplicationPolicy",
+        "How topics are named on the target: DefaultReplicationPolicy puts the source's alias "
+        "before the name, IdentityReplicationPolicy keeps the name.",
+    ),
+    mirror_key(
+        "replication.policy.separator",
+        ConfigType.STRING,
+        ".",
+        "What stands between the alias and the topic's name.",
+    ),
+    mirror_key(
+        "replication.policy.internal.topic.separator.enabled",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether that separator is also used in the names of checkpoint and offset-sync topics. "
+        "Looked at only where `replication.policy.separator` is set.",
+    ),
+    mirror_key(
+        "forwarding.admin.class",
+        ConfigType.CLASS,
+        "org.apache.kafka.clients.admin.ForwardingAdmin",
+        "Java's hook for creating topics by other means. Any other class is refused.",
+    ),
+    mirror_key(
+        "metric.reporters",
+        ConfigType.LIST,
+        ("org.apache.kafka.common.metrics.JmxReporter",),
+        "Java's metric reporters. Accepted without effect: metrics are on the /metrics page.",
+    ),
+    mirror_key(
+        "config.providers",
+        ConfigType.LIST,
+        (),
+        "Aliases of the config providers that `${alias:path:key}` in values refers to.",
+    ),
+)
+
+TOPIC_FILTER_CLASS = mirror_key(
+    "topic.filter.class",
+    ConfigType.CLASS,
+    JAVA_PACKAGE + "DefaultTopicFilter",
+    "What decides which topics are mirrored.",
+)
+CONSUMER_POLL_TIMEOUT_MS = mirror_key(
+    "consumer.poll.timeout.ms",
+    ConfigType.LONG,
+    1000,
+    "How long one wait for records, or for the next round, takes at most.",
+)
+OFFSET_SYNCS_TOPIC_LOCATION = ConfigKey(
+    "offset-syncs.topic.location",
+    ConfigType.STRING,
+    "source",
+    OneOf(("source", "target")),
+    Importance.LOW,
+    "Which cluster holds the offset-syncs topic, and the offset map beside it.",
+)
+METRIC_NAMES_FORMATS = ConfigKey(
+    "metric.names.formats",
+    ConfigType.LIST,
+    ("legacy",),
+    ValidList(("legacy", "new"), allow_empty=False),
+    Importance.LOW,
+    "Naming of Java's metrics. Accepted without effect: the /metrics page names families itself.",
+)
+TASK_INDEX = ConfigKey(
+    "task.index",
+    ConfigType.STRING,
+    None,
+    importance=Importance.LOW,
+    doc="Number of the task; part of its clients' ids.",
+    internal=True,
+)
+
+BASE_CONFIG_DEF = ConfigDef([*CONNECTOR_KEYS, *_BASE_KEYS, *SECURITY_KEYS])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorConfig:
+    """What all three connectors know. `originals` are the properties it was read from."""
+
+    name: str
+    connector_class: str
+    tasks_max: int
+    enabled: bool
+    source_cluster_alias: str
+    target_cluster_alias: str
+    admin_timeout_ms: int
+    replication_policy_class: str
+    replication_policy_separator: str
+    replication_policy_internal_topic_separator_enabled: bool
+    originals: Mapping[str, str] = field(repr=False, compare=False)
+
+
+class BaseFields(TypedDict):
+    """The arguments that every subclass of `MirrorConfig` gives to its constructor."""
+
+    name: str
+    connector_class: str
+    tasks_max: int
+    enabled: bool
+    source_cluster_alias: str
+    target_cluster_alias: str
+    admin_timeout_ms: int
+    replication_policy_class: str
+    replication_policy_separator: str
+    replication_policy_internal_topic_separator_enabled: bool
+    originals: Mapping[str, str]
+
+
+def base_fields(parsed: ParsedConfig) -> BaseFields:
+    """The shared fields. Raises ConfigError for a Java admin class, which cannot be used here."""
+    admin_class = parsed.string("forwarding.admin.class")
+    if admin_class.rpartition(".")[2] != "ForwardingAdmin":
+        raise invalid_value(
+            "forwarding.admin.class",
+            admin_class,
+            "Java classes cannot be used here; remove the key to use Kafka's own admin API",
+        )
+    return BaseFields(
+        name=parsed.string("name"),
+        connector_class=parsed.string("connector.class"),
+        tasks_max=parsed.integer("tasks.max"),
+        enabled=parsed.boolean("enabled"),
+        source_cluster_alias=parsed.string("source.cluster.alias"),
+        target_cluster_alias=parsed.string("target.cluster.alias"),
+        admin_timeout_ms=parsed.integer("admin.timeout.ms"),
+        replication_policy_class=parsed.string("replication.policy.class"),
+        replication_policy_separator=parsed.string("replication.policy.separator"),
+        replication_policy_internal_topic_separator_enabled=parsed.boolean(
+            "replication.policy.internal.topic.separator.enabled"
+        ),
+        originals=parsed.originals,
+    )
+
+
+def interval_s(parsed: ParsedConfig, work: str, *, zero_allowed: bool = False) -> float | None:
+    """Seconds between two rounds of `work`, or None where it is switched off.
+
+    It is off where `<work>.enabled` is false or, as in Java, where the interval is negative. Zero
+    means without pause, which only emitters allow (`zero_allowed`); else it is a ConfigError.
+    """
+    if not parsed.boolean(f"{work}.enabled"):
+        return None
+    key = f"{work}.interval.seconds"
+    seconds = parsed.integer(key)
+    if seconds < 0:
+        log.warning(
+            "%s=%d switches this work off; %s.enabled=false says so plainly", key, seconds, work
+        )
+        return None
+    if seconds == 0 and not zero_allowed:
+        raise invalid_value(
+            key, seconds, f"Value must be at least 1; to switch it off, set {work}.enabled=false"
+        )
+    return float(seconds)
