@@ -185,7 +185,7 @@ class TopicLog:
         ends = retry(lambda: self._ends(deadline), deadline, Backoff(0.02, 1.0), self._pause)
         with self._moved:
             self._moved.wait_for(
-                lambda: self._failed() or self._reached(ends), deadline.remaining()
+                lambda: self._over() or self._reached(ends), deadline.remaining()
             )
             if self._failure is not None:
                 raise ConnectError(f"Reading topic {self._topic} failed") from self._failure

@@ -1,0 +1,63 @@
+"""The bytes of stored source offsets: key `["<connector>",{partition}]`, value `{offset}`.
+
+A key is found again by its exact bytes, so the order of a partition's fields is part of it. Pure
+functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect.data import json_codec
+from connect.errors import ConnectError, CorruptData
+from connect.plugin import OffsetValue, SourceOffset, SourcePartition
+
+__all__ = ["decode_key", "decode_value", "encode_key", "encode_value"]
+
+
+def encode_key(connector: str, partition: SourcePartition) -> bytes:
+    """The record key of one source partition of one connector."""
+    return json_codec.encode([connector, _primitives(partition, "source partition")])
+
+
+def encode_value(offset: SourceOffset | None) -> bytes | None:
+    """The record value of one source offset; None deletes it."""
+    if offset is None:
+        return None
+    return json_codec.encode(_primitives(offset, "source offset"))
+
+
+def decode_key(key: bytes) -> tuple[str, SourcePartition] | None:
+    """The connector and source partition of a record key; None for a key that is not one."""
+    try:
+        value = json_codec.decode(key)
+    except CorruptData:
+        return None
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    connector, partition = value
+    if not isinstance(connector, str) or not isinstance(partition, dict):
+        return None
+    return connector, partition
+
+
+def decode_value(value: bytes | None) -> SourceOffset | None:
+    """The source offset of a record value. Raises `CorruptData` where it is not a JSON object."""
+    if value is None:
+        return None
+    decoded = json_codec.decode(value)
+    if decoded is not None and not isinstance(decoded, dict):
+        raise CorruptData(f"A source offset is a JSON object, not {type(decoded).__name__}")
+    return decoded
+
+
+def _primitives(values: Mapping[str, OffsetValue], what: str) -> Mapping[str, OffsetValue]:
+    for name, value in values.items():
+        if not isinstance(name, str):
+            raise ConnectError(f"A {what} has strings as field names, not {name!r}")
+        if value is not None and not isinstance(value, str | int | float | bool):
+            raise ConnectError(
+                f"Field {name} of a {what} is a {type(value).__name__}; allowed"
+                " are strings, numbers, booleans and null"
+            )
+    return values

@@ -1,0 +1,184 @@
+"""Where source offsets are kept: bytes to bytes, on a compacted topic or in memory.
+
+What the bytes mean is `offset_codec`'s business; connectors see `OffsetReader` and `OffsetWriter`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Protocol
+
+from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError
+from connect.plugin import RecordMetadata
+from connect.storage.offset_codec import decode_key
+
+__all__ = ["KafkaOffsetStore", "MemoryOffsetStore", "OffsetStore"]
+
+_log = logging.getLogger(__name__)
+
+
+class OffsetStore(Protocol):
+    """A map from key bytes to value bytes that survives its readers. Safe from any thread between
+    `start` and `stop`, which its owner calls once each."""
+
+    def start(self, deadline: Deadline) -> None:
+        """Open, and read everything that was stored."""
+
+    def get(self, keys: Iterable[bytes], deadline: Deadline) -> dict[bytes, bytes]:
+        """The newest stored values of these keys, also what other writers stored before this call.
+        A key without a value is absent."""
+
+    def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
+        """Store all; None deletes. Completes when everything is durable; with an error when
+        anything may not be."""
+
+    def partitions_of(self, connector: str) -> frozenset[bytes]:
+        """The keys that have a value and belong to a connector, as far as read by now."""
+
+    def stop(self, deadline: Deadline) -> None:
+        """Finish what was set, as far as the deadline allows, and close."""
+
+
+class _Table:
+    """Offsets by key, and the keys of each connector. Guarded by its own lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[bytes, bytes] = {}
+        self._by_connector: dict[str, set[bytes]] = {}
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        decoded = decode_key(key)
+        with self._lock:
+            if value is None:
+                self._values.pop(key, None)
+            else:
+                self._values[key] = value
+            if decoded is None:
+                _log.debug("A key of the offset topic is not [connector, partition]: %r", key)
+                return
+            keys = self._by_connector.setdefault(decoded[0], set())
+            if value is None:
+                keys.discard(key)
+            else:
+                keys.add(key)
+
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        with self._lock:
+            return {key: self._values[key] for key in keys if key in self._values}
+
+    def partitions_of(self, connector: str) -> frozenset[bytes]:
+        with self._lock:
+            return frozenset(self._by_connector.get(connector, ()))
+
+
+class MemoryOffsetStore:
+    """Offsets of this process only, for standalone trials and tests."""
+
+    def __init__(self) -> None:
+        self._table = _Table()
+
+    def start(self, deadline: Deadline) -> None:
+        """Nothing to open."""
+
+    def get(self, keys: Iterable[bytes], deadline: Deadline) -> dict[bytes, bytes]:
+        return self._table.get(keys)
+
+    def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
+        for key, value in values.items():
+            self._table.put(key, value)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def partitions_of(self, connector: str) -> frozenset[bytes]:
+        return self._table.partitions_of(connector)
+
+    def stop(self, deadline: Deadline) -> None:
+        """Nothing to close."""
+
+
+class KafkaOffsetStore:
+    """Offsets on a compacted topic, in the place and bytes where Java's Connect keeps them.
+
+    `client_properties` are Java client properties of the worker's cluster.
+    """
+
+    def __init__(
+        self,
+        topic: TopicSpec,
+        client_properties: Mapping[str, str],
+        *,
+        read_committed: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._table = _Table()
+        self._log = TopicLog(
+            topic.name,
+            client_properties,
+            self._take,
+            create=topic,
+            read_committed=read_committed,
+            clock=clock,
+        )
+
+    def start(self, deadline: Deadline) -> None:
+        self._log.start(deadline)
+
+    def get(self, keys: Iterable[bytes], deadline: Deadline) -> dict[bytes, bytes]:
+        self._log.read_to_end(deadline)
+        return self._table.get(keys)
+
+    def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
+        gathered = _Gathered(len(values))
+        for key, value in values.items():
+            try:
+                self._log.send(key, value).add_done_callback(gathered.one_done)
+            except ConnectError as error:
+                gathered.one_failed(error)
+        return gathered.future
+
+    def partitions_of(self, connector: str) -> frozenset[bytes]:
+        return self._table.partitions_of(connector)
+
+    def stop(self, deadline: Deadline) -> None:
+        self._log.stop(deadline)
+
+    def _take(self, record: LogRecord) -> None:
+        if record.key is not None:
+            self._table.put(record.key, record.value)
+
+
+class _Gathered:
+    """One future for several sends: done when all are, failed with the first failure."""
+
+    def __init__(self, count: int) -> None:
+        self.future: Future[None] = Future()
+        self._lock = threading.Lock()
+        self._left = count
+        self._error: BaseException | None = None
+        if count == 0:
+            self.future.set_result(None)
+
+    def one_done(self, sent: Future[RecordMetadata]) -> None:
+        self._count(sent.exception())
+
+    def one_failed(self, error: BaseException) -> None:
+        self._count(error)
+
+    def _count(self, error: BaseException | None) -> None:
+        with self._lock:
+            self._left -= 1
+            self._error = self._error or error
+            finished = self._left == 0
+        if not finished:
+            return
+        if self._error is not None:
+            self.future.set_exception(self._error)
+        else:
+            self.future.set_result(None)
