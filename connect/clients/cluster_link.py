@@ -68,8 +68,8 @@ class ClusterLink:
         clock: Clock = SYSTEM_CLOCK,
         name: str = "cluster-link",
     ) -> None:
-        """`on_change` is called on the link's thread after each new snapshot and each change of
-        `failure`. It must return at once and must not call `close`."""
+        """`on_change` is called on the link's thread after each new snapshot, and when refreshing
+        begins to fail or fails in another way. It must return at once and not call `close`."""
         self._settings = settings
         self._on_change = on_change
         self._clock = clock
@@ -366,7 +366,8 @@ class ClusterLink:
 
     def _set_failure(self, error: ConnectError) -> None:
         with self._condition:
-            known = self._failure is not None and str(self._failure) == str(error)
+            # Only the first of a kind is told: texts differ by node as the attempts go round.
+            known = type(self._failure) is type(error)
             self._failure = error
             self._condition.notify_all()
         if not known:

@@ -42,7 +42,7 @@ class NodeConnector:
         if pause > deadline.remaining():
             self._cancellation.wait(deadline.remaining())
             raise BrokerUnavailable(
-                f"{address[0]}:{address[1]} failed before and may be tried again in {pause:.1f} s"
+                f"{address[0]}:{address[1]} failed before; its reconnect backoff is not over"
             )
         if pause and self._cancellation.wait(pause):
             raise BrokerUnavailable(f"connecting to {address[0]}:{address[1]} was cancelled")

@@ -38,6 +38,7 @@ class RefreshSchedule:
         self._not_before = clock.monotonic()
         self._took_everything = False
         self._fruitless = 0
+        self._unsettled_fruitless = 0
 
     def request(self, topics: Iterable[str]) -> None:
         """Ask for these topics, and for the nodes, as soon as allowed."""
@@ -82,10 +83,11 @@ class RefreshSchedule:
         if self._took_everything:
             self._everything_due = now + settings.metadata_max_age_ms / 1000
         self._unsettled = unsettled
+        self._unsettled_fruitless = 0 if changed else self._unsettled_fruitless + 1
         self._unsettled_due = now + exponential_backoff(
             settings.retry_backoff_ms,
             max(MAX_UNSETTLED_PAUSE_MS, settings.retry_backoff_max_ms),
-            self._fruitless,
+            self._unsettled_fruitless,
         )
 
     def failed(self, asked: frozenset[str]) -> None:
