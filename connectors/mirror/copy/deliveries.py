@@ -1,0 +1,225 @@
+"""What becomes of each batch that was sent: acknowledged in order, or recovered.
+
+`Deliveries` hears every result from the target nodes and drives the partition states of
+`partition.py`. Runs on the copy engine's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.selector_loop import SelectorLoop
+from connect.clients.settings import WireSettings
+from connect.errors import ConnectError
+from connect.protocol.messages import ProducedPartition
+from connectors.mirror.copy import recovery
+from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.partition import (
+    UNKNOWN,
+    CopyState,
+    Failure,
+    OffsetRun,
+    Outgoing,
+    PartitionCopy,
+)
+
+__all__ = ["Deliveries", "OnAcked"]
+
+_LOG = logging.getLogger(__name__)
+
+OnAcked = Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
+"""(partition, source offset runs, target offset of the first record)."""
+
+_SHED_AFTER_FAILURES = 2
+_PRODUCER_RETRY_S = 1.0
+_REPEAT_WARNING_EVERY = 20
+
+
+class Deliveries:
+    """See the module. `on_moved(partition)`: it may be sent or fetched again; `on_left(partition)`:
+    nothing of a leaving partition is under way any more."""
+
+    def __init__(
+        self,
+        link: ClusterLink,
+        loop: SelectorLoop,
+        settings: WireSettings,
+        budget: MemoryBudget,
+        on_acked: OnAcked,
+        on_moved: Callable[[PartitionCopy], None],
+        on_left: Callable[[PartitionCopy], None],
+    ) -> None:
+        self._link = link
+        self._loop = loop
+        self._settings = settings
+        self._budget = budget
+        self._on_acked = on_acked
+        self._on_moved = on_moved
+        self._on_left = on_left
+        self._producer: tuple[int, int] | None = None
+        self._producer_asked = False
+        self._producerless: set[PartitionCopy] = set()
+        self._closed = False
+
+    # Results.
+
+    def on_result(
+        self,
+        partition: PartitionCopy,
+        batch: Outgoing,
+        result: ProducedPartition | ConnectError,
+    ) -> None:
+        """One batch was answered, or its connection was lost."""
+        partition.unanswered -= 1
+        if isinstance(result, ConnectError):
+            batch.maybe_written = True
+            self._failed(partition, batch, Failure.RETRY, str(result))
+        elif result.error in (0, recovery.DUPLICATE_SEQUENCE_NUMBER):
+            batch.base_offset = result.base_offset
+            batch.answered = True
+            self._advance(partition)
+        else:
+            self._failed(partition, batch, *recovery.classify(batch, result))
+        if partition.unanswered == 0 and partition.state is CopyState.RECOVERING:
+            self._resolve(partition)
+        if partition.leaving and not partition.in_flight:
+            self._on_left(partition)
+
+    def _advance(self, partition: PartitionCopy) -> None:
+        now_ms = self._loop.now_ms()
+        in_flight = partition.in_flight
+        metrics = partition.metrics
+        while in_flight and in_flight[0].answered:
+            batch = in_flight.popleft()
+            partition.acked_position = batch.resume
+            if batch.max_timestamp > partition.acked_timestamp:
+                partition.acked_timestamp = batch.max_timestamp
+            metrics.acked(batch.records, batch.max_timestamp, now_ms)
+            if batch.shallow:
+                metrics.shallow(batch.records, 1)
+            else:
+                metrics.record_level(batch.records, 1)
+            partition.forget(batch)
+            self._on_acked(partition, batch.runs, batch.base_offset)
+        metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
+        if partition.state is CopyState.ACTIVE:
+            partition.failures = 0
+            partition.target_error = None
+        if partition.held:
+            self._on_moved(partition)
+
+    def _failed(
+        self, partition: PartitionCopy, batch: Outgoing, failure: Failure, reason: str
+    ) -> None:
+        batch.failure = failure
+        batch.reason = reason
+        if partition.state is CopyState.ACTIVE:
+            partition.state = CopyState.RECOVERING
+            self._on_moved(partition)
+
+    # Recoveries.
+
+    def _resolve(self, partition: PartitionCopy) -> None:
+        """Everything sent was answered: act on the oldest failure."""
+        if not partition.in_flight:
+            partition.state = CopyState.ACTIVE
+            self._on_moved(partition)
+            return
+        failure, reason = recovery.requeue(partition)
+        if partition.leaving:
+            partition.drop_all()
+            return
+        partition.failures += 1
+        partition.target_error = reason
+        self._log(partition, failure, reason)
+        if failure is Failure.SPLIT:
+            recovery.split_head(partition, self._budget)
+            self._activate(partition)
+        elif failure is Failure.NEW_PRODUCER:
+            self._retire(partition)
+            recovery.restart_sequence(partition)
+            self._activate(partition)
+        elif failure is Failure.BLOCK:
+            self._wait(partition, recovery.block(partition))
+        else:
+            partition.state = CopyState.BACKOFF
+            if partition.failures >= _SHED_AFTER_FAILURES:
+                recovery.shed(partition, self._budget)
+            self._link.request_refresh((partition.target[0],))
+            self._wait(partition, self._backoff(partition))
+
+    def _log(self, partition: PartitionCopy, failure: Failure, reason: str) -> None:
+        repeated = partition.failures > 1 and partition.failures % _REPEAT_WARNING_EVERY
+        level = logging.DEBUG if repeated or failure is Failure.SPLIT else logging.WARNING
+        topic, number = partition.source
+        _LOG.log(level, "%s-%d: %s (%s)", topic, number, reason, failure.value)
+
+    def _backoff(self, partition: PartitionCopy) -> float:
+        first = self._settings.retry_backoff_ms
+        most = self._settings.retry_backoff_max_ms
+        return float(min(most, first * 2 ** min(partition.failures - 1, 16))) / 1000
+
+    def _wait(self, partition: PartitionCopy, seconds: float) -> None:
+        partition.retry_at = self._loop.now() + seconds
+        self._loop.after(seconds, lambda: self._waited(partition))
+        self._on_moved(partition)
+
+    def _waited(self, partition: PartitionCopy) -> None:
+        if partition.state in (CopyState.BACKOFF, CopyState.BLOCKED) and not self._closed:
+            self._activate(partition)
+
+    def _activate(self, partition: PartitionCopy) -> None:
+        partition.state = CopyState.ACTIVE
+        self.equip(partition)
+        self._on_moved(partition)
+
+    # Producer ids.
+
+    def equip(self, partition: PartitionCopy) -> None:
+        """Give the partition a producer id, now or when there is one."""
+        if partition.producer_id != UNKNOWN:
+            return
+        self._producerless.add(partition)
+        self._hand_out()
+
+    def _retire(self, partition: PartitionCopy) -> None:
+        """The partition's producer id is no good any more: the next one is a new one."""
+        if self._producer is not None and partition.producer_id == self._producer[0]:
+            self._producer = None
+
+    def _hand_out(self) -> None:
+        if self._producer is None:
+            self._ask_producer()
+            return
+        waiting, self._producerless = self._producerless, set()
+        for partition in waiting:
+            partition.producer_id, partition.producer_epoch = self._producer
+            partition.target_error = None
+            self._on_moved(partition)
+
+    def _ask_producer(self) -> None:
+        if self._producer_asked or self._closed:
+            return
+        self._producer_asked = True
+        future = self._link.init_producer_id()
+        future.add_done_callback(lambda done: self._loop.post(lambda: self._got_producer(done)))
+
+    def _got_producer(self, future: Future[tuple[int, int]]) -> None:
+        self._producer_asked = False
+        try:
+            self._producer = future.result(timeout=0)
+        except CancelledError:
+            return
+        except ConnectError as error:
+            _LOG.warning("no producer id from the target: %s; trying again", error)
+            for partition in self._producerless:
+                partition.target_error = str(error)
+            self._loop.after(_PRODUCER_RETRY_S, self._ask_producer)
+            return
+        self._hand_out()
+
+    def close(self) -> None:
+        self._closed = True

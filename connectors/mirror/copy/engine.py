@@ -1,0 +1,472 @@
+"""The batch copier: partitions of one cluster forwarded to another, on one thread.
+
+`CopyEngine` owns the loop, the partitions and the broker nodes. Its owner calls `step` again and
+again from one thread; only `wake` and `health` may be called from others. Acknowledged ranges are
+told to `on_acked`, in source order for each partition.
+
+    fetch response -> read headers -> next fetch sent -> choose ways -> queues -> produce requests
+    produce response -> acknowledged in order -> on_acked; or a recovery (deliveries.py)
+
+One partition's trouble stays its own: it leaves the fetches until it can move again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from connect.clients.channel import BufferPool
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.errors import code_facts, error_from_code
+from connect.clients.selector_loop import SelectorLoop
+from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError, CorruptData
+from connect.plugin import PartitionHealth
+from connect.protocol.batches import BatchHeader, read_headers
+from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
+from connectors.mirror.copy.chooser import CopyOptions, outgoing_batches
+from connectors.mirror.copy.deliveries import Deliveries, OnAcked
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.node import BrokerNode
+from connectors.mirror.copy.partition import UNKNOWN, CopyState, PartitionCopy
+from connectors.mirror.copy.source_node import SourceNode
+from connectors.mirror.copy.start_positions import StartPositions
+from connectors.mirror.copy.target_node import TargetNode
+from connectors.mirror.metrics import PartitionMetrics
+
+__all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
+
+_LOG = logging.getLogger(__name__)
+
+_HOUSEKEEPING_S = 1.0
+_SOURCE_RETRY_FIRST_S = 0.1
+_SOURCE_RETRY_MOST_S = 10.0
+_OFFSET_OUT_OF_RANGE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Everything the flow says about copying. `buffer_bytes` bounds fetched, not yet acknowledged
+    bytes."""
+
+    source: WireSettings
+    target: WireSettings
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    produce: ProduceSettings = field(default_factory=ProduceSettings)
+    options: CopyOptions = field(default_factory=CopyOptions)
+    buffer_bytes: int = 64 * 1024 * 1024
+
+
+_Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
+"""A partition with new records, their headers, and the position they were fetched from."""
+
+
+class CopyEngine:
+    """See the module."""
+
+    def __init__(
+        self, settings: EngineSettings, on_acked: OnAcked, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._loop = SelectorLoop(clock)
+        self._budget = MemoryBudget(settings.buffer_bytes)
+        self._partitions: dict[TopicPartition, PartitionCopy] = {}
+        self._departed: list[PartitionCopy] = []
+        self._source_nodes: dict[int, SourceNode] = {}
+        self._target_nodes: dict[int, TargetNode] = {}
+        self._source = ClusterLink(settings.source, self._on_metadata, clock, "mirror-source")
+        self._target = ClusterLink(settings.target, self._on_metadata, clock, "mirror-target")
+        self._metadata_posted = False
+        self._fetching = True
+        self._starts = StartPositions(self._source, self._loop, settings.fetch, self._on_located)
+        self._deliveries = Deliveries(
+            self._target,
+            self._loop,
+            settings.target,
+            self._budget,
+            on_acked,
+            self._refresh_interest,
+            self._on_left,
+        )
+        # Each partition may hold this much before it is left out of fetches.
+        self._partition_bytes = settings.fetch.max_partition_fetch_bytes
+        self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
+
+    # What the owner calls.
+
+    @property
+    def partitions(self) -> Iterable[PartitionCopy]:
+        """Those assigned, in no order."""
+        return self._partitions.values()
+
+    @property
+    def pool(self) -> BufferPool:
+        return self._budget.pool
+
+    def take_departed(self) -> list[PartitionCopy]:
+        """Partitions that left since the last call: their acked position is final."""
+        departed, self._departed = self._departed, []
+        return departed
+
+    def add(
+        self,
+        source: TopicPartition,
+        target: TopicPartition,
+        position: int | None,
+        metrics: PartitionMetrics,
+    ) -> None:
+        """Begin to copy a partition. `position`: the first source offset to copy; None: where
+        auto.offset.reset says."""
+        partition = PartitionCopy(source=source, target=target, metrics=metrics)
+        self._partitions[source] = partition
+        self._deliveries.equip(partition)
+        if position is None:
+            self._starts.locate(partition)
+        else:
+            partition.position = partition.acked_position = position
+            partition.stored_position = position
+            partition.state = CopyState.ACTIVE
+
+    def watch(self) -> None:
+        """Ask both clusters about the partitions' topics. Call after `add`s and `remove`s."""
+        self._source.watch_topics({p.source[0] for p in self._partitions.values()})
+        self._target.watch_topics({p.target[0] for p in self._partitions.values()})
+        self._on_metadata()
+
+    def remove(self, source: TopicPartition) -> None:
+        """Stop copying a partition: once what was sent is answered, `take_departed` has it."""
+        partition = self._partitions.get(source)
+        if partition is None or partition.leaving:
+            return
+        partition.leaving = True
+        while partition.queue and partition.queue[-1].sequence == UNKNOWN:
+            partition.forget(partition.queue.pop())
+        self._refresh_interest(partition)
+        if not partition.in_flight:
+            self._on_left(partition)
+
+    def step(self, timeout: float) -> None:
+        """One turn of the loop; waits at most `timeout` seconds."""
+        self._loop.turn(timeout)
+        for node in self._source_nodes.values():
+            node.pump()
+
+    def wake(self) -> None:
+        """Make a waiting `step` return. From any thread."""
+        self._loop.wake()
+
+    def set_fetching(self, on: bool) -> None:
+        """Stop or go on fetching; what is under way goes on."""
+        self._fetching = on
+        for node in self._source_nodes.values():
+            node.paused = not on
+            node.pump()
+
+    def drain(self, deadline: Deadline) -> bool:
+        """Stop fetching and finish what is under way; False if the deadline came first."""
+        self.set_fetching(False)
+        while any(p.in_flight or p.queue for p in self._partitions.values()):
+            if deadline.expired():
+                return False
+            self.step(min(0.1, deadline.remaining()))
+        return True
+
+    def health(self) -> list[PartitionHealth]:
+        """How each partition does. From any thread."""
+        now_ms = self._clock.now_ms()
+        return [partition.health(now_ms) for partition in tuple(self._partitions.values())]
+
+    def close(self) -> None:
+        """Close every connection and thread."""
+        self._starts.close()
+        self._deliveries.close()
+        nodes: list[BrokerNode] = [*self._source_nodes.values(), *self._target_nodes.values()]
+        for node in nodes:
+            node.close()
+        self._source.close()
+        self._target.close()
+        self._loop.close()
+
+    # Leaders.
+
+    def _on_metadata(self) -> None:
+        """Called on the links' threads."""
+        if not self._metadata_posted:
+            self._metadata_posted = True
+            self._loop.post(self._apply_metadata)
+
+    def _apply_metadata(self) -> None:
+        self._metadata_posted = False
+        for partition in self._partitions.values():
+            self._place(partition)
+
+    def _place(self, partition: PartitionCopy) -> None:
+        """Follow the partition's leaders on both sides."""
+        source, target = self._source.snapshot, self._target.snapshot
+        leader, epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))
+        if epoch != partition.source_epoch:
+            partition.preferred_replica = UNKNOWN
+        if partition.preferred_replica in source.nodes:
+            leader = partition.preferred_replica
+        if leader not in source.nodes:
+            leader = UNKNOWN
+        if leader != partition.source_node:
+            self._leave_source(partition)
+            partition.source_node = leader
+        partition.source_epoch = epoch
+        target_leader = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[0]
+        partition.target_node = target_leader if target_leader in target.nodes else UNKNOWN
+        self._explain(partition)
+        self._refresh_interest(partition)
+
+    def _explain(self, partition: PartitionCopy) -> None:
+        """Say why a partition has no leader, once the clusters answered."""
+        partition.placement_error = None
+        for node, key, link, side in (
+            (partition.source_node, partition.source, self._source, "source"),
+            (partition.target_node, partition.target, self._target, "target"),
+        ):
+            if node != UNKNOWN or link.snapshot.version == 0:
+                continue
+            code = link.snapshot.errors.get(key[0], link.snapshot.partition_errors.get(key))
+            why = code_facts(code).name if code else "it has no leader"
+            partition.placement_error = (
+                f"the {side} partition {key[0]}-{key[1]} is not available: {why}"
+            )
+            return
+
+    def _source_node(self, node_id: int) -> SourceNode:
+        node = self._source_nodes.get(node_id)
+        if node is None:
+            node = SourceNode(
+                node_id,
+                self._source,
+                self._settings.source,
+                self._loop,
+                self._budget,
+                self._settings.fetch,
+                self._on_fetched,
+                self._on_source_lost,
+            )
+            node.paused = not self._fetching
+            self._source_nodes[node_id] = node
+        return node
+
+    def _target_node(self, node_id: int) -> TargetNode:
+        node = self._target_nodes.get(node_id)
+        if node is None:
+            node = TargetNode(
+                node_id,
+                self._target,
+                self._settings.target,
+                self._loop,
+                self._budget,
+                self._settings.produce,
+                self._deliveries.on_result,
+            )
+            self._target_nodes[node_id] = node
+        return node
+
+    # Which partitions are fetched and sent.
+
+    def _refresh_interest(self, partition: PartitionCopy) -> None:
+        """Bring the source's fetch session and the target's ready list in line with the state."""
+        wanted = (
+            partition.state is CopyState.ACTIVE
+            and not partition.leaving
+            and partition.position != UNKNOWN
+            and partition.source_node != UNKNOWN
+            and partition.target_node != UNKNOWN
+            and partition.source_retry_at <= self._loop.now()
+        )
+        held = wanted and partition.pending_bytes >= self._partition_bytes
+        if partition.source_node != UNKNOWN:
+            self._show_source(partition, wanted and not held, held)
+        if partition.queue and partition.target_node != UNKNOWN:
+            node = self._target_node(partition.target_node)
+            node.offer(partition)
+            node.pump()
+
+    def _show_source(self, partition: PartitionCopy, fetch: bool, held: bool) -> None:
+        node = self._source_node(partition.source_node)
+        if held != partition.held:
+            partition.held = held
+            node.held += 1 if held else -1
+        if fetch:
+            node.want(partition)
+        else:
+            node.drop(partition)
+
+    def _leave_source(self, partition: PartitionCopy) -> None:
+        if partition.source_node != UNKNOWN:
+            self._show_source(partition, fetch=False, held=False)
+
+    def _on_left(self, partition: PartitionCopy) -> None:
+        if self._partitions.get(partition.source) is partition:
+            self._leave_source(partition)
+            del self._partitions[partition.source]
+            self._departed.append(partition)
+
+    def _on_located(self, partition: PartitionCopy) -> None:
+        if partition.state is CopyState.STARTING:
+            partition.state = CopyState.ACTIVE
+        partition.source_retry_at = 0.0
+        self._refresh_interest(partition)
+
+    # Fetched records.
+
+    def _on_fetched(self, node: SourceNode, response: FetchResponse, buffer: FetchBuffer) -> None:
+        fresh: list[_Fresh] = []
+        now_ms = self._loop.now_ms()
+        for fetched in response.partitions:
+            partition = self._partitions.get((fetched.topic, fetched.partition))
+            if (
+                partition is None
+                or partition.leaving
+                or partition.source_node != node.node_id
+                or node.requested_offset(partition) != partition.position
+            ):
+                continue
+            if fetched.error:
+                self._fetch_failed(partition, fetched.error)
+            else:
+                self._note(partition, fetched, fresh)
+            partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
+        if not self._fetching:
+            for partition, _, _, position in fresh:
+                partition.position = position
+            return
+        node.pump()
+        for partition, fetched, headers, position in fresh:
+            self._copy(partition, fetched, headers, position, buffer)
+        for target in self._target_nodes.values():
+            target.pump()
+
+    def _note(
+        self, partition: PartitionCopy, fetched: FetchedPartition, fresh: list[_Fresh]
+    ) -> None:
+        """Take in what a fetch says about a partition, and move its position past the records."""
+        isolated = self._settings.fetch.isolation_level == 1
+        partition.high_watermark = (
+            fetched.last_stable_offset if isolated else fetched.high_watermark
+        )
+        partition.log_start_offset = fetched.log_start_offset
+        partition.source_failures = 0
+        partition.source_error = None
+        if fetched.preferred_replica >= 0:
+            self._prefer(partition, fetched.preferred_replica)
+            return
+        if not len(fetched.records):
+            return
+        try:
+            headers = read_headers(fetched.records)
+        except CorruptData as error:
+            self._source_failed(partition, str(error))
+            return
+        if not headers:
+            return
+        position = partition.position
+        partition.position = max(position, headers[-1].next_offset)
+        fresh.append((partition, fetched, headers, position))
+        self._refresh_interest(partition)
+
+    def _copy(
+        self,
+        partition: PartitionCopy,
+        fetched: FetchedPartition,
+        headers: list[BatchHeader],
+        position: int,
+        buffer: FetchBuffer,
+    ) -> None:
+        try:
+            batches = outgoing_batches(
+                fetched.records,
+                headers,
+                position=position,
+                max_batch_bytes=partition.max_batch_bytes,
+                aborted=fetched.aborted,
+                options=self._settings.options,
+                buffer=buffer,
+                budget=self._budget,
+            )
+        except CorruptData as error:
+            partition.position = position
+            self._source_failed(partition, str(error))
+            return
+        for batch in batches:
+            partition.enqueue(batch)
+        partition.skipped_to(partition.position)
+        if batches:
+            partition.metrics.fetched(
+                sum(len(batch.data) for batch in batches),
+                sum(batch.records for batch in batches),
+                batches[-1].max_timestamp,
+                self._loop.now_ms(),
+            )
+            if partition.target_node != UNKNOWN:
+                self._target_node(partition.target_node).offer(partition)
+        if partition.pending_bytes >= self._partition_bytes:
+            self._refresh_interest(partition)
+
+    def _prefer(self, partition: PartitionCopy, replica: int) -> None:
+        """The leader sent us to a replica in our rack (KIP-392)."""
+        if replica in self._source.snapshot.nodes:
+            partition.preferred_replica = replica
+            self._place(partition)
+
+    # Trouble on the source's side.
+
+    def _fetch_failed(self, partition: PartitionCopy, code: int) -> None:
+        partition.preferred_replica = UNKNOWN
+        if code == _OFFSET_OUT_OF_RANGE:
+            partition.source_retry_at = float("inf")
+            self._refresh_interest(partition)
+            self._starts.locate(partition)
+            return
+        topic, number = partition.source
+        error = error_from_code(code, f"fetch of {topic}-{number}")
+        if code_facts(code).stale_metadata:
+            self._source.request_refresh((topic,))
+        self._source_failed(partition, str(error), visible=not error.retriable)
+
+    def _source_failed(
+        self, partition: PartitionCopy, reason: str, *, visible: bool = True
+    ) -> None:
+        """Leave the partition out of fetches for a while."""
+        partition.source_failures += 1
+        failures = partition.source_failures
+        if visible or failures > 3:
+            partition.source_error = reason
+            if failures in (1, 4):
+                _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
+        wait = min(_SOURCE_RETRY_MOST_S, _SOURCE_RETRY_FIRST_S * 2 ** min(failures - 1, 10))
+        partition.source_retry_at = self._loop.now() + wait
+        self._refresh_interest(partition)
+        self._loop.after(wait, lambda: self._refresh_interest(partition))
+
+    def _on_source_lost(self, node: SourceNode, error: ConnectError) -> None:
+        for partition in self._partitions.values():
+            if partition.source_node == node.node_id:
+                partition.preferred_replica = UNKNOWN
+                if node.error is not None:
+                    partition.source_error = str(error)
+
+    def _housekeeping(self) -> None:
+        """Each second: lost requests, partitions without a leader, replicas to leave."""
+        now = self._loop.now()
+        nodes: list[BrokerNode] = [*self._source_nodes.values(), *self._target_nodes.values()]
+        for node in nodes:
+            node.check_deadline(now)
+        homeless = [
+            p
+            for p in self._partitions.values()
+            if p.source_node == UNKNOWN or p.target_node == UNKNOWN
+        ]
+        if any(p.source_node == UNKNOWN for p in homeless):
+            self._source.request_refresh({p.source[0] for p in homeless})
+        if any(p.target_node == UNKNOWN for p in homeless):
+            self._target.request_refresh({p.target[0] for p in homeless})
+        self._loop.after(_HOUSEKEEPING_S, self._housekeeping)

@@ -1,0 +1,162 @@
+"""A broker that is read from: one fetch session, one fetch under way at any time.
+
+The next fetch is sent before the batches of the last are looked at, so that the broker works
+while we do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from connect.clients.channel import Response
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.errors import error_from_code
+from connect.clients.fetch_session import FetchSession
+from connect.clients.selector_loop import SelectorLoop
+from connect.clients.settings import FetchSettings, WireSettings
+from connect.errors import ConnectError
+from connect.protocol.messages import (
+    FETCH_API,
+    FETCH_VERSION,
+    FetchPartition,
+    FetchResponse,
+    encode_fetch,
+    parse_fetch,
+)
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.node import BrokerNode
+from connectors.mirror.copy.partition import PartitionCopy
+
+__all__ = ["SourceNode"]
+
+OnFetched = Callable[["SourceNode", FetchResponse, FetchBuffer], None]
+OnSourceLost = Callable[["SourceNode", ConnectError], None]
+
+FETCH_SESSION_ID_NOT_FOUND = 70
+INVALID_FETCH_SESSION_EPOCH = 71
+_STALE_SESSION = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH)
+
+RESPONSE_SHARE = 8
+"""A fetch asks for at most this fraction of the task's memory."""
+
+HELD_WAIT_MS = 5
+"""How long a fetch may wait at the broker while partitions are held back: they join the next."""
+
+_ANSWER_GRACE_S = 30.0
+_ERROR_PAUSE_S = 0.5
+
+
+class SourceNode(BrokerNode):
+    """See the module. `held` counts its partitions that wait for room."""
+
+    role = "source broker"
+
+    def __init__(
+        self,
+        node_id: int,
+        link: ClusterLink,
+        settings: WireSettings,
+        loop: SelectorLoop,
+        budget: MemoryBudget,
+        fetch: FetchSettings,
+        on_fetched: OnFetched,
+        on_source_lost: OnSourceLost,
+    ) -> None:
+        super().__init__(node_id, link, settings, loop, budget.pool)
+        self._budget = budget
+        self._fetch = fetch
+        self._on_fetched = on_fetched
+        self._on_source_lost = on_source_lost
+        self._session = FetchSession()
+        self._response_bytes = max(1, min(fetch.fetch_max_bytes, budget.limit // RESPONSE_SHARE))
+        self._reserved = 0
+        self._silent_until = 0.0
+        self.held = 0
+        self.paused = False
+
+    def needed(self) -> bool:
+        return not self._session.empty
+
+    def want(self, partition: PartitionCopy) -> None:
+        """Fetch this partition from its position on."""
+        self._session.want(
+            partition.source,
+            FetchPartition(
+                partition.position,
+                partition.source_epoch,
+                self._fetch.max_partition_fetch_bytes,
+            ),
+        )
+
+    def drop(self, partition: PartitionCopy) -> None:
+        """Do not fetch this partition any more."""
+        self._session.drop(partition.source)
+
+    def requested_offset(self, partition: PartitionCopy) -> int | None:
+        """The offset that the fetch just answered asked for."""
+        return self._session.requested_offset(partition.source)
+
+    def pump(self) -> None:
+        if self.paused or self._reserved or self._session.empty or not self.sendable:
+            return
+        if self._loop.now() < self._silent_until or self._budget.free < self._response_bytes:
+            return
+        channel = self.channel
+        if channel is None:
+            return
+        request = self._session.next_request()
+        wait_ms = self._fetch.fetch_max_wait_ms
+        if self.held:
+            wait_ms = min(wait_ms, HELD_WAIT_MS)
+        body = encode_fetch(
+            request.partitions,
+            request.forgotten,
+            max_wait_ms=wait_ms,
+            min_bytes=self._fetch.fetch_min_bytes,
+            max_bytes=self._response_bytes,
+            isolation=self._fetch.isolation_level,
+            session_id=request.session_id,
+            session_epoch=request.epoch,
+            rack=self._fetch.client_rack,
+        )
+        self._reserve(self._response_bytes)
+        deadline = self._loop.now() + wait_ms / 1000 + _ANSWER_GRACE_S
+        try:
+            channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
+            self._loop.update(channel)
+        except ConnectError as error:
+            self.lose(error)
+
+    def _reserve(self, size: int) -> None:
+        """Hold back the memory that the response under way may need."""
+        self._budget.used += size - self._reserved
+        self._reserved = size
+
+    def _answered(self, response: Response) -> None:
+        self._reserve(0)
+        fetched = parse_fetch(response.body)
+        self.throttle(fetched.throttle_ms)
+        buffer = FetchBuffer(self._budget, response.buffer, held=True)
+        try:
+            if fetched.error:
+                self._refused(fetched.error)
+            else:
+                self._session.accepted(fetched.session_id)
+                self._on_fetched(self, fetched, buffer)
+        finally:
+            buffer.release()
+        self.pump()
+
+    def _refused(self, code: int) -> None:
+        self._session.reset()
+        if code in _STALE_SESSION:
+            return
+        error = error_from_code(code, f"fetch from {self.role} {self.node_id}")
+        self._silent_until = self._loop.now() + _ERROR_PAUSE_S
+        self._loop.after(_ERROR_PAUSE_S, self._pump_if_open)
+        self._on_source_lost(self, error)
+
+    def on_lost(self, error: ConnectError) -> None:
+        self._reserve(0)
+        self._session.reset()
+        self._on_source_lost(self, error)

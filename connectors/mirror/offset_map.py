@@ -1,0 +1,223 @@
+"""The exact offset map of a copied partition: where each source offset is on the target.
+
+Inside a range that was forwarded as it is, target = source + constant, so the whole map is a list
+of segments (source offset, target offset, length): exact, and small. It is kept in
+`mm2-offset-map.<target>.internal` (compacted), in pages:
+
+    key    topic STRING | partition INT32 | first source offset INT64
+    value  version INT16 = 0 | session INT64 | first target offset INT64 | end of source INT64 |
+           segment count VARINT | segments
+
+    segment  source gap VARINT | target gap ZIGZAG VARINT | length VARINT
+
+The gaps are counted from the end of the segment before (0 for the first). STRING is an int16 byte
+length and UTF-8; fixed-width numbers are big-endian; VARINT is unsigned LEB128. `session` is the
+time (epoch ms) at which the writing task began: where pages overlap, because a range was copied
+twice after a crash, the later session is right from its first offset on. `end of source` is the
+first source offset after the page's last segment.
+
+Source: ours (docs/offset-map.md). Pure; not thread-safe.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from connect.errors import CorruptData
+
+__all__ = ["MapPage", "OffsetMap", "PartitionPages", "Segment", "page_key", "parse_page_key"]
+
+VERSION = 0
+PAGE_SEGMENTS = 1024
+"""A page with this many segments is closed: about 4 KiB, rewritten at most once a commit."""
+
+_INT16 = struct.Struct(">h")
+_KEY_TAIL = struct.Struct(">iq")
+_VALUE_HEAD = struct.Struct(">hqqq")
+
+
+class Segment(NamedTuple):
+    """`length` consecutive offsets from `source` on are at `target` and the following ones."""
+
+    source: int
+    target: int
+    length: int
+
+
+def page_key(topic: str, partition: int, first_source: int) -> bytes:
+    """The record key of a page."""
+    name = topic.encode()
+    return _INT16.pack(len(name)) + name + _KEY_TAIL.pack(partition, first_source)
+
+
+def parse_page_key(key: bytes) -> tuple[str, int, int]:
+    """(topic, partition, first source offset). Raises CorruptData."""
+    try:
+        (size,) = _INT16.unpack_from(key)
+        topic = key[2 : 2 + size].decode()
+        partition, first = _KEY_TAIL.unpack_from(key, 2 + size)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise CorruptData(f"not a key of an offset map page: {key.hex()}") from error
+    return topic, partition, first
+
+
+@dataclass(slots=True)
+class MapPage:
+    """Consecutive segments, all written by one session."""
+
+    session: int
+    segments: list[Segment] = field(default_factory=list)
+
+    @property
+    def first_source(self) -> int:
+        return self.segments[0].source
+
+    @property
+    def end_source(self) -> int:
+        """The first source offset after the page."""
+        last = self.segments[-1]
+        return last.source + last.length
+
+    def encode(self) -> bytes:
+        """The record value."""
+        first = self.segments[0]
+        out = bytearray(_VALUE_HEAD.pack(VERSION, self.session, first.target, self.end_source))
+        _put_varint(out, len(self.segments))
+        source, target = first.source, first.target
+        for segment in self.segments:
+            _put_varint(out, segment.source - source)
+            gap = segment.target - target
+            _put_varint(out, (gap << 1) ^ (gap >> 63))
+            _put_varint(out, segment.length)
+            source = segment.source + segment.length
+            target = segment.target + segment.length
+        return bytes(out)
+
+    @classmethod
+    def decode(cls, first_source: int, value: bytes) -> MapPage:
+        """The page whose key says `first_source`. Raises CorruptData."""
+        try:
+            version, session, target, _ = _VALUE_HEAD.unpack_from(value)
+            at = _VALUE_HEAD.size
+            count, at = _get_varint(value, at)
+            if version != VERSION or not 0 < count <= len(value):
+                raise CorruptData(f"offset map page of version {version}, {count} segments")
+            page = cls(session)
+            source = first_source
+            for _ in range(count):
+                gap, at = _get_varint(value, at)
+                zigzag, at = _get_varint(value, at)
+                length, at = _get_varint(value, at)
+                source += gap
+                target += (zigzag >> 1) ^ -(zigzag & 1)
+                page.segments.append(Segment(source, target, length))
+                source += length
+                target += length
+        except (struct.error, IndexError) as error:
+            raise CorruptData("offset map page cut off") from error
+        return page
+
+
+def _put_varint(out: bytearray, number: int) -> None:
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def _get_varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7
+        if shift > 63:
+            raise CorruptData("offset map page: a number that does not end")
+
+
+class PartitionPages:
+    """The pages that one session writes for one partition, and which of them are due."""
+
+    def __init__(self, session: int) -> None:
+        self._session = session
+        self._current: MapPage | None = None
+        self._unsaved: list[MapPage] = []
+
+    def copied(self, source: int, count: int, target: int) -> None:
+        """`count` records from `source` on are on the target from `target` on."""
+        page = self._current
+        if page is not None:
+            last = page.segments[-1]
+            end = last.source + last.length
+            if source == end and target == last.target + last.length:
+                page.segments[-1] = Segment(last.source, last.target, last.length + count)
+                self._note(page)
+                return
+            if source < end or len(page.segments) >= PAGE_SEGMENTS:
+                page = None
+        if page is None:
+            page = self._current = MapPage(self._session)
+        page.segments.append(Segment(source, target, count))
+        self._note(page)
+
+    def _note(self, page: MapPage) -> None:
+        if not self._unsaved or self._unsaved[-1] is not page:
+            self._unsaved.append(page)
+
+    def take_unsaved(self) -> list[MapPage]:
+        """Pages that changed since the last call, oldest first."""
+        unsaved, self._unsaved = self._unsaved, []
+        return unsaved
+
+    def put_back(self, pages: list[MapPage]) -> None:
+        """These pages could not be written: they are due again."""
+        again = {id(page) for page in pages}
+        self._unsaved = pages + [page for page in self._unsaved if id(page) not in again]
+
+
+class OffsetMap:
+    """One partition's whole map, read forwards and backwards."""
+
+    def __init__(self, pages: Iterable[MapPage]) -> None:
+        """Pages in any order; later sessions win from their first offset on."""
+        segments: list[Segment] = []
+        ordered = sorted(pages, key=lambda page: (page.session, page.first_source))
+        for page in ordered:
+            segments = _cut(segments, page.first_source)
+            segments += page.segments
+        self._segments = segments
+        self._starts = [segment.source for segment in segments]
+
+    @property
+    def segments(self) -> list[Segment]:
+        return list(self._segments)
+
+    def downstream(self, source: int) -> int | None:
+        """Where to go on reading on the target when `source` is next on the source: the offset of
+        that record, or of the next one that exists. None: before the map, or the map is empty."""
+        index = bisect_right(self._starts, source) - 1
+        if index < 0:
+            return None
+        segment = self._segments[index]
+        ahead = source - segment.source
+        if ahead < segment.length:
+            return segment.target + ahead
+        if index + 1 < len(self._segments):
+            return self._segments[index + 1].target
+        return segment.target + segment.length
+
+
+def _cut(segments: list[Segment], end: int) -> list[Segment]:
+    """What of the segments lies before source offset `end`."""
+    kept = [segment for segment in segments if segment.source < end]
+    if kept and kept[-1].source + kept[-1].length > end:
+        last = kept[-1]
+        kept[-1] = Segment(last.source, last.target, end - last.source)
+    return kept

@@ -1,0 +1,130 @@
+"""Writes offset syncs and offset map pages, without ever making the copier wait.
+
+One confluent-kafka producer for both topics: they are on the same cluster, with the same client
+properties. Belongs to the task's thread; delivery reports come inside `poll`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError
+
+from connect.clients.errors import from_librdkafka
+from connect.clients.factory import producer
+from connect.clock import Deadline
+from connect.errors import ConnectError
+from connectors.mirror.formats import OffsetSync
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+__all__ = ["SyncProducer"]
+
+_LOG = logging.getLogger(__name__)
+
+MAX_SYNCS_IN_FLIGHT = 10
+"""As MirrorMaker 2: more wait, and only the newest of each partition."""
+
+
+class SyncProducer:
+    """See the module."""
+
+    def __init__(self, properties: Mapping[str, str], syncs_topic: str, map_topic: str) -> None:
+        """Args: properties: Java producer properties of the cluster that hosts both topics."""
+        self._producer = producer(properties)
+        self._syncs_topic = syncs_topic
+        self._map_topic = map_topic
+        self._pending: dict[tuple[str, int], OffsetSync] = {}
+        self._syncs_in_flight = 0
+        self._undelivered = 0
+
+    # Offset syncs: best effort, as in Java.
+
+    def sync(self, sync: OffsetSync) -> None:
+        """Send this sync soon; a newer one of the same partition replaces one that waits."""
+        self._pending[sync.topic, sync.partition] = sync
+
+    def flush_syncs(self) -> None:
+        """Send what waits, as far as the bound on syncs in flight allows."""
+        while self._pending and self._syncs_in_flight < MAX_SYNCS_IN_FLIGHT:
+            key = next(iter(self._pending))
+            sync = self._pending[key]
+            try:
+                self._send(self._syncs_topic, sync.key(), sync.value(), self._sync_delivered)
+            except BufferError:
+                return  # the producer's queue is full: the next turn tries again
+            del self._pending[key]
+            self._syncs_in_flight += 1
+
+    def _sync_delivered(self, error: ConnectError | None) -> None:
+        self._syncs_in_flight -= 1
+        if error is not None:
+            _LOG.warning("an offset sync was lost: %s", error)
+
+    # Map pages: awaited before the offsets they explain are stored.
+
+    def write_pages(self, pages: list[tuple[bytes, bytes | None]]) -> Future[None]:
+        """Write (key, value) pages. Done when the last is acknowledged; fails with the first
+        error."""
+        result: Future[None] = Future()
+        left = len(pages)
+        failed: list[ConnectError] = []
+
+        def delivered(error: ConnectError | None) -> None:
+            nonlocal left
+            left -= 1
+            if error is not None:
+                failed.append(error)
+            if left == 0:
+                if failed:
+                    result.set_exception(failed[0])
+                else:
+                    result.set_result(None)
+
+        for key, value in pages:
+            while True:
+                try:
+                    self._send(self._map_topic, key, value, delivered)
+                    break
+                except BufferError:
+                    self._producer.poll(0.01)
+        if not pages:
+            result.set_result(None)
+        return result
+
+    def _send(
+        self,
+        topic: str,
+        key: bytes,
+        value: bytes | None,
+        delivered: Callable[[ConnectError | None], None],
+    ) -> None:
+        def on_delivery(error: KafkaError | None, _: Message) -> None:
+            self._undelivered -= 1
+            delivered(None if error is None else from_librdkafka(error, f"a write to {topic}"))
+
+        self._producer.produce(topic, value=value, key=key, partition=0, on_delivery=on_delivery)
+        self._undelivered += 1
+
+    def poll(self) -> None:
+        """Take delivery reports. Call often; returns at once."""
+        if self._undelivered:
+            self._producer.poll(0)
+        if self._pending:
+            self.flush_syncs()
+
+    def close(self, deadline: Deadline) -> None:
+        """Send what waits, within the deadline."""
+        while (self._pending or self._undelivered) and not deadline.expired():
+            self.flush_syncs()
+            self._producer.poll(min(0.05, deadline.remaining()))
+        if self._pending or self._undelivered:
+            _LOG.warning(
+                "%d offset syncs and map pages were not written before the task closed",
+                len(self._pending) + self._undelivered,
+            )
+            self._producer.purge()
