@@ -1,0 +1,150 @@
+"""Creates on the target what a plan says it lacks, with the source's topic configs.
+
+Configs are copied when a topic is created. A topic that cannot be created, or given its
+partitions, holds up no other: the outcome says what failed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from connect.clients.admin import Admin, ConfigEntry, ConfigSource
+from connect.clients.short_threads import ShortThreads
+from connect.errors import ConnectError
+from connectors.mirror.discovery import Growth, MissingTopic, TopicPlan
+from connectors.mirror.filters import ConfigPropertyFilter
+
+__all__ = [
+    "TopicFailure",
+    "apply_plan",
+    "copied_configs",
+    "creation_configs",
+    "ensure_compacted_topic",
+]
+
+log = logging.getLogger(__name__)
+
+PARALLEL_CALLS = 8
+"""Topics in creation at a time. A controller creates one after another; this hides round trips."""
+
+COMPACTED = {"cleanup.policy": "compact"}
+"""The only config that mirroring's own topics are created with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFailure:
+    """A topic of the target that is not as planned, and why."""
+
+    remote: str
+    error: ConnectError
+
+
+def copied_configs(
+    entries: Iterable[ConfigEntry], properties: ConfigPropertyFilter
+) -> dict[str, str]:
+    """What a new topic gets of its source's configs: what was set for the topic, or dynamically
+    for the brokers, unless filtered; the source's defaults only where the filter wants them."""
+    return {
+        entry.name: entry.value
+        for entry in entries
+        if entry.value is not None and _is_copied(entry, properties)
+    }
+
+
+def _is_copied(entry: ConfigEntry, properties: ConfigPropertyFilter) -> bool:
+    if entry.read_only or entry.sensitive or entry.source == ConfigSource.STATIC_BROKER_CONFIG:
+        return False
+    if not properties.should_replicate_config_property(entry.name):
+        return False
+    if entry.source == ConfigSource.DEFAULT_CONFIG:
+        return properties.should_replicate_source_default(entry.name)
+    return True
+
+
+def creation_configs(
+    source: Admin, missing: Iterable[MissingTopic], properties: ConfigPropertyFilter, timeout: float
+) -> dict[str, dict[str, str]]:
+    """The configs of topics to create, by their name on the source."""
+    described = source.describe_topic_configs([topic.source for topic in missing], timeout)
+    return {name: copied_configs(entries, properties) for name, entries in described.items()}
+
+
+def apply_plan(
+    plan: TopicPlan,
+    target: Admin,
+    configs: Mapping[str, Mapping[str, str]],
+    replication_factor: int,
+    timeout: float,
+    threads: ShortThreads,
+) -> list[TopicFailure]:
+    """Create and enlarge topics on the target, a few at a time; returns what failed.
+
+    `configs`: by source name. `replication_factor` -1: the broker's default. `timeout`: seconds
+    for each topic.
+    """
+    calls: deque[Callable[[], TopicFailure | None]] = deque(
+        partial(_create, target, topic, configs.get(topic.source, {}), replication_factor, timeout)
+        for topic in plan.create
+    )
+    calls.extend(partial(_grow, target, growth, timeout) for growth in plan.grow)
+    longest = timeout * (len(calls) + 1)
+    futures = [
+        threads.run(f"topic-creation-{index}", partial(_drain, calls))
+        for index in range(min(PARALLEL_CALLS, len(calls)))
+    ]
+    return [failure for future in futures for failure in future.result(longest)]
+
+
+def _drain(calls: deque[Callable[[], TopicFailure | None]]) -> list[TopicFailure]:
+    failures: list[TopicFailure] = []
+    while True:
+        try:
+            call = calls.popleft()
+        except IndexError:
+            return failures
+        failure = call()
+        if failure is not None:
+            failures.append(failure)
+
+
+def _create(
+    target: Admin,
+    topic: MissingTopic,
+    configs: Mapping[str, str],
+    replication_factor: int,
+    timeout: float,
+) -> TopicFailure | None:
+    try:
+        created = target.create_topic(
+            topic.remote, topic.partitions, replication_factor, configs, timeout
+        )
+    except ConnectError as error:
+        return TopicFailure(topic.remote, error)
+    if created:
+        log.info("Created topic %s with %d partitions", topic.remote, topic.partitions)
+    return None
+
+
+def _grow(target: Admin, growth: Growth, timeout: float) -> TopicFailure | None:
+    try:
+        target.create_partitions(growth.remote, growth.wanted, timeout)
+    except ConnectError as error:
+        return TopicFailure(growth.remote, error)
+    log.info(
+        "Raised topic %s from %d to %d partitions", growth.remote, growth.existing, growth.wanted
+    )
+    return None
+
+
+def ensure_compacted_topic(
+    admin: Admin, name: str, replication_factor: int, timeout: float
+) -> bool:
+    """Create one of mirroring's own topics: one partition, compacted. False: it existed."""
+    created = admin.create_topic(name, 1, replication_factor, COMPACTED, timeout)
+    if created:
+        log.info("Created internal topic %s", name)
+    return created
