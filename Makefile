@@ -29,7 +29,7 @@ help:
 	@echo "make clean    remove what was built here"
 
 $(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found; install one or set PYTHON to it." >&2; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; install one, or set PYTHON to it." >&2; exit 1; }
 	@echo "Making $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; install its venv module (python3-venv on Debian)." >&2; exit 1; }
 
@@ -50,14 +50,17 @@ $(TEST_STAMP): requirements-test.lock pyproject.toml | $(BIN)/python
 	@touch $@
 
 install: $(RUNTIME_STAMP)
+	@echo "Installed: $(BIN)/connect-mirror-maker"
 
 install-test: $(TEST_STAMP)
 
 brokers:
 	@$(BIN)/python -m deploy.brokers
 
-demo: install
-	@exec $(BIN)/python -m deploy.demo
+# On a terminal the demo is a job of its own (set -m), so that Ctrl-C ends the demo and not make, and
+# the exit status is the demo's.
+demo: $(RUNTIME_STAMP)
+	@if [ -t 0 ]; then set -m; fi; $(BIN)/python -m deploy.demo
 
 check: install-test
 	$(BIN)/ruff check .

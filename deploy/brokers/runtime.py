@@ -16,7 +16,7 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 class JvmOptions:
     """How a JVM is run.
 
-    `heap`: maximal heap, as in -Xmx. `quick`: starts in half the time but stays slower for good
+    `heap`: maximal heap, as in -Xmx. `quick`: starts on 40 % less CPU but stays slower for good
     (only the first of the two compilers), so it is for demo and tests, not for benchmarks.
     `flags`: further JVM flags; they win.
     """
