@@ -1,0 +1,106 @@
+"""Metrics as data, by pull: a part of the worker registers a function that reads its figures.
+
+Nothing is computed until somebody asks. `collect` runs on the asker's thread, so a `read` must be
+safe to call from any thread and must not block.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+__all__ = ["REGISTRY_GROUP", "MetricRegistry", "MetricSample", "MetricValue", "Read"]
+
+_LOG = logging.getLogger(__name__)
+
+MetricValue = float | str
+"""Text is for states and names (`status`, `connector-class`)."""
+
+Read = Callable[[], Mapping[str, MetricValue]]
+
+REGISTRY_GROUP = "metrics-registry"
+"""The registry's own group; attribute `failed-read-count`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSample:
+    """What one registration read: attributes of one MBean, in Java's words.
+
+    `group` is the MBean's type (`connector-task-metrics`, `MirrorSourceConnector`), `tags` its
+    other properties, attributes have Java's names (`record-count`). An attribute whose value is
+    not known is left out.
+    """
+
+    group: str
+    tags: Mapping[str, str]
+    values: Mapping[str, MetricValue]
+
+
+@dataclass(slots=True, eq=False)
+class _Registration:
+    group: str
+    tags: Mapping[str, str]
+    read: Read
+    failing: bool = False
+
+
+class MetricRegistry:
+    """All metrics of a worker process. Safe to call from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._registrations: dict[int, _Registration] = {}
+        self._next = 0
+        self._failed_reads = 0
+
+    def register(self, group: str, tags: Mapping[str, str], read: Read) -> Callable[[], None]:
+        """Add a source of figures; returns what removes it, which may be called twice.
+
+        Group and tags together must be unique among what is registered at one time: of two with
+        the same, the page shows the later.
+        """
+        registration = _Registration(group, dict(tags), read)
+        with self._lock:
+            number = self._next
+            self._next += 1
+            self._registrations[number] = registration
+
+        def remove() -> None:
+            with self._lock:
+                self._registrations.pop(number, None)
+
+        return remove
+
+    def collect(self) -> list[MetricSample]:
+        """Read everything, in the order of registration. A source whose `read` raises is left out,
+        logged when it begins to fail, and counted."""
+        with self._lock:
+            registrations = list(self._registrations.values())
+        samples = []
+        for registration in registrations:
+            try:
+                values = registration.read()
+            except Exception as error:  # noqa: BLE001 - plugin code; the others must still be shown
+                self._failed(registration, error)
+            else:
+                registration.failing = False
+                samples.append(MetricSample(registration.group, registration.tags, values))
+        samples.append(
+            MetricSample(REGISTRY_GROUP, {}, {"failed-read-count": float(self._failed_reads)})
+        )
+        return samples
+
+    def _failed(self, registration: _Registration, error: Exception) -> None:
+        with self._lock:
+            self._failed_reads += 1
+        if not registration.failing:
+            registration.failing = True
+            _LOG.warning(
+                "metrics of %s %s cannot be read and are left out: %s",
+                registration.group,
+                dict(registration.tags),
+                error,
+                exc_info=error,
+            )

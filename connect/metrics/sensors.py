@@ -1,0 +1,113 @@
+"""Windowed statistics as Kafka keeps them: two windows of 30 s, the newer still filling.
+
+One thread writes, any thread reads, without locks: all state a reader needs hangs on one reference
+that the writer replaces, so a reader sees a moment that really was. A window is dropped once it
+lies more than a minute back. Times are milliseconds, passed in, and may jump.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+__all__ = ["WINDOWS", "WINDOW_MS", "Rate", "WindowedStat"]
+
+WINDOW_MS = 30_000
+"""Kafka's default of `metrics.sample.window.ms`."""
+
+WINDOWS = 2
+"""Kafka's default of `metrics.num.samples`."""
+
+_EXPIRY_MS = WINDOW_MS * WINDOWS
+
+
+class _Window(NamedTuple):
+    start_ms: int
+    weight: float
+    total: float
+    least: float
+    most: float
+
+
+def _expired(window: _Window | None, now_ms: int) -> bool:
+    return window is None or now_ms - window.start_ms >= _EXPIRY_MS
+
+
+class _Windows:
+    """The shared part: a window that fills and the one before."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self) -> None:
+        self._state: tuple[_Window | None, _Window | None] = (None, None)
+
+    def _add(self, value: float, weight: float, total: float, now_ms: int) -> None:
+        previous, current = self._state
+        if current is None or now_ms - current.start_ms >= WINDOW_MS:
+            self._state = (current, _Window(now_ms, weight, total, value, value))
+            return
+        start_ms, old_weight, old_total, least, most = current
+        self._state = (
+            previous,
+            _Window(
+                start_ms,
+                old_weight + weight,
+                old_total + total,
+                value if value < least else least,
+                value if value > most else most,
+            ),
+        )
+
+    def _live(self, now_ms: int) -> list[_Window]:
+        """Windows that still count, oldest first."""
+        return [w for w in self._state if w is not None and not _expired(w, now_ms)]
+
+
+class WindowedStat(_Windows):
+    """Last, least, greatest and mean of the values of the last windows; NaN where there are none.
+
+    `last` is 0 until the first value and never expires, as in Kafka's `Value`.
+    """
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = 0.0
+
+    def record(self, value: float, now_ms: int, weight: int = 1) -> None:
+        """Take in `value`, which stands for `weight` equal ones in the mean."""
+        self.last = value
+        self._add(value, weight, value * weight, now_ms)
+
+    def summary(self, now_ms: int) -> tuple[float, float, float]:
+        """(min, max, avg) of the live windows."""
+        windows = self._live(now_ms)
+        weight = sum(window.weight for window in windows)
+        if not weight:
+            return math.nan, math.nan, math.nan
+        return (
+            min(window.least for window in windows),
+            max(window.most for window in windows),
+            sum(window.total for window in windows) / weight,
+        )
+
+
+class Rate(_Windows):
+    """Units per second over the last windows, by Kafka's rule: the time looked at is at least one
+    whole window, so that the first events do not show as a burst."""
+
+    __slots__ = ()
+
+    def record(self, amount: float, now_ms: int) -> None:
+        self._add(amount, 1, amount, now_ms)
+
+    def per_second(self, now_ms: int) -> float:
+        windows = self._live(now_ms)
+        if not windows:
+            return 0.0
+        elapsed = max(0, now_ms - windows[0].start_ms)
+        missing = WINDOWS - 1 - elapsed // WINDOW_MS
+        if missing > 0:
+            elapsed += missing * WINDOW_MS
+        return sum(window.total for window in windows) * 1000 / elapsed

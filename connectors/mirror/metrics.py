@@ -1,0 +1,164 @@
+"""Figures of one mirrored partition, under MirrorMaker 2's names, with lag added.
+
+Written by the copier's thread, once for each run of batches, never for each record; read by
+whoever shows the metrics, without locks. Records of a run share one age: that of the newest, which
+is the only timestamp a batch tells without being opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.metrics.catalogue import CONSUMER_FETCH_GROUP, MIRROR_SOURCE_GROUP
+from connect.metrics.registry import MetricRegistry
+from connect.metrics.sensors import Rate, WindowedStat
+
+__all__ = ["PartitionMetrics"]
+
+
+class PartitionMetrics:
+    """See the module. Methods other than `read`, `read_consumer` and `register` belong to the
+    copier's thread. Timestamps below 0 mean that a record has none.
+
+    `source_topic` and `client_id`, given together, add the consumer's own lag metric, as Java's
+    consumer would have it: `client_id` is that of the replication consumer.
+    """
+
+    __slots__ = (
+        "_acked_rate",
+        "_age",
+        "_byte_count",
+        "_byte_rate",
+        "_client_id",
+        "_clock",
+        "_lag",
+        "_latency",
+        "_level_batches",
+        "_level_records",
+        "_record_count",
+        "_shallow_batches",
+        "_shallow_records",
+        "_source_topic",
+        "_tags",
+    )
+
+    def __init__(
+        self,
+        source: str,
+        target: str,
+        remote_topic: str,
+        partition: int,
+        *,
+        source_topic: str | None = None,
+        client_id: str | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        # The order of the tags is that of MirrorMaker 2's MBean names.
+        self._tags = {
+            "source": source,
+            "target": target,
+            "topic": remote_topic,
+            "partition": str(partition),
+        }
+        self._source_topic = source_topic
+        self._client_id = client_id
+        self._clock = clock
+        self._record_count = 0
+        self._byte_count = 0
+        self._shallow_records = 0
+        self._shallow_batches = 0
+        self._level_records = 0
+        self._level_batches = 0
+        self._acked_rate = Rate()
+        self._byte_rate = Rate()
+        self._age = WindowedStat()
+        self._latency = WindowedStat()
+        self._lag: tuple[int | None, int | None, int] = (None, None, 0)
+
+    # The copier's thread.
+
+    def fetched(
+        self, value_bytes: int, records: int, newest_timestamp_ms: int, now_ms: int
+    ) -> None:
+        """A run of records arrived from the source."""
+        self._byte_count += value_bytes
+        self._byte_rate.record(value_bytes, now_ms)
+        if newest_timestamp_ms >= 0:
+            self._age.record(now_ms - newest_timestamp_ms, now_ms, records)
+
+    def acked(self, records: int, newest_timestamp_ms: int, now_ms: int) -> None:
+        """The target acknowledged a run of records."""
+        self._record_count += records
+        self._acked_rate.record(records, now_ms)
+        if newest_timestamp_ms >= 0:
+            self._latency.record(now_ms - newest_timestamp_ms, now_ms, records)
+
+    def set_lag(self, records: int | None, ms: int | None) -> None:
+        """How far the target is behind; None: not known yet. While records wait, the lag in time
+        grows by itself until the next call."""
+        self._lag = (records, ms, self._clock.now_ms() if ms else 0)
+
+    def shallow(self, records: int, batches: int) -> None:
+        """So much of what was acknowledged went as bytes."""
+        self._shallow_records += records
+        self._shallow_batches += batches
+
+    def record_level(self, records: int, batches: int) -> None:
+        """So much of what was acknowledged was batched anew."""
+        self._level_records += records
+        self._level_batches += batches
+
+    # Any thread.
+
+    def read(self) -> dict[str, float]:
+        """All attributes; a lag that is not known yet is left out."""
+        now_ms = self._clock.now_ms()
+        age_min, age_max, age_avg = self._age.summary(now_ms)
+        latency_min, latency_max, latency_avg = self._latency.summary(now_ms)
+        values: dict[str, float] = {
+            "record-count": self._record_count,
+            "record-rate": self._acked_rate.per_second(now_ms),
+            "byte-count": self._byte_count,
+            "byte-rate": self._byte_rate.per_second(now_ms),
+            "record-age-ms": self._age.last,
+            "record-age-ms-min": age_min,
+            "record-age-ms-max": age_max,
+            "record-age-ms-avg": age_avg,
+            "replication-latency-ms": self._latency.last,
+            "replication-latency-ms-min": latency_min,
+            "replication-latency-ms-max": latency_max,
+            "replication-latency-ms-avg": latency_avg,
+            "shallow-record-count": self._shallow_records,
+            "shallow-batch-count": self._shallow_batches,
+            "record-level-record-count": self._level_records,
+            "record-level-batch-count": self._level_batches,
+        }
+        records, ms, as_of_ms = self._lag
+        if records is not None:
+            values["record-lag"] = records
+        if ms is not None:
+            values["time-lag-ms"] = ms + max(0, now_ms - as_of_ms) if ms else 0
+        return values
+
+    def read_consumer(self) -> dict[str, float]:
+        """The attributes that Java's replication consumer has; empty until the lag is known."""
+        records = self._lag[0]
+        return {} if records is None else {"records-lag": records}
+
+    def register(self, registry: MetricRegistry) -> Callable[[], None]:
+        """Show these figures; returns what removes them again, which may be called twice."""
+        removers = [registry.register(MIRROR_SOURCE_GROUP, self._tags, self.read)]
+        if self._source_topic is not None and self._client_id is not None:
+            tags = {
+                "client-id": self._client_id,
+                "topic": self._source_topic,
+                "partition": self._tags["partition"],
+            }
+            removers.append(registry.register(CONSUMER_FETCH_GROUP, tags, self.read_consumer))
+
+        def remove() -> None:
+            for each in removers:
+                each()
+
+        return remove
