@@ -63,7 +63,7 @@ _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_BLOCK_SIZES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 _LZ4_STORED = 0x8000_0000  # top bit of a block's length: the block is not compressed
-_LZ4_MIN_HC_LEVEL = 2  # levels from here on ask for the slower, denser match finder
+_LZ4_MIN_DENSE_LEVEL = 3  # levels from here on ask for the slower, denser match finder
 
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE = 0x184D2A50  # to ...5F: frames that hold no data
@@ -155,7 +155,9 @@ def _snappy_compress(data: Data) -> bytes:
 
 def _snappy_decompress(data: memoryview, limit: int) -> bytes:
     if bytes(data[:8]) != _XERIAL_MAGIC:
-        return _snappy_block(data, limit)
+        return _snappy_block(data, 0, limit)
+    if len(data) < len(_XERIAL_HEADER):
+        raise _cut_off(SNAPPY)
     parts = []
     made = 0
     position = len(_XERIAL_HEADER)
@@ -167,15 +169,15 @@ def _snappy_decompress(data: memoryview, limit: int) -> bytes:
         position += 4
         if position + length > len(data):
             raise _cut_off(SNAPPY)
-        part = _snappy_block(data[position : position + length], limit - made)
+        part = _snappy_block(data[position : position + length], made, limit)
         made += len(part)
         parts.append(part)
         position += length
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _snappy_block(block: memoryview, limit: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > limit:
+def _snappy_block(block: memoryview, made: int, limit: int) -> bytes:
+    if made + cramjam.snappy.decompress_raw_len(block) > limit:
         raise _too_large(SNAPPY, limit)
     return bytes(cramjam.snappy.decompress_raw(block))
 
@@ -184,25 +186,28 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _lz4_compress(data: Data, level: int | None) -> bytes:
-    parts = [_LZ4_HEADER]
+    parts: list[Data] = [_LZ4_HEADER]
     view = memoryview(data)
-    dense = level is not None and level >= _LZ4_MIN_HC_LEVEL
     for start in range(0, len(view), _LZ4_BLOCK):
         plain = view[start : start + _LZ4_BLOCK]
-        if dense:
-            block = bytes(
-                cramjam.lz4.compress_block(
-                    plain, mode="high_compression", compression=level, store_size=False
-                )
-            )
+        if level is None or level < _LZ4_MIN_DENSE_LEVEL:
+            block = memoryview(cramjam.lz4.compress_block(plain, store_size=False))
         else:
-            block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+            block = _lz4_dense_block(plain, level)
         if len(block) < len(plain):
             parts += (len(block).to_bytes(4, "little"), block)
         else:
-            parts += ((len(plain) | _LZ4_STORED).to_bytes(4, "little"), bytes(plain))
+            parts += ((len(plain) | _LZ4_STORED).to_bytes(4, "little"), plain)
     parts.append(b"\0\0\0\0")  # end mark
     return b"".join(parts)
+
+
+def _lz4_dense_block(plain: memoryview, level: int) -> memoryview:
+    # The library's block function knows no levels, its frame function does: the first block of a
+    # frame depends on no other, and a frame of this little data has only one.
+    frame = memoryview(cramjam.lz4.compress(plain, level))
+    length = int.from_bytes(frame[7:11], "little")
+    return frame[11 : 11 + length] if not length & _LZ4_STORED else plain
 
 
 def _lz4_decompress(data: memoryview, limit: int) -> bytes:
@@ -234,11 +239,16 @@ def _lz4_decompress(data: memoryview, limit: int) -> bytes:
         if length & _LZ4_STORED:
             part = bytes(block)
         else:
-            part = bytes(scratch[: cramjam.lz4.decompress_block_into(block, scratch)])
+            part = _lz4_block(block, scratch)
         made += len(part)
         if made > limit:
             raise _too_large(LZ4, limit)
         parts.append(part)
+
+
+def _lz4_block(block: memoryview, scratch: memoryview) -> bytes:
+    made = cramjam.lz4.decompress_block_into(block, scratch, output_len=len(scratch))
+    return bytes(scratch[:made])
 
 
 # --- zstd

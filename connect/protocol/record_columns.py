@@ -17,6 +17,14 @@ from operator import add
 
 from connect.errors import CorruptData
 from connect.protocol.compression import NONE, Data, compress, decompress
+from connect.protocol.frame import (
+    BATCH_HEADER,
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    to_int64,
+)
 from connect.protocol.varint import (
     SHORT_LIMIT,
     SHORT_VARINTS,
@@ -26,35 +34,14 @@ from connect.protocol.varint import (
 )
 
 __all__ = [
-    "BATCH_HEADER",
-    "CODEC_MASK",
-    "CONTROL",
-    "HEADER_SIZE",
-    "LOG_APPEND_TIME",
-    "LOG_OVERHEAD",
-    "MAGIC_POSITION",
-    "MIN_RECORD_SIZE",
     "Columns",
     "encode_columns",
     "read_batch_records",
     "read_single_records",
     "record_overhead",
-    "to_int64",
 ]
 
-BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
-"""baseOffset, batchLength (bytes after this field), partitionLeaderEpoch, magic, crc, attributes,
-lastOffsetDelta, baseTimestamp, maxTimestamp, producerId, producerEpoch, baseSequence,
-recordsCount."""
-
-HEADER_SIZE = BATCH_HEADER.size
-LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength does not count
-MAGIC_POSITION = 16  # the same for all magics
-MIN_RECORD_SIZE = 7  # one byte for each varint, no key, no value, no headers
-
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-CONTROL = 0x20
+_MIN_RECORD_SIZE = 7  # one byte for each varint, no key, no value, no headers
 
 # The batch with one record as a producer sends it (attributes 0, deltas 0): baseOffset,
 # batchLength, magic, attributes with lastOffsetDelta, baseTimestamp, and recordsCount with the
@@ -83,25 +70,28 @@ _NO_HEADER = bytes(HEADER_SIZE)
 
 class Columns:
     """Records in order: parallel lists of source offset, timestamp (ms since the epoch, -1: none)
-    and tail. Offsets rise strictly."""
+    and tail. Offsets rise strictly, also from the records that were dropped."""
 
-    __slots__ = ("offsets", "tails", "timestamps")
+    __slots__ = ("_last_dropped", "offsets", "tails", "timestamps")
 
     def __init__(self) -> None:
+        self._last_dropped = -1
         self.offsets: list[int] = []
         self.timestamps: list[int] = []
         self.tails: list[Data] = []
 
+    @property
+    def last_offset(self) -> int:
+        """Of the newest record that was ever added; -1 before any."""
+        return self.offsets[-1] if self.offsets else self._last_dropped
+
     def drop_first(self, count: int) -> None:
         """Forget the first `count` records."""
+        if count:
+            self._last_dropped = self.offsets[count - 1]
         del self.offsets[:count]
         del self.timestamps[:count]
         del self.tails[:count]
-
-
-def to_int64(value: int) -> int:
-    """`value` wrapped into a signed 64-bit number, as Java's long arithmetic does."""
-    return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)
 
 
 def read_single_records(
@@ -115,7 +105,7 @@ def read_single_records(
     unpack = _SINGLE.unpack_from
     heads = _SINGLE_HEADS
     offsets, timestamps, tails = into.offsets, into.timestamps, into.tails
-    previous = offsets[-1] if offsets else -1
+    previous = into.last_offset
     for index in range(start, len(batches)):
         batch = batches[index]
         try:
@@ -158,10 +148,10 @@ def read_batch_records(batch: memoryview, from_offset: int, limit: int, into: Co
     section: Data = batch[HEADER_SIZE:]
     if attributes & CODEC_MASK and (count or len(section)):
         section = decompress(attributes & CODEC_MASK, section, limit=limit)
-    if count < 0 or count * MIN_RECORD_SIZE > len(section):
+    if count < 0 or count * _MIN_RECORD_SIZE > len(section):
         raise CorruptData(f"batch claims {count} records in {len(section)} bytes")
     first = len(into.offsets)
-    previous = into.offsets[-1] if into.offsets else -1
+    previous = into.last_offset
     if base_offset <= previous or base_offset < 0:
         raise CorruptData(f"offset {base_offset} follows {previous}: batches are not in order")
     try:

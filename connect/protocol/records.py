@@ -17,13 +17,19 @@ from itertools import accumulate, pairwise
 
 from connect.errors import CorruptData
 from connect.protocol.compression import DEFAULT_LIMIT, Data, compress, decompress
-from connect.protocol.record_columns import (
+from connect.protocol.frame import (
     BATCH_HEADER,
     CODEC_MASK,
     CONTROL,
     HEADER_SIZE,
     LOG_OVERHEAD,
-    MAGIC_POSITION,
+    batch_attributes,
+    check_frame,
+    verify_crc,
+)
+from connect.protocol.legacy_records import read_legacy_records
+from connect.protocol.record_codec import Record, encode_batch, iter_records
+from connect.protocol.record_columns import (
     Columns,
     encode_columns,
     read_batch_records,
@@ -31,7 +37,17 @@ from connect.protocol.record_columns import (
     record_overhead,
 )
 
-__all__ = ["KEEP_CODEC", "Rebatched", "rebatch", "recompress", "split"]
+__all__ = [
+    "KEEP_CODEC",
+    "Rebatched",
+    "Record",
+    "encode_batch",
+    "iter_records",
+    "rebatch",
+    "recompress",
+    "split",
+    "verify_crc",
+]
 
 KEEP_CODEC = -1
 """As `codec` of `rebatch`: each batch's own."""
@@ -85,7 +101,7 @@ def rebatch(
     index = 0
     while index < len(batches):
         batch = batches[index]
-        wanted = _codec(batch) if codec == KEEP_CODEC else codec
+        wanted = batch_attributes(batch) & CODEC_MASK if codec == KEEP_CODEC else codec
         if wanted != writer.codec:
             writer.drain(everything=True)
             writer.codec = wanted
@@ -121,7 +137,7 @@ def split(
     if count < 2 or sum(run[1] for run in runs) != count:
         raise ValueError(f"cannot split {count} records with runs {list(runs)} in two")
     columns.offsets = [first + n for first, length in runs for n in range(length)]
-    codec, half = _codec(view), count // 2
+    codec, half = batch_attributes(view) & CODEC_MASK, count // 2
     return [
         _encode(columns, 0, half, codec, level),
         _encode(columns, half, count, codec, level),
@@ -148,31 +164,9 @@ def recompress(
     return data
 
 
-def check_frame(batch: memoryview) -> int:
-    """The magic of `batch`, which must be one whole batch. Raises CorruptData."""
-    if len(batch) <= MAGIC_POSITION:
-        raise CorruptData(f"{len(batch)} bytes cannot hold a record batch")
-    magic = batch[MAGIC_POSITION]
-    length = int.from_bytes(batch[8:12], "big", signed=True)
-    if length + LOG_OVERHEAD != len(batch):
-        raise CorruptData(f"batch of {len(batch)} bytes claims {length} after its length field")
-    if magic > 2:
-        raise CorruptData(f"batch magic {magic} is unknown; known are 0 to 2")
-    if magic == 2 and len(batch) < HEADER_SIZE:
-        raise CorruptData(f"{len(batch)} bytes cannot hold a record batch header")
-    return magic
-
-
-def _codec(batch: memoryview) -> int:
-    if check_frame(batch) == 2:
-        return batch[22] & CODEC_MASK
-    return batch[17] & CODEC_MASK
-
-
 def _read_any(batch: memoryview, from_offset: int, limit: int, into: Columns) -> int:
-    magic = check_frame(batch)
-    if magic < 2:
-        raise CorruptData("magic 0/1: later")
+    if check_frame(batch) < 2:
+        return read_legacy_records(batch, from_offset, limit, into)
     if batch[22] & CONTROL:
         raise CorruptData("control batch where records are expected")
     return read_batch_records(batch, from_offset, limit, into)

@@ -1,0 +1,159 @@
+"""Records in full: every field decoded, and encoded anew.
+
+For single-message transforms, checks, tools and tests. The copier does not decode records: see
+`records`. Pure functions: safe from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import crc32c
+
+from connect.errors import CorruptData
+from connect.protocol.compression import DEFAULT_LIMIT, NONE, Data, compress
+from connect.protocol.frame import (
+    BATCH_HEADER,
+    CONTROL,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    check_frame,
+    to_int64,
+)
+from connect.protocol.legacy_records import read_legacy_records
+from connect.protocol.record_columns import Columns, read_batch_records
+from connect.protocol.varint import encode_varint, read_varint
+
+__all__ = ["Record", "encode_batch", "iter_records"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record. `timestamp`: ms since the epoch, -1 for none. Key, value and header values may be
+    None. Headers keep their order and may repeat a key; a key that is not UTF-8 is kept with
+    surrogate escapes, so that encoding gives the same bytes."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def iter_records(
+    batch: memoryview | bytearray | bytes, *, max_decompressed: int = DEFAULT_LIMIT
+) -> Iterator[Record]:
+    """The records of one whole batch of any magic and codec; of a control batch, its markers.
+
+    Raises CorruptData where anything, down to the last byte, is not as the batch claims; the
+    records before the malformed one may have been given by then.
+    """
+    view = memoryview(batch)
+    columns = Columns()
+    reader = read_batch_records if check_frame(view) == 2 else read_legacy_records
+    reader(view, 0, max_decompressed, columns)
+    for offset, timestamp, tail in zip(
+        columns.offsets, columns.timestamps, columns.tails, strict=True
+    ):
+        yield _decode_tail(offset, timestamp, tail)
+
+
+def _decode_tail(offset: int, timestamp: int, tail: Data) -> Record:
+    key, position = _nullable(tail, 0)
+    value, position = _nullable(tail, position)
+    count, position = read_varint(tail, position)
+    if not 0 <= count <= len(tail):
+        raise CorruptData(f"record at offset {offset} claims {count} headers")
+    headers = []
+    for _ in range(count):
+        name, position = _nullable(tail, position)
+        if name is None:
+            raise CorruptData(f"record at offset {offset} has a header without a key")
+        content, position = _nullable(tail, position)
+        headers.append((name.decode("utf-8", "surrogateescape"), content))
+    if position != len(tail):
+        raise CorruptData(f"record at offset {offset} has {len(tail) - position} bytes too many")
+    return Record(offset, timestamp, key, value, tuple(headers))
+
+
+def _nullable(data: Data, position: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(data, position)
+    if length == -1:
+        return None, position
+    end = position + length
+    if length < 0 or end > len(data):
+        raise CorruptData(f"field of {length} bytes at byte {position} of {len(data)}")
+    return bytes(data[position:end]), end
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int,
+    codec: int = NONE,
+    level: int | None = None,
+    last_offset_delta: int | None = None,
+    log_append_time: int | None = None,
+    delete_horizon: int | None = None,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """A v2 batch of `records` with its CRC, as a broker could store it.
+
+    Offset deltas come from the records' offsets, so gaps are possible. `last_offset_delta`: where
+    the batch's last records were compacted away. `log_append_time`: ms; sets the timestamp type
+    and maxTimestamp, the records' own timestamps stay inside. `delete_horizon`: ms (KIP-534).
+    """
+    stamps = [record.timestamp for record in records]
+    base_timestamp = stamps[0] if stamps else -1
+    attributes = codec | transactional * TRANSACTIONAL | control * CONTROL
+    max_timestamp = max(stamps, default=-1)
+    if delete_horizon is not None:
+        attributes |= DELETE_HORIZON
+        base_timestamp = delete_horizon
+    if log_append_time is not None:
+        attributes |= LOG_APPEND_TIME
+        max_timestamp = log_append_time
+    section: Data = b"".join(_encode_record(r, base_offset, base_timestamp) for r in records)
+    if records:
+        section = compress(codec, section, level)
+    if last_offset_delta is None:
+        last_offset_delta = records[-1].offset - base_offset if records else 0
+    data = bytearray().join((bytes(HEADER_SIZE), section))
+    fields = [
+        base_offset, len(data) - LOG_OVERHEAD, leader_epoch, 2, 0, attributes, last_offset_delta,
+        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, len(records),
+    ]  # fmt: skip
+    BATCH_HEADER.pack_into(data, 0, *fields)
+    fields[4] = crc32c.crc32c(memoryview(data)[CRC_START:])
+    BATCH_HEADER.pack_into(data, 0, *fields)
+    return bytes(data)
+
+
+def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    parts = [
+        b"\0",
+        encode_varint(to_int64(record.timestamp - base_timestamp)),
+        encode_varint(record.offset - base_offset),
+        _encode_nullable(record.key),
+        _encode_nullable(record.value),
+        encode_varint(len(record.headers)),
+    ]
+    for name, content in record.headers:
+        parts.append(_encode_nullable(name.encode("utf-8", "surrogateescape")))
+        parts.append(_encode_nullable(content))
+    body = b"".join(parts)
+    return encode_varint(len(body)) + body
+
+
+def _encode_nullable(data: bytes | None) -> bytes:
+    return b"\x01" if data is None else encode_varint(len(data)) + data
