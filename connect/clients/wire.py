@@ -97,6 +97,7 @@ class WireConnection:
         authentication; 0: without end. Open a new connection before that."""
         self._cancellation = cancellation
         self._correlation_id = 0
+        self._proven = False
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -134,13 +135,16 @@ class WireConnection:
         data = request.encode(header=True, framed=True)
         try:
             self._send(data, deadline, what)
-            return self._decode(request, self._receive_frame(deadline, what), what)
+            response = self._decode(request, self._receive_frame(deadline, what), what)
         except OSError as error:
             self.close()
             raise _connection_error(error, what) from error
         except ConnectError:
             self.close()
             raise
+        # Every listener answers ApiVersions; whatever else it answers shows that protocols match.
+        self._proven = self._proven or request.API_KEY != ApiVersionsRequest.API_KEY
+        return response
 
     def detach_cancellation(self) -> None:
         """From now on only deadlines end a wait: for handing the connection to a new owner."""
@@ -217,10 +221,8 @@ class WireConnection:
                 self._wait(select.POLLOUT, deadline, what)
                 continue
             if count == 0:
-                raise BrokerUnavailable(
-                    f"{self} closed the connection during {what}; if it does so at once every "
-                    f"time, security.protocol does not match the listener"
-                )
+                hint = "" if self._proven else "; does security.protocol match the listener?"
+                raise BrokerUnavailable(f"{self} closed the connection during {what}{hint}")
             rest = rest[count:]
         return data
 
