@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from connect.errors import ConfigError
+from connectors.mirror.config_base import JAVA_PACKAGE
 
 __all__ = ["JAVA_PACKAGE", "load_class"]
-
-JAVA_PACKAGE = "org.apache.kafka.connect.mirror."
-"""Where MirrorMaker 2 keeps its classes: the prefix of the Java names we answer to."""
 
 Extension = TypeVar("Extension")
 

@@ -11,8 +11,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from connect.config.definition import ConfigDef
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.errors import ConfigError
+from connectors.mirror.config_checkpoint import CHECKPOINT_CONFIG_DEF
+from connectors.mirror.config_source import SOURCE_CONFIG_DEF
 from connectors.mirror.extensions import JAVA_PACKAGE, load_class
 
 __all__ = [
@@ -28,17 +31,6 @@ __all__ = [
     "topic_filter",
 ]
 
-TOPICS_DEFAULT = ".*"
-TOPICS_EXCLUDE_DEFAULT = r"mm2.*\.internal, .*\.replica, __.*"
-GROUPS_DEFAULT = ".*"
-GROUPS_EXCLUDE_DEFAULT = "console-consumer-.*, connect-.*, __.*"
-CONFIG_PROPERTIES_EXCLUDE_DEFAULT = (
-    "follower.replication.throttled.replicas, leader.replication.throttled.replicas, "
-    "message.timestamp.difference.max.ms, log.message.timestamp.before.max.ms, "
-    "log.message.timestamp.after.max.ms, message.timestamp.type, "
-    "unclean.leader.election.enable, min.insync.replicas"
-)
-
 
 class PatternList:
     """The regular expressions of one property, as one pattern over whole names."""
@@ -50,17 +42,11 @@ class PatternList:
         self._pattern = _compile(key, self.elements) if self.elements else None
 
     @classmethod
-    def from_property(cls, props: Mapping[str, str], key: str, default: str) -> PatternList:
-        """The list in `props[key]`, split at commas (which cannot be escaped) and trimmed."""
-        value = props.get(key, default)
-        elements = [element.strip() for element in value.split(",")] if value.strip() else []
-        if not all(elements):
-            raise ConfigError(
-                f"Invalid value {value} for configuration {key}: must not have empty elements",
-                key=key,
-                value=value,
-            )
-        return cls(key, list(dict.fromkeys(elements)))
+    def from_key(cls, definition: ConfigDef, key: str, props: Mapping[str, str]) -> PatternList:
+        """The list that `key` of this definition has in `props`, or its default."""
+        parsed = definition.keys[key].parse(props)
+        assert isinstance(parsed, tuple), key
+        return cls(key, parsed)
 
     def matches(self, name: str) -> bool:
         return self._pattern is not None and self._pattern.fullmatch(name) is not None
@@ -149,8 +135,8 @@ class DefaultTopicFilter(TopicFilter):
 
     def __init__(self, props: Mapping[str, str]) -> None:
         super().__init__(props)
-        self.include = PatternList.from_property(props, "topics", TOPICS_DEFAULT)
-        self.exclude = PatternList.from_property(props, "topics.exclude", TOPICS_EXCLUDE_DEFAULT)
+        self.include = PatternList.from_key(SOURCE_CONFIG_DEF, "topics", props)
+        self.exclude = PatternList.from_key(SOURCE_CONFIG_DEF, "topics.exclude", props)
 
     def should_replicate_topic(self, topic: str) -> bool:
         return self.include.matches(topic) and not self.exclude.matches(topic)
@@ -167,8 +153,8 @@ class DefaultGroupFilter(GroupFilter):
 
     def __init__(self, props: Mapping[str, str]) -> None:
         super().__init__(props)
-        self.include = PatternList.from_property(props, "groups", GROUPS_DEFAULT)
-        self.exclude = PatternList.from_property(props, "groups.exclude", GROUPS_EXCLUDE_DEFAULT)
+        self.include = PatternList.from_key(CHECKPOINT_CONFIG_DEF, "groups", props)
+        self.exclude = PatternList.from_key(CHECKPOINT_CONFIG_DEF, "groups.exclude", props)
 
     def should_replicate_group(self, group: str) -> bool:
         return self.include.matches(group) and not self.exclude.matches(group)
@@ -179,9 +165,7 @@ class DefaultConfigPropertyFilter(ConfigPropertyFilter):
 
     def __init__(self, props: Mapping[str, str]) -> None:
         super().__init__(props)
-        self.exclude = PatternList.from_property(
-            props, "config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE_DEFAULT
-        )
+        self.exclude = PatternList.from_key(SOURCE_CONFIG_DEF, "config.properties.exclude", props)
         self._source_defaults = props.get("use.defaults.from") == "source"
 
     def should_replicate_config_property(self, name: str) -> bool:

@@ -92,7 +92,7 @@ def test_a_wrong_pattern_names_key_element_and_position(
 
 
 def test_an_empty_element_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"a,,b for configuration groups.exclude"):
+    with pytest.raises(ConfigError, match=r"'groups\.exclude' values must not be empty"):
         DefaultGroupFilter({"groups.exclude": "a,,b"})
 
 
