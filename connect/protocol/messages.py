@@ -171,7 +171,7 @@ class _Reader:
     def count(self, smallest: int) -> int:
         """An array's length: never more elements than the rest of the response could hold."""
         (count,) = self.unpack(_INT32)
-        if count * smallest > len(self.view) - self.at:
+        if count < 0 or count * smallest > len(self.view) - self.at:
             raise CorruptData(f"array of {count} elements in {len(self.view)} bytes")
         return count
 
@@ -209,6 +209,8 @@ def parse_fetch(body: memoryview) -> FetchResponse:
 
 def _parse_fetch(reader: _Reader) -> FetchResponse:
     throttle_ms, error, session_id, topics = reader.unpack(_FETCH_RESPONSE_HEAD)
+    if topics < 0:
+        raise CorruptData(f"fetch response with {topics} topics")
     found: list[FetchedPartition] = []
     for _ in range(topics):
         topic = reader.string()

@@ -18,17 +18,16 @@ from dataclasses import dataclass, field
 
 from connect.clients.channel import BufferPool
 from connect.clients.cluster_link import ClusterLink
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import code_facts
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import ConnectError, CorruptData
 from connect.plugin import PartitionHealth
-from connect.protocol.batches import BatchHeader, read_headers
-from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
-from connectors.mirror.copy.chooser import CopyOptions, outgoing_batches
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.arrivals import Arrivals
+from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.deliveries import Deliveries, OnAcked
-from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.node import BrokerNode
 from connectors.mirror.copy.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.source_node import SourceNode
@@ -41,9 +40,6 @@ __all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
 _LOG = logging.getLogger(__name__)
 
 _HOUSEKEEPING_S = 1.0
-_SOURCE_RETRY_FIRST_S = 0.1
-_SOURCE_RETRY_MOST_S = 10.0
-_OFFSET_OUT_OF_RANGE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +53,6 @@ class EngineSettings:
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     options: CopyOptions = field(default_factory=CopyOptions)
     buffer_bytes: int = 64 * 1024 * 1024
-
-
-_Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
-"""A partition with new records, their headers, and the position they were fetched from."""
 
 
 class CopyEngine:
@@ -88,11 +80,21 @@ class CopyEngine:
             settings.target,
             self._budget,
             on_acked,
-            self._refresh_interest,
+            self.refresh_interest,
             self._on_left,
         )
         # Each partition may hold this much before it is left out of fetches.
         self._partition_bytes = settings.fetch.max_partition_fetch_bytes
+        self._arrivals = Arrivals(
+            self._partitions,
+            self._source,
+            self._loop,
+            self._budget,
+            settings.options,
+            self._starts,
+            self,
+            self._partition_bytes,
+        )
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
     # What the owner calls.
@@ -144,7 +146,7 @@ class CopyEngine:
         partition.leaving = True
         while partition.queue and partition.queue[-1].sequence == UNKNOWN:
             partition.forget(partition.queue.pop())
-        self._refresh_interest(partition)
+        self.refresh_interest(partition)
         if not partition.in_flight:
             self._on_left(partition)
 
@@ -161,6 +163,7 @@ class CopyEngine:
     def set_fetching(self, on: bool) -> None:
         """Stop or go on fetching; what is under way goes on."""
         self._fetching = on
+        self._arrivals.ignoring = not on
         for node in self._source_nodes.values():
             node.paused = not on
             node.pump()
@@ -201,9 +204,9 @@ class CopyEngine:
     def _apply_metadata(self) -> None:
         self._metadata_posted = False
         for partition in self._partitions.values():
-            self._place(partition)
+            self.place(partition)
 
-    def _place(self, partition: PartitionCopy) -> None:
+    def place(self, partition: PartitionCopy) -> None:
         """Follow the partition's leaders on both sides."""
         source, target = self._source.snapshot, self._target.snapshot
         leader, epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))
@@ -220,7 +223,7 @@ class CopyEngine:
         target_leader = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[0]
         partition.target_node = target_leader if target_leader in target.nodes else UNKNOWN
         self._explain(partition)
-        self._refresh_interest(partition)
+        self.refresh_interest(partition)
 
     def _explain(self, partition: PartitionCopy) -> None:
         """Say why a partition has no leader, once the clusters answered."""
@@ -248,8 +251,8 @@ class CopyEngine:
                 self._loop,
                 self._budget,
                 self._settings.fetch,
-                self._on_fetched,
-                self._on_source_lost,
+                self._arrivals.on_fetched,
+                self._arrivals.on_source_lost,
             )
             node.paused = not self._fetching
             self._source_nodes[node_id] = node
@@ -272,7 +275,7 @@ class CopyEngine:
 
     # Which partitions are fetched and sent.
 
-    def _refresh_interest(self, partition: PartitionCopy) -> None:
+    def refresh_interest(self, partition: PartitionCopy) -> None:
         """Bring the source's fetch session and the target's ready list in line with the state."""
         wanted = (
             partition.state is CopyState.ACTIVE
@@ -288,6 +291,16 @@ class CopyEngine:
         if partition.queue and partition.target_node != UNKNOWN:
             node = self._target_node(partition.target_node)
             node.offer(partition)
+            node.pump()
+
+    def offer(self, partition: PartitionCopy) -> None:
+        """It has batches to send: `pump_targets` sends them."""
+        if partition.target_node != UNKNOWN:
+            self._target_node(partition.target_node).offer(partition)
+
+    def pump_targets(self) -> None:
+        """Send what was offered."""
+        for node in self._target_nodes.values():
             node.pump()
 
     def _show_source(self, partition: PartitionCopy, fetch: bool, held: bool) -> None:
@@ -314,148 +327,12 @@ class CopyEngine:
         if partition.state is CopyState.STARTING:
             partition.state = CopyState.ACTIVE
         partition.source_retry_at = 0.0
-        self._refresh_interest(partition)
+        self.refresh_interest(partition)
 
-    # Fetched records.
-
-    def _on_fetched(self, node: SourceNode, response: FetchResponse, buffer: FetchBuffer) -> None:
-        fresh: list[_Fresh] = []
-        now_ms = self._loop.now_ms()
-        for fetched in response.partitions:
-            partition = self._partitions.get((fetched.topic, fetched.partition))
-            if (
-                partition is None
-                or partition.leaving
-                or partition.source_node != node.node_id
-                or node.requested_offset(partition) != partition.position
-            ):
-                continue
-            if fetched.error:
-                self._fetch_failed(partition, fetched.error)
-            else:
-                self._note(partition, fetched, fresh)
-            partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
-        if not self._fetching:
-            for partition, _, _, position in fresh:
-                partition.position = position
-            return
-        node.pump()
-        for partition, fetched, headers, position in fresh:
-            self._copy(partition, fetched, headers, position, buffer)
-        for target in self._target_nodes.values():
-            target.pump()
-
-    def _note(
-        self, partition: PartitionCopy, fetched: FetchedPartition, fresh: list[_Fresh]
-    ) -> None:
-        """Take in what a fetch says about a partition, and move its position past the records."""
-        isolated = self._settings.fetch.isolation_level == 1
-        partition.high_watermark = (
-            fetched.last_stable_offset if isolated else fetched.high_watermark
-        )
-        partition.log_start_offset = fetched.log_start_offset
-        partition.source_failures = 0
-        partition.source_error = None
-        if fetched.preferred_replica >= 0:
-            self._prefer(partition, fetched.preferred_replica)
-            return
-        if not len(fetched.records):
-            return
-        try:
-            headers = read_headers(fetched.records)
-        except CorruptData as error:
-            self._source_failed(partition, str(error))
-            return
-        if not headers:
-            return
-        position = partition.position
-        partition.position = max(position, headers[-1].next_offset)
-        fresh.append((partition, fetched, headers, position))
-        self._refresh_interest(partition)
-
-    def _copy(
-        self,
-        partition: PartitionCopy,
-        fetched: FetchedPartition,
-        headers: list[BatchHeader],
-        position: int,
-        buffer: FetchBuffer,
-    ) -> None:
-        try:
-            batches = outgoing_batches(
-                fetched.records,
-                headers,
-                position=position,
-                max_batch_bytes=partition.max_batch_bytes,
-                aborted=fetched.aborted,
-                options=self._settings.options,
-                buffer=buffer,
-                budget=self._budget,
-            )
-        except CorruptData as error:
-            partition.position = position
-            self._source_failed(partition, str(error))
-            return
-        for batch in batches:
-            partition.enqueue(batch)
-        partition.skipped_to(partition.position)
-        if batches:
-            partition.metrics.fetched(
-                sum(len(batch.data) for batch in batches),
-                sum(batch.records for batch in batches),
-                batches[-1].max_timestamp,
-                self._loop.now_ms(),
-            )
-            if partition.target_node != UNKNOWN:
-                self._target_node(partition.target_node).offer(partition)
-        if partition.pending_bytes >= self._partition_bytes:
-            self._refresh_interest(partition)
-
-    def _prefer(self, partition: PartitionCopy, replica: int) -> None:
-        """The leader sent us to a replica in our rack (KIP-392)."""
-        if replica in self._source.snapshot.nodes:
-            partition.preferred_replica = replica
-            self._place(partition)
-
-    # Trouble on the source's side.
-
-    def _fetch_failed(self, partition: PartitionCopy, code: int) -> None:
-        partition.preferred_replica = UNKNOWN
-        if code == _OFFSET_OUT_OF_RANGE:
-            partition.source_retry_at = float("inf")
-            self._refresh_interest(partition)
-            self._starts.locate(partition)
-            return
-        topic, number = partition.source
-        error = error_from_code(code, f"fetch of {topic}-{number}")
-        if code_facts(code).stale_metadata:
-            self._source.request_refresh((topic,))
-        self._source_failed(partition, str(error), visible=not error.retriable)
-
-    def _source_failed(
-        self, partition: PartitionCopy, reason: str, *, visible: bool = True
-    ) -> None:
-        """Leave the partition out of fetches for a while."""
-        partition.source_failures += 1
-        failures = partition.source_failures
-        if visible or failures > 3:
-            partition.source_error = reason
-            if failures in (1, 4):
-                _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
-        wait = min(_SOURCE_RETRY_MOST_S, _SOURCE_RETRY_FIRST_S * 2 ** min(failures - 1, 10))
-        partition.source_retry_at = self._loop.now() + wait
-        self._refresh_interest(partition)
-        self._loop.after(wait, lambda: self._refresh_interest(partition))
-
-    def _on_source_lost(self, node: SourceNode, error: ConnectError) -> None:
-        for partition in self._partitions.values():
-            if partition.source_node == node.node_id:
-                partition.preferred_replica = UNKNOWN
-                if node.error is not None:
-                    partition.source_error = str(error)
+    # Housekeeping.
 
     def _housekeeping(self) -> None:
-        """Each second: lost requests, partitions without a leader, replicas to leave."""
+        """Each second: lost requests, and partitions without a leader."""
         now = self._loop.now()
         nodes: list[BrokerNode] = [*self._source_nodes.values(), *self._target_nodes.values()]
         for node in nodes:

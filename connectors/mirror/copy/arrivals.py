@@ -1,0 +1,213 @@
+"""What becomes of each fetch response: positions, batches for the target, and source errors.
+
+`Arrivals` is the counterpart of `Deliveries` on the source's side. Runs on the copy engine's
+thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.errors import code_facts, error_from_code
+from connect.clients.selector_loop import SelectorLoop
+from connect.errors import ConnectError, CorruptData
+from connect.protocol.batches import BatchHeader, read_headers
+from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
+from connectors.mirror.copy.chooser import CopyOptions, outgoing_batches
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.source_node import SourceNode
+from connectors.mirror.copy.start_positions import StartPositions
+
+__all__ = ["ArrivalHooks", "Arrivals"]
+
+_LOG = logging.getLogger(__name__)
+
+_SOURCE_RETRY_FIRST_S = 0.1
+_SOURCE_RETRY_MOST_S = 10.0
+_OFFSET_OUT_OF_RANGE = 1
+_QUIET_FAILURES = 3
+"""Retriable errors are not shown as the partition's error before there were more than this."""
+
+_Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
+"""A partition with new records, their headers, and the position they were fetched from."""
+
+
+class ArrivalHooks(Protocol):
+    """What `Arrivals` asks of the engine."""
+
+    def refresh_interest(self, partition: PartitionCopy) -> None:
+        """Its state changed: fetch and send it accordingly."""
+
+    def place(self, partition: PartitionCopy) -> None:
+        """Follow its leaders and replicas."""
+
+    def offer(self, partition: PartitionCopy) -> None:
+        """It has batches to send."""
+
+    def pump_targets(self) -> None:
+        """Send what was offered."""
+
+
+class Arrivals:
+    """See the module."""
+
+    def __init__(
+        self,
+        partitions: Mapping[TopicPartition, PartitionCopy],
+        link: ClusterLink,
+        loop: SelectorLoop,
+        budget: MemoryBudget,
+        options: CopyOptions,
+        starts: StartPositions,
+        hooks: ArrivalHooks,
+        partition_bytes: int,
+    ) -> None:
+        """Args: partition_bytes: how much of a partition may wait before it is held back."""
+        self._partitions = partitions
+        self._link = link
+        self._loop = loop
+        self._budget = budget
+        self._options = options
+        self._starts = starts
+        self._hooks = hooks
+        self._partition_bytes = partition_bytes
+        self.ignoring = False
+        """While True, records that arrive are left for a later fetch."""
+
+    def on_fetched(self, node: SourceNode, response: FetchResponse, buffer: FetchBuffer) -> None:
+        fresh: list[_Fresh] = []
+        now_ms = self._loop.now_ms()
+        for fetched in response.partitions:
+            partition = self._partitions.get((fetched.topic, fetched.partition))
+            if (
+                partition is None
+                or partition.leaving
+                or partition.source_node != node.node_id
+                or node.requested_offset(partition) != partition.position
+            ):
+                continue
+            if fetched.error:
+                self._fetch_failed(partition, fetched.error)
+            else:
+                self._note(partition, fetched, fresh)
+            partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
+        if self.ignoring:
+            for partition, _, _, position in fresh:
+                partition.position = position
+            return
+        node.pump()
+        for partition, fetched, headers, position in fresh:
+            self._copy(partition, fetched, headers, position, buffer)
+        self._hooks.pump_targets()
+
+    def _note(
+        self, partition: PartitionCopy, fetched: FetchedPartition, fresh: list[_Fresh]
+    ) -> None:
+        """Take in what a fetch says about a partition, and move its position past the records."""
+        isolated = self._options.read_committed
+        partition.high_watermark = (
+            fetched.last_stable_offset if isolated else fetched.high_watermark
+        )
+        partition.log_start_offset = fetched.log_start_offset
+        partition.source_failures = 0
+        partition.source_error = None
+        if fetched.preferred_replica >= 0:
+            self._prefer(partition, fetched.preferred_replica)
+            return
+        if not len(fetched.records):
+            return
+        try:
+            headers = read_headers(fetched.records)
+        except CorruptData as error:
+            self._source_failed(partition, str(error))
+            return
+        if not headers:
+            return
+        position = partition.position
+        partition.position = max(position, headers[-1].next_offset)
+        fresh.append((partition, fetched, headers, position))
+        self._hooks.refresh_interest(partition)
+
+    def _copy(
+        self,
+        partition: PartitionCopy,
+        fetched: FetchedPartition,
+        headers: list[BatchHeader],
+        position: int,
+        buffer: FetchBuffer,
+    ) -> None:
+        try:
+            batches = outgoing_batches(
+                fetched.records,
+                headers,
+                position=position,
+                max_batch_bytes=partition.max_batch_bytes,
+                aborted=fetched.aborted,
+                options=self._options,
+                buffer=buffer,
+                budget=self._budget,
+            )
+        except CorruptData as error:
+            partition.position = position
+            self._source_failed(partition, str(error))
+            return
+        for batch in batches:
+            partition.enqueue(batch)
+        partition.skipped_to(partition.position)
+        if batches:
+            partition.metrics.fetched(
+                sum(len(batch.data) for batch in batches),
+                sum(batch.records for batch in batches),
+                batches[-1].max_timestamp,
+                self._loop.now_ms(),
+            )
+            self._hooks.offer(partition)
+        if partition.pending_bytes >= self._partition_bytes:
+            self._hooks.refresh_interest(partition)
+
+    def _prefer(self, partition: PartitionCopy, replica: int) -> None:
+        """The leader sent us to a replica in our rack (KIP-392)."""
+        if replica in self._link.snapshot.nodes:
+            partition.preferred_replica = replica
+            self._hooks.place(partition)
+
+    # Trouble on the source's side.
+
+    def _fetch_failed(self, partition: PartitionCopy, code: int) -> None:
+        partition.preferred_replica = UNKNOWN
+        if code == _OFFSET_OUT_OF_RANGE:
+            partition.source_retry_at = float("inf")
+            self._hooks.refresh_interest(partition)
+            self._starts.locate(partition)
+            return
+        topic, number = partition.source
+        error = error_from_code(code, f"fetch of {topic}-{number}")
+        if code_facts(code).stale_metadata:
+            self._link.request_refresh((topic,))
+        self._source_failed(partition, str(error), visible=not error.retriable)
+
+    def _source_failed(
+        self, partition: PartitionCopy, reason: str, *, visible: bool = True
+    ) -> None:
+        """Leave the partition out of fetches for a while."""
+        partition.source_failures += 1
+        failures = partition.source_failures
+        if visible or failures > _QUIET_FAILURES:
+            partition.source_error = reason
+            if failures in (1, _QUIET_FAILURES + 1):
+                _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
+        wait = min(_SOURCE_RETRY_MOST_S, _SOURCE_RETRY_FIRST_S * 2 ** min(failures - 1, 10))
+        partition.source_retry_at = self._loop.now() + wait
+        self._hooks.refresh_interest(partition)
+        self._loop.after(wait, lambda: self._hooks.refresh_interest(partition))
+
+    def on_source_lost(self, node: SourceNode, error: ConnectError) -> None:
+        for partition in self._partitions.values():
+            if partition.source_node == node.node_id:
+                partition.preferred_replica = UNKNOWN
+                if node.error is not None:
+                    partition.source_error = str(error)
