@@ -72,7 +72,7 @@ class KafkaCluster:
         if nodes < 1:
             raise ValueError(f"A cluster has at least 1 node, not {nodes}")
         self.name = name
-        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.cluster_id = _random_id()
         self.nodes: tuple[KafkaNode, ...] = ()
         self._count = nodes
         self._properties = dict(properties or {})
@@ -201,6 +201,15 @@ class KafkaCluster:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _random_id() -> str:
+    """A cluster id in Kafka's form. Like Kafka's own, it never starts with a dash, which a command
+    line would take for an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
 
 
 def _each(action: Callable[[KafkaNode], None], nodes: Iterable[KafkaNode]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from connect.errors import DeadlineExceeded
 from deploy.brokers.errors import ProcessFailed
 from deploy.brokers.ports import LOOPBACK
-from deploy.brokers.process import GuardedProcess, tail
+from deploy.brokers.process import GuardedProcess, complaints
 from deploy.brokers.properties import INTERNAL, render
 from deploy.brokers.readiness import wait_until_serving
 from deploy.brokers.runtime import JvmOptions, KafkaRuntime
@@ -51,6 +51,7 @@ class KafkaNode:
         self._jvm = jvm
         self._temporary = temporary
         self._process: GuardedProcess | None = None
+        self._log_start = 0  # where the current run begins in the log, in bytes
         self._config = directory / "server.properties"
         directory.mkdir(parents=True, exist_ok=True)
         self._config.write_text(render(properties), encoding="ascii")
@@ -76,6 +77,7 @@ class KafkaNode:
             JvmOptions(heap="128m"),
         )
         with self.log.open("ab") as output:
+            start = output.tell()
             try:
                 status = subprocess.run(
                     command,
@@ -89,8 +91,8 @@ class KafkaNode:
                 status = None
         if status != 0:
             raise ProcessFailed(
-                f"The storage of Kafka node {self.node_id} could not be formatted; the end of "
-                f"{self.log}:\n{tail(self.log)}"
+                f"The storage of Kafka node {self.node_id} could not be formatted; "
+                f"{self.log} says:\n{complaints(self.log, start)}"
             )
 
     def launch(self) -> None:
@@ -99,6 +101,7 @@ class KafkaNode:
             return
         if self._process is not None:
             self._process.close()
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._process = GuardedProcess(
             self._kafka.command("kafka.Kafka", [str(self._config)], self._jvm),
             self.log,
@@ -113,14 +116,16 @@ class KafkaNode:
     def wait_until_ready(self, timeout_s: float = _START_TIMEOUT_S, brokers: int = 1) -> None:
         """Wait until it answers with metadata that names itself and at least `brokers` brokers.
 
-        Raises `ProcessFailed`, with the end of its log, if it ends or the time passes.
+        Raises `ProcessFailed`, with what its log complains about, if it ends or the time passes.
         """
         try:
             wait_until_serving(
                 self.bootstrap_server(), self.node_id, brokers, timeout_s, self.running
             )
         except (DeadlineExceeded, ProcessFailed) as error:
-            raise ProcessFailed(f"{error}; the end of {self.log}:\n{tail(self.log)}") from error
+            raise ProcessFailed(
+                f"{error}; {self.log} says:\n{complaints(self.log, self._log_start)}"
+            ) from error
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
         """SIGTERM, so leaders move away and the log is flushed; SIGKILL after `timeout_s`."""

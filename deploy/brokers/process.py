@@ -7,6 +7,7 @@ the command's parent and so never hits a process id that was given to somebody e
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -21,22 +22,25 @@ from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
 from deploy.brokers.errors import ProcessFailed
 
-__all__ = ["GuardedProcess", "tail"]
+__all__ = ["GuardedProcess", "complaints"]
 
 _GUARD = Path(__file__).with_name("guard.py")
 # The guard forks and answers at once; this only bounds a machine that is badly overloaded.
 _START_TIMEOUT_S = 30.0
 _KILL_TIMEOUT_S = 30.0
+# A node that fails to start has written far less.
+_LOG_BYTES = 4 * 1024 * 1024
+_COMPLAINT = re.compile(r"\b(?:ERROR|FATAL|error:)|Exception\b")
 
 
-def tail(path: Path, lines: int = 20) -> str:
-    """The last lines of a text file; empty when there is no such file."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - 64 * 1024))
-            return "\n".join(stream.read().decode(errors="replace").splitlines()[-lines:])
-    except FileNotFoundError:
-        return ""
+def complaints(log: Path, start: int = 0, lines: int = 8) -> str:
+    """What a log says about a failure from byte `start` on: its first lines about errors and
+    exceptions, or its last lines where there are none. At most `lines`."""
+    with log.open("rb") as stream:
+        stream.seek(start)
+        written = stream.read(_LOG_BYTES).decode(errors="replace").splitlines()
+    chosen = [line for line in written if _COMPLAINT.search(line)][:lines] or written[-lines:]
+    return "\n".join(chosen)
 
 
 class GuardedProcess:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime, ProcessFailed
+from deploy.brokers import GuardedProcess, KafkaCluster, KafkaNode, KafkaRuntime, ProcessFailed
 from tests.support.java import run_java_class
 from tests.support.producing import COMPRESSIONS, Record, numbered, produce, produce_transactions
 from tests.support.reading import contents, read_partition
@@ -21,7 +22,10 @@ from tests.support.waiting import wait_until
 
 
 def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def leader(servers: str, topic: str) -> int:
@@ -182,6 +186,23 @@ def test_a_node_that_cannot_start_says_why(kafka: KafkaRuntime, logs: Path) -> N
     assert cluster.nodes == ()
 
 
+def test_a_port_taken_by_a_stranger_is_replaced(
+    kafka: KafkaRuntime, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strangers: list[socket.socket] = []
+    launch = KafkaNode.launch
+
+    def lose_the_port(node: KafkaNode) -> None:
+        if not strangers:
+            strangers.append(socket.create_server(("127.0.0.1", node.ports["PLAINTEXT"])))
+        launch(node)
+
+    monkeypatch.setattr(KafkaNode, "launch", lose_the_port)
+    with KafkaCluster(kafka=kafka, logs=logs) as cluster, strangers[0] as stranger:
+        assert cluster.node(1).ports["PLAINTEXT"] != stranger.getsockname()[1]
+        assert topic_names(cluster.bootstrap_servers) == set()
+
+
 def test_java_tools_run_on_the_same_class_path(
     kafka: KafkaRuntime, source_cluster: KafkaCluster
 ) -> None:
@@ -217,7 +238,8 @@ class TestGuardedProcess:
         log = tmp_path / "log"
         with GuardedProcess(["sh", "-c", "sleep 60 & echo $!; exit 0"], log) as process:
             assert process.wait(30) == 0
-        assert not alive(int(log.read_text()))
+        # The signal was sent; that a process without a parent is gone shows a moment later.
+        wait_until(lambda: not alive(int(log.read_text())), 10, "end of the command's child")
 
     def test_a_command_that_does_not_exist_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(ProcessFailed, match="no-such-command could not be started"):
