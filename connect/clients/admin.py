@@ -98,6 +98,15 @@ class Admin:
         )
         return str(result.cluster_id)
 
+    def broker_count(self, timeout: float = DEFAULT_TIMEOUT_S) -> int:
+        """How many brokers are up: the largest replication factor a topic can be created with."""
+        result = self._answer(
+            "Describing the cluster",
+            self._open().describe_cluster(request_timeout=timeout),
+            timeout,
+        )
+        return len(result.nodes)
+
     def list_topics(self, timeout: float = DEFAULT_TIMEOUT_S) -> dict[str, int]:
         """Every topic but the brokers' own internal ones, with its number of partitions."""
         client = self._open()
@@ -198,6 +207,17 @@ class Admin:
     ) -> dict[TopicPartitionKey, int]:
         """The first offset each (topic, partition) still has."""
         return self._offsets(partitions, _EARLIEST, "beginning", timeout)
+
+    def offsets_for_timestamp(
+        self,
+        partitions: Iterable[TopicPartitionKey],
+        timestamp_ms: int,
+        timeout: float = DEFAULT_TIMEOUT_S,
+    ) -> dict[TopicPartitionKey, int]:
+        """Of each (topic, partition), the first offset whose record is as young as `timestamp_ms`
+        or younger; -1 where all are older."""
+        spec: OffsetSpec = OffsetSpec.for_timestamp(timestamp_ms)  # type: ignore[no-untyped-call]
+        return self._offsets(partitions, spec, f"{timestamp_ms} ms", timeout)
 
     def _offsets(
         self,
