@@ -63,6 +63,7 @@ demo: $(RUNTIME_STAMP)
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/python -m deploy.demo
 
 check: install-test
+	@$(PIP) check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p connect -p connectors -p api -p deploy -p tests
