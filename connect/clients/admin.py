@@ -216,7 +216,7 @@ class Admin:
     ) -> dict[TopicPartitionKey, int]:
         """Of each (topic, partition), the first offset whose record is as young as `timestamp_ms`
         or younger; -1 where all are older."""
-        spec: OffsetSpec = OffsetSpec.for_timestamp(timestamp_ms)  # type: ignore[no-untyped-call]
+        spec = OffsetSpec.for_timestamp(timestamp_ms)
         return self._offsets(partitions, spec, f"{timestamp_ms} ms", timeout)
 
     def _offsets(
