@@ -45,8 +45,8 @@ class ShortThreads:
         )
         with self._lock:
             if not self._closed:
-                self._threads.add(thread)
                 thread.start()
+                self._threads.add(thread)
                 return future
         future.set_exception(BrokerUnavailable(f"{self._name} is closed"))
         return future

@@ -14,21 +14,19 @@ Frames, as the Kafka protocol has them, big-endian:
 
 from __future__ import annotations
 
-import errno
 import io
-import math
-import os
-import queue
 import select
 import socket
 import ssl
 import struct
-import threading
 from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from connect.clients import tcp
 from connect.clients.errors import error_from_code
 from connect.clients.sasl import authenticate
 from connect.errors import (
@@ -37,7 +35,6 @@ from connect.errors import (
     BrokerUnavailable,
     ConnectError,
     CorruptData,
-    DeadlineExceeded,
 )
 
 if TYPE_CHECKING:
@@ -51,15 +48,11 @@ __all__ = ["MAX_FRAME_BYTES", "WireConnection", "open_connection"]
 # requests made here comes near.
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 CLIENT_SOFTWARE_NAME = "kafka-connect-mirror"
-CLIENT_SOFTWARE_VERSION = "0.1.0"
 # The first version that says who the client is (KIP-511). Version 4 only widens the feature list.
 API_VERSIONS_VERSION = 3
 UNSUPPORTED_VERSION = 35
-# A resolver cannot be interrupted, so its waiter looks up this often whether it was cancelled.
-RESOLVE_SLICE_S = 0.1
 # Content type "alert" and major version 3: how a TLS record looks to one who expects a length.
 TLS_ALERT = 0x1503
-MAX_POLL_MS = 2**31 - 1
 UNDECODABLE = (
     ValueError,
     struct.error,
@@ -227,7 +220,7 @@ class WireConnection:
         return data
 
     def _wait(self, events: int, deadline: Deadline, what: str) -> None:
-        _wait(self.sock, events, deadline, self._cancellation, what)
+        tcp.wait(self.sock, events, deadline, self._cancellation, what)
 
     def _decode(self, request: Any, frame: bytearray, what: str) -> Any:
         stream = io.BytesIO(frame)
@@ -257,7 +250,7 @@ def open_connection(
     Raises `BrokerUnavailable` or `DeadlineExceeded` when it may work later, and
     `AuthenticationFailed` when it will not without another configuration.
     """
-    sock = _connect(host, port, settings, deadline, cancellation)
+    sock = tcp.connect(host, port, settings, deadline, cancellation)
     connection = WireConnection(sock, host, port, settings.client_id, cancellation)
     try:
         if settings.ssl_context is not None:
@@ -282,7 +275,7 @@ def _api_versions(connection: WireConnection, deadline: Deadline) -> dict[int, t
     request = ApiVersionsRequest(
         version=API_VERSIONS_VERSION,
         client_software_name=CLIENT_SOFTWARE_NAME,
-        client_software_version=CLIENT_SOFTWARE_VERSION,
+        client_software_version=_software_version(),
     )
     response = connection.call(request, deadline)
     if response.error_code == UNSUPPORTED_VERSION:
@@ -292,117 +285,13 @@ def _api_versions(connection: WireConnection, deadline: Deadline) -> dict[int, t
     return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
 
-def _connect(
-    host: str,
-    port: int,
-    settings: WireSettings,
-    deadline: Deadline,
-    cancellation: Cancellation | None,
-) -> socket.socket:
-    failures: list[str] = []
-    for family, address in _resolve(host, port, deadline, cancellation):
-        limit = min(deadline.remaining(), settings.socket_connection_setup_timeout_ms / 1000)
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            _set_options(sock, settings)
-            failure = _try_connect(sock, address, limit, cancellation)
-        except BaseException:
-            sock.close()
-            raise
-        if failure is None:
-            return sock
-        sock.close()
-        failures.append(f"{address[0]}: {failure}")
-        if cancellation is not None and cancellation.is_set():
-            break
-    raise BrokerUnavailable(f"cannot connect to {host}:{port} ({'; '.join(failures)})")
-
-
-def _set_options(sock: socket.socket, settings: WireSettings) -> None:
-    sock.setblocking(False)
-    if settings.send_buffer_bytes != -1:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
-    if settings.receive_buffer_bytes != -1:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-
-def _try_connect(
-    sock: socket.socket, address: Any, limit: float, cancellation: Cancellation | None
-) -> str | None:
-    """Connect within `limit` seconds; what went wrong, or None."""
+@cache
+def _software_version() -> str:
     try:
-        code = sock.connect_ex(address)
-    except OSError as error:
-        code = error.errno or errno.EINVAL
-    if code == errno.EINPROGRESS:
-        if not _poll(sock, select.POLLOUT, limit, cancellation):
-            return f"no answer within {limit:g} s"
-        if cancellation is not None and cancellation.is_set():
-            return "cancelled"
-        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    return None if code == 0 else os.strerror(code)
-
-
-def _resolve(
-    host: str, port: int, deadline: Deadline, cancellation: Cancellation | None
-) -> list[tuple[int, Any]]:
-    """The addresses of a name. The resolver works on a thread that is left behind when it does
-    not answer in time: it has timeouts of its own, and cannot be interrupted."""
-    try:
-        return _addresses(host, port, socket.AI_NUMERICHOST)
-    except socket.gaierror:
-        pass
-    answers: queue.SimpleQueue[list[tuple[int, Any]] | OSError] = queue.SimpleQueue()
-
-    def resolve() -> None:
-        try:
-            answers.put(_addresses(host, port, 0))
-        except OSError as error:
-            answers.put(error)
-
-    threading.Thread(target=resolve, name=f"resolve-{host}", daemon=True).start()
-    while not deadline.expired():
-        try:
-            answer = answers.get(timeout=min(RESOLVE_SLICE_S, deadline.remaining()))
-        except queue.Empty:
-            if cancellation is not None and cancellation.is_set():
-                break
-            continue
-        if isinstance(answer, OSError):
-            raise BrokerUnavailable(f"cannot resolve {host}:{port}: {answer.strerror}") from answer
-        return answer
-    raise BrokerUnavailable(f"the name in {host}:{port} was not resolved in time")
-
-
-def _addresses(host: str, port: int, flags: int) -> list[tuple[int, Any]]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
-    return [(family, address) for family, _, _, _, address in found]
-
-
-def _wait(
-    sock: socket.socket,
-    events: int,
-    deadline: Deadline,
-    cancellation: Cancellation | None,
-    what: str,
-) -> None:
-    if not _poll(sock, events, deadline.remaining(), cancellation):
-        deadline.check(what)
-        raise DeadlineExceeded(f"{what} did not finish in time")
-    if cancellation is not None and cancellation.is_set():
-        raise BrokerUnavailable(f"{what} was cancelled")
-
-
-def _poll(
-    sock: socket.socket, events: int, seconds: float, cancellation: Cancellation | None
-) -> bool:
-    poller = select.poll()
-    poller.register(sock, events)
-    if cancellation is not None:
-        poller.register(cancellation, select.POLLIN)
-    return bool(poller.poll(min(math.ceil(seconds * 1000), MAX_POLL_MS)))
+        return metadata.version(CLIENT_SOFTWARE_NAME)
+    except metadata.PackageNotFoundError:
+        # Run from a source tree that was not installed.
+        return "unknown"
 
 
 def _connection_error(error: OSError, what: str) -> ConnectError:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataRequest
 
-from connect.clients import wire
+from connect.clients import tcp
 from connect.clients.cancellation import Cancellation
 from connect.clients.settings import WireSettings
 from connect.clients.wire import MAX_FRAME_BYTES, WireConnection, open_connection
@@ -232,7 +232,7 @@ def test_a_name_that_does_not_resolve_names_host_and_port(
     def fail(host: str, port: int, flags: int) -> list[tuple[int, object]]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(wire, "_addresses", fail)
+    monkeypatch.setattr(tcp, "_addresses", fail)
     with pytest.raises(BrokerUnavailable, match=r"nowhere:9092: Name or service not known"):
         open_connection("nowhere", 9092, SETTINGS, Deadline(AMPLE_S))
 
@@ -247,7 +247,7 @@ def test_a_resolver_that_hangs_costs_no_more_than_the_deadline(
             answer.wait(AMPLE_S)
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure")
 
-    monkeypatch.setattr(wire, "_addresses", hang)
+    monkeypatch.setattr(tcp, "_addresses", hang)
     with pytest.raises(BrokerUnavailable, match="not resolved in time"):
         open_connection("slow", 9092, SETTINGS, Deadline(SHORT_S))
     answer.set()
@@ -262,7 +262,7 @@ def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> No
             (socket.AF_INET, ("127.0.0.1", unused_port())),
             (socket.AF_INET, ("127.0.0.1", peer.port)),
         ]
-        monkeypatch.setattr(wire, "_addresses", lambda host, port, flags: addresses)
+        monkeypatch.setattr(tcp, "_addresses", lambda host, port, flags: addresses)
         connection = open_connection("two", 9092, SETTINGS, Deadline(AMPLE_S))
         assert connection.sock.getpeername() == addresses[1][1]
         connection.close()
