@@ -8,7 +8,6 @@ lies more than a minute back. Times are milliseconds, passed in, and may jump.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 __all__ = ["WINDOWS", "WINDOW_MS", "Rate", "WindowedStat"]
 
@@ -21,16 +20,8 @@ WINDOWS = 2
 _EXPIRY_MS = WINDOW_MS * WINDOWS
 
 
-class _Window(NamedTuple):
-    start_ms: int
-    weight: float
-    total: float
-    least: float
-    most: float
-
-
-def _expired(window: _Window | None, now_ms: int) -> bool:
-    return window is None or now_ms - window.start_ms >= _EXPIRY_MS
+_Window = tuple[int, float, float, float, float]
+"""(start in ms, weight, total, least, most): plain, as one is made for every recorded value."""
 
 
 class _Windows:
@@ -43,24 +34,19 @@ class _Windows:
 
     def _add(self, value: float, weight: float, total: float, now_ms: int) -> None:
         previous, current = self._state
-        if current is None or now_ms - current.start_ms >= WINDOW_MS:
-            self._state = (current, _Window(now_ms, weight, total, value, value))
+        if current is None or now_ms - current[0] >= WINDOW_MS:
+            self._state = (current, (now_ms, weight, total, value, value))
             return
         start_ms, old_weight, old_total, least, most = current
-        self._state = (
-            previous,
-            _Window(
-                start_ms,
-                old_weight + weight,
-                old_total + total,
-                value if value < least else least,
-                value if value > most else most,
-            ),
-        )
+        if value < least:
+            least = value
+        if value > most:
+            most = value
+        self._state = (previous, (start_ms, old_weight + weight, old_total + total, least, most))
 
     def _live(self, now_ms: int) -> list[_Window]:
         """Windows that still count, oldest first."""
-        return [w for w in self._state if w is not None and not _expired(w, now_ms)]
+        return [w for w in self._state if w is not None and now_ms - w[0] < _EXPIRY_MS]
 
 
 class WindowedStat(_Windows):
@@ -83,13 +69,13 @@ class WindowedStat(_Windows):
     def summary(self, now_ms: int) -> tuple[float, float, float]:
         """(min, max, avg) of the live windows."""
         windows = self._live(now_ms)
-        weight = sum(window.weight for window in windows)
+        weight = sum(window[1] for window in windows)
         if not weight:
             return math.nan, math.nan, math.nan
         return (
-            min(window.least for window in windows),
-            max(window.most for window in windows),
-            sum(window.total for window in windows) / weight,
+            min(window[3] for window in windows),
+            max(window[4] for window in windows),
+            sum(window[2] for window in windows) / weight,
         )
 
 
@@ -106,8 +92,8 @@ class Rate(_Windows):
         windows = self._live(now_ms)
         if not windows:
             return 0.0
-        elapsed = max(0, now_ms - windows[0].start_ms)
+        elapsed = max(0, now_ms - windows[0][0])
         missing = WINDOWS - 1 - elapsed // WINDOW_MS
         if missing > 0:
             elapsed += missing * WINDOW_MS
-        return sum(window.total for window in windows) * 1000 / elapsed
+        return sum(window[2] for window in windows) * 1000 / elapsed

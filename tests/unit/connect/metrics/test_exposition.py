@@ -1,0 +1,228 @@
+"""The text of the /metrics page: names that dashboards know, in a format that parsers take."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from connect.errors import ConfigError
+from connect.metrics.exposition import Family, parse_families, render
+from connect.metrics.registry import MetricSample, MetricValue
+
+CLIENT_ID = "a->b|MirrorSourceConnector-0|replication-consumer"
+PARTITION = {"source": "a", "target": "b", "topic": "a.orders", "partition": "3"}
+
+Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def page(samples: list[MetricSample], *families: Family) -> str:
+    return "".join(render(samples, families or tuple(Family)))
+
+
+def parse(text: str) -> Series:
+    """Every series of the page, by an independent parser; none may appear twice."""
+    series: Series = {}
+    names: set[str] = set()
+    for metric in text_string_to_metric_families(text):
+        assert metric.name not in names, f"{metric.name} is described twice"
+        names.add(metric.name)
+        assert metric.type == "gauge"
+        assert metric.documentation
+        for sample in metric.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in series, f"{key} twice"
+            series[key] = sample.value
+    return series
+
+
+def names(series: Series) -> set[str]:
+    return {name for name, _ in series}
+
+
+def labels(**pairs: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(pairs.items()))
+
+
+def mirror(values: Mapping[str, MetricValue]) -> MetricSample:
+    return MetricSample("MirrorSourceConnector", PARTITION, values)
+
+
+def test_the_page_word_for_word() -> None:
+    assert page([mirror({"record-count": 12, "record-age-ms-avg": math.nan})]) == (
+        "# HELP kafka_connect_mirror_mirrorsourceconnector_record_count "
+        "Records acknowledged by the target since the task started.\n"
+        "# TYPE kafka_connect_mirror_mirrorsourceconnector_record_count gauge\n"
+        'kafka_connect_mirror_mirrorsourceconnector_record_count{source="a",target="b",'
+        'topic="a.orders",partition="3"} 12\n'
+        "# HELP kafka_connect_mirror_mirrorsourceconnector_record_age_ms_avg "
+        "Mean age of records when read, in milliseconds.\n"
+        "# TYPE kafka_connect_mirror_mirrorsourceconnector_record_age_ms_avg gauge\n"
+        'kafka_connect_mirror_mirrorsourceconnector_record_age_ms_avg{source="a",target="b",'
+        'topic="a.orders",partition="3"} NaN\n'
+        "# HELP kafka_connect_mirror_source_connector_record_count "
+        "Records acknowledged by the target since the task started.\n"
+        "# TYPE kafka_connect_mirror_source_connector_record_count gauge\n"
+        'kafka_connect_mirror_source_connector_record_count{source="a",destination="b",'
+        'topic="a.orders",partition="3"} 12\n'
+        "# HELP kafka_connect_mirror_source_connector_record_age_ms_avg "
+        "Mean age of records when read, in milliseconds.\n"
+        "# TYPE kafka_connect_mirror_source_connector_record_age_ms_avg gauge\n"
+        'kafka_connect_mirror_source_connector_record_age_ms_avg{source="a",destination="b",'
+        'topic="a.orders",partition="3"} NaN\n'
+    )
+
+
+@pytest.mark.parametrize("attribute", ["record-lag", "time-lag-ms", "shallow-record-count"])
+def test_our_own_attributes_are_in_each_family(attribute: str) -> None:
+    word = attribute.replace("-", "_")
+    short = f"kafka_connect_mirror_mirrorsourceconnector_{word}"
+    spelled = f"kafka_connect_mirror_source_connector_{word}"
+
+    for family, name in ((Family.A, short), (Family.B, spelled), (Family.C, short)):
+        assert names(parse(page([mirror({attribute: 5})], family))) == {name}
+
+
+def test_checkpoint_metrics_keep_source_and_target_in_every_family() -> None:
+    tags = {"source": "a", "target": "b", "group": "g", "topic": "a.t", "partition": "0"}
+    series = parse(
+        page([MetricSample("MirrorCheckpointConnector", tags, {"checkpoint-latency-ms": 1})])
+    )
+
+    assert set(series) == {
+        (f"kafka_connect_mirror_{word}_checkpoint_latency_ms", labels(**tags))
+        for word in ("mirrorcheckpointconnector", "checkpoint_connector")
+    }
+
+
+@pytest.mark.parametrize(
+    ("group", "tags", "attribute", "short", "long"),
+    [
+        ("connect-worker-metrics", {}, "connector-count",
+         "kafka_connect_worker_connector_count",
+         "kafka_connect_connect_worker_metrics_connector_count"),
+        ("connect-worker-metrics", {"connector": "c"}, "connector-failed-task-count",
+         "kafka_connect_worker_connector_failed_task_count",
+         "kafka_connect_connect_worker_metrics_connector_failed_task_count"),
+        ("connect-worker-rebalance-metrics", {}, "rebalancing",
+         "kafka_connect_worker_rebalance_rebalancing",
+         "kafka_connect_connect_worker_rebalance_metrics_rebalancing"),
+        ("connect-coordinator-metrics", {}, "assigned-tasks",
+         "kafka_connect_coordinator_assigned_tasks",
+         "kafka_connect_connect_coordinator_metrics_assigned_tasks"),
+        ("connector-task-metrics", {"connector": "c", "task": "0"}, "offset-commit-avg-time-ms",
+         "kafka_connect_connector_task_offset_commit_avg_time_ms",
+         "kafka_connect_connector_task_metrics_offset_commit_avg_time_ms"),
+        ("source-task-metrics", {"connector": "c", "task": "0"}, "source-record-active-count",
+         "kafka_connect_source_task_source_record_active_count",
+         "kafka_connect_source_task_metrics_source_record_active_count"),
+        ("task-error-metrics", {"connector": "c", "task": "0"}, "total-record-errors",
+         "kafka_connect_task_error_total_record_errors",
+         "kafka_connect_task_error_metrics_total_record_errors"),
+    ],
+)  # fmt: skip
+def test_names_of_the_framework_s_groups(
+    group: str, tags: dict[str, str], attribute: str, short: str, long: str
+) -> None:
+    sample = MetricSample(group, tags, {attribute: 1.5})
+
+    for family, name in ((Family.A, short), (Family.B, long), (Family.C, long)):
+        assert parse(page([sample], family)) == {(name, labels(**tags)): 1.5}
+    assert names(parse(page([sample]))) == {short, long}
+
+
+def test_the_consumer_s_client_id_has_jmx_quotes_in_family_a_only() -> None:
+    tags = {"client-id": CLIENT_ID, "topic": "orders", "partition": "0"}
+    text = page([MetricSample("consumer-fetch-manager-metrics", tags, {"records-lag": 7})])
+
+    assert (
+        'kafka_consumer_fetch_manager_records_lag{clientid="\\"a->b|MirrorSourceConnector-0|'
+        'replication-consumer\\"",topic="orders",partition="0"} 7\n'
+    ) in text
+    series = parse(text)
+    assert series == {
+        ("kafka_consumer_fetch_manager_records_lag",
+         labels(clientid=f'"{CLIENT_ID}"', topic="orders", partition="0")): 7,
+        ("kafka_consumer_consumer_fetch_manager_metrics_records_lag",
+         labels(client_id=CLIENT_ID, topic="orders", partition="0")): 7,
+    }  # fmt: skip
+
+
+def test_a_state_is_a_label_of_a_series_that_is_one() -> None:
+    tags = {"connector": "c", "task": "0"}
+    samples = [
+        MetricSample("connector-task-metrics", tags, {"status": "running", "running-ratio": 1}),
+        MetricSample("connector-metrics", {"connector": "c"}, {"status": "failed"}),
+    ]
+
+    assert parse(page(samples, Family.A)) == {
+        ("kafka_connect_connector_status", labels(**tags, status="running")): 1,
+        ("kafka_connect_connector_task_running_ratio", labels(**tags)): 1,
+    }
+    assert parse(page(samples, Family.C)) == {
+        ("kafka_connect_connector_task_metrics", labels(**tags, status="running")): 1,
+        ("kafka_connect_connector_task_metrics_running_ratio", labels(**tags)): 1,
+        ("kafka_connect_connector_metrics", labels(connector="c", status="failed")): 1,
+    }
+
+
+def test_odd_characters_survive_the_way_through_a_parser() -> None:
+    name = 'back\\slash "quotes"\nnew line äöü {}=,'
+    sample = MetricSample("connector-metrics", {"connector": name}, {"x": 1})
+
+    assert parse(page([sample], Family.C)) == {
+        ("kafka_connect_connector_metrics_x", labels(connector=name)): 1
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(math.inf, "+Inf"), (-math.inf, "-Inf"), (math.nan, "NaN"), (0, "0"), (1e21, "1e+21")],
+)
+def test_numbers(value: float, text: str) -> None:
+    line = page([MetricSample("g", {}, {"x": value})], Family.C).splitlines()[-1]
+
+    assert line == f"kafka_connect_g_x {text}"
+    parsed = parse(
+        line.join(["# HELP kafka_connect_g_x x\n# TYPE kafka_connect_g_x gauge\n", "\n"])
+    )
+    assert [str(float(number)) for number in parsed.values()] == [str(float(value))]
+
+
+def test_of_two_registrations_with_the_same_tags_the_later_is_shown() -> None:
+    series = parse(page([mirror({"record-count": 1}), mirror({"record-count": 2})], Family.A))
+
+    assert list(series.values()) == [2]
+
+
+def test_an_attribute_that_only_some_members_have() -> None:
+    other = MetricSample(
+        "MirrorSourceConnector", {**PARTITION, "partition": "4"}, {"record-lag": 9}
+    )
+    series = parse(page([mirror({"record-count": 1}), other], Family.A))
+
+    assert sorted(series.values()) == [1, 9]
+
+
+def test_families_are_chosen_by_letter() -> None:
+    assert parse_families([]) == (Family.A, Family.B, Family.C)
+    assert parse_families(["a, C"]) == (Family.A, Family.C)
+    assert parse_families(["B", "A", "B"]) == (Family.B, Family.A)
+    with pytest.raises(ConfigError, match="Invalid value D for family: use A, B or C"):
+        parse_families(["A,d"])
+
+
+def test_ten_thousand_partitions_take_well_under_a_second() -> None:
+    attributes = {f"attribute-{n}": 1.25 for n in range(18)}
+    samples = [
+        MetricSample("MirrorSourceConnector", {**PARTITION, "partition": str(n)}, attributes)
+        for n in range(10_000)
+    ]
+    began = time.process_time()
+    lines = sum(block.count("\n") for block in render(samples, tuple(Family)))
+
+    assert lines == 2 * 18 * (10_000 + 2)
+    assert time.process_time() - began < 1.0

@@ -1,0 +1,59 @@
+"""Pulled metrics: read when asked for, and only then."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect.metrics.registry import REGISTRY_GROUP, MetricRegistry, MetricSample
+
+
+def own_failures(samples: list[MetricSample]) -> float | str:
+    return next(s for s in samples if s.group == REGISTRY_GROUP).values["failed-read-count"]
+
+
+def test_nothing_is_read_until_somebody_asks() -> None:
+    registry, reads = MetricRegistry(), []
+
+    def read() -> dict[str, float]:
+        reads.append(1)
+        return {"task-count": 2}
+
+    registry.register("connect-worker-metrics", {}, read)
+    assert not reads
+
+    assert registry.collect()[0] == MetricSample("connect-worker-metrics", {}, {"task-count": 2})
+    assert len(reads) == 1
+
+
+def test_what_was_removed_is_not_shown_and_removing_twice_is_fine() -> None:
+    registry = MetricRegistry()
+    remove = registry.register("g", {"task": "0"}, lambda: {"x": 1})
+    registry.register("g", {"task": "1"}, lambda: {"x": 1})
+
+    remove()
+    remove()
+
+    assert [s.tags for s in registry.collect() if s.group == "g"] == [{"task": "1"}]
+
+
+def test_a_source_that_fails_is_left_out_counted_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = MetricRegistry()
+
+    def broken() -> dict[str, float]:
+        raise RuntimeError("closed already")
+
+    registry.register("broken", {"task": "7"}, broken)
+    registry.register("whole", {}, lambda: {"x": 1})
+
+    with caplog.at_level(logging.WARNING):
+        registry.collect()
+        samples = registry.collect()
+
+    assert [s.group for s in samples] == ["whole", REGISTRY_GROUP]
+    assert own_failures(samples) == 2
+    assert len(caplog.records) == 1
+    assert "closed already" in caplog.text

@@ -1,0 +1,144 @@
+"""MirrorMaker 2's attributes of one partition, from what the copier tells."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from connect.clock import FakeClock
+from connect.metrics.registry import REGISTRY_GROUP, MetricRegistry
+from connectors.mirror.metrics import PartitionMetrics
+
+MM2_ATTRIBUTES = {
+    "record-count", "record-rate", "byte-count", "byte-rate",
+    "record-age-ms", "record-age-ms-min", "record-age-ms-max", "record-age-ms-avg",
+    "replication-latency-ms", "replication-latency-ms-min", "replication-latency-ms-max",
+    "replication-latency-ms-avg",
+}  # fmt: skip
+OUR_ATTRIBUTES = {
+    "shallow-record-count", "shallow-batch-count",
+    "record-level-record-count", "record-level-batch-count",
+}  # fmt: skip
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def metrics(clock: FakeClock) -> PartitionMetrics:
+    return PartitionMetrics("a", "b", "a.orders", 3, clock=clock)
+
+
+def test_before_anything_happened(metrics: PartitionMetrics) -> None:
+    values = metrics.read()
+
+    assert set(values) == MM2_ATTRIBUTES | OUR_ATTRIBUTES
+    without_samples = {name for name, value in values.items() if math.isnan(value)}
+    assert without_samples == {n for n in MM2_ATTRIBUTES if n.endswith(("-min", "-max", "-avg"))}
+    assert all(value == 0 for name, value in values.items() if name not in without_samples)
+
+
+def test_bytes_and_age_are_counted_when_fetched(
+    metrics: PartitionMetrics, clock: FakeClock
+) -> None:
+    now = clock.now_ms()
+    metrics.fetched(6_000, 30, now - 100, now)
+    metrics.fetched(3_000, 10, now - 20, now)
+    values = metrics.read()
+
+    assert values["byte-count"] == 9_000
+    assert values["byte-rate"] == pytest.approx(9_000 / 30)
+    assert values["record-age-ms"] == 20
+    assert (values["record-age-ms-min"], values["record-age-ms-max"]) == (20, 100)
+    assert values["record-age-ms-avg"] == pytest.approx((30 * 100 + 10 * 20) / 40)
+    assert values["record-count"] == 0
+
+
+def test_records_and_latency_are_counted_when_acknowledged(
+    metrics: PartitionMetrics, clock: FakeClock
+) -> None:
+    now = clock.now_ms()
+    metrics.acked(40, now - 8, now)
+    values = metrics.read()
+
+    assert values["record-count"] == 40
+    assert values["record-rate"] == pytest.approx(40 / 30)
+    assert values["replication-latency-ms"] == values["replication-latency-ms-max"] == 8
+    assert values["byte-count"] == 0
+
+
+def test_records_without_a_timestamp_have_no_age(
+    metrics: PartitionMetrics, clock: FakeClock
+) -> None:
+    metrics.fetched(10, 1, -1, clock.now_ms())
+    metrics.acked(1, -1, clock.now_ms())
+    values = metrics.read()
+
+    assert values["record-count"] == 1
+    assert math.isnan(values["record-age-ms-max"])
+    assert math.isnan(values["replication-latency-ms-max"])
+
+
+def test_both_ways_of_copying_are_counted(metrics: PartitionMetrics) -> None:
+    metrics.shallow(100, 2)
+    metrics.shallow(50, 1)
+    metrics.record_level(7, 1)
+    values = metrics.read()
+
+    assert (values["shallow-record-count"], values["shallow-batch-count"]) == (150, 3)
+    assert (values["record-level-record-count"], values["record-level-batch-count"]) == (7, 1)
+
+
+def test_lag_in_time_grows_while_records_wait_and_nobody_reports(
+    metrics: PartitionMetrics, clock: FakeClock
+) -> None:
+    metrics.set_lag(5, 2_000)
+    clock.advance(60)
+
+    assert metrics.read()["record-lag"] == 5
+    assert metrics.read()["time-lag-ms"] == 62_000
+
+
+def test_a_partition_that_is_caught_up_stays_so(
+    metrics: PartitionMetrics, clock: FakeClock
+) -> None:
+    metrics.set_lag(0, 0)
+    clock.advance(60)
+
+    assert (metrics.read()["record-lag"], metrics.read()["time-lag-ms"]) == (0, 0)
+
+
+def test_a_lag_that_is_not_known_is_not_shown(metrics: PartitionMetrics) -> None:
+    metrics.set_lag(12, None)
+
+    assert metrics.read()["record-lag"] == 12
+    assert "time-lag-ms" not in metrics.read()
+
+
+def test_registered_under_mirrormaker_s_tags_in_its_order() -> None:
+    registry = MetricRegistry()
+    remove = PartitionMetrics("a", "b", "a.orders", 3).register(registry)
+
+    sample = registry.collect()[0]
+    assert sample.group == "MirrorSourceConnector"
+    assert list(sample.tags.items()) == [
+        ("source", "a"), ("target", "b"), ("topic", "a.orders"), ("partition", "3"),
+    ]  # fmt: skip
+    remove()
+    assert [s.group for s in registry.collect()] == [REGISTRY_GROUP]
+
+
+def test_the_replication_consumer_s_own_lag() -> None:
+    registry = MetricRegistry()
+    metrics = PartitionMetrics("a", "b", "a.t", 0, source_topic="t", client_id="a->b|x|y")
+    metrics.set_lag(4, None)
+    remove = metrics.register(registry)
+
+    consumer = next(s for s in registry.collect() if s.group == "consumer-fetch-manager-metrics")
+    assert consumer.tags == {"client-id": "a->b|x|y", "topic": "t", "partition": "0"}
+    assert consumer.values == {"records-lag": 4}
+    remove()
+    assert len(registry.collect()) == 1
