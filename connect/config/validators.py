@@ -20,6 +20,7 @@ __all__ = [
     "NonEmptyString",
     "NonNull",
     "OneOf",
+    "OrNull",
     "PrintableName",
     "Range",
     "UniqueAliases",
@@ -194,6 +195,19 @@ class UniqueAliases:
 
     def describe(self) -> str:
         return f"unique {self.kind} aliases"
+
+
+@dataclass(frozen=True, slots=True)
+class OrNull:
+    """Null, or what another validator allows."""
+
+    inner: Validator
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        return None if value is None else self.inner.check(key, value)
+
+    def describe(self) -> str:
+        return self.inner.describe()
 
 
 class AllOf:

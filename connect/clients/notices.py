@@ -1,0 +1,28 @@
+"""Warnings that are worth one line for each process, however many clients are made."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+__all__ = ["forget_notices", "warn_once"]
+
+log = logging.getLogger("connect.clients")
+
+_lock = threading.Lock()
+_seen: set[str] = set()
+
+
+def warn_once(key: str, message: str) -> None:
+    """Log `message` as a warning, unless a message for `key` was logged before. Thread-safe."""
+    with _lock:
+        if key in _seen:
+            return
+        _seen.add(key)
+    log.warning("%s", message)
+
+
+def forget_notices() -> None:
+    """Let every warning come again. For tests."""
+    with _lock:
+        _seen.clear()

@@ -1,0 +1,218 @@
+"""OAUTHBEARER tokens: got with client credentials, read from a file, or unsecured for tests.
+
+librdkafka gets its own tokens where it can; a file it cannot read, so it is given this one through
+a callback. Tokens and secrets are never logged, nor part of an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.errors import BrokerUnavailable, ConfigError
+
+__all__ = [
+    "ClientCredentials",
+    "ClientCredentialsProvider",
+    "FileTokenProvider",
+    "Token",
+    "UnsecuredTokenProvider",
+]
+
+# Where a token endpoint says nothing about a token's life.
+_DEFAULT_LIFE_S = 300.0
+# Renew after this part of a token's life: Java's sasl.login.refresh.window.factor.
+_RENEW_AFTER = 0.8
+_HTTP_TIMEOUT_S = 10.0
+_UNSECURED_LIFE_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token and when it ends, in epoch ms."""
+
+    text: str = field(repr=False)
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """How tokens are asked for: OAuth 2 client credentials grant (RFC 6749, 4.4)."""
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    url_encode: bool = False
+    """RFC 6749 wants id and secret URL-encoded in the header; many servers do not."""
+    connect_timeout_s: float = _HTTP_TIMEOUT_S
+    ssl_context: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
+
+
+class _Provider(AbstractTokenProvider):  # type: ignore[misc]
+    """A kafka-python token provider that keeps its token until most of its life has passed.
+
+    Safe to call from any thread; one caller renews while the others wait.
+    """
+
+    def __init__(self, extensions: Mapping[str, str], clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__()
+        self._extensions = dict(extensions)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._token: Token | None = None
+        self._renew_at_ms = 0
+
+    def token(self) -> str:
+        """A token that is valid now. Raises `BrokerUnavailable` or `ConfigError`."""
+        return self.current().text
+
+    def current(self) -> Token:
+        """A token that is valid now, with its end."""
+        with self._lock:
+            now_ms = self._clock.now_ms()
+            if self._token is None or now_ms >= self._renew_at_ms:
+                self._token = self._renew(now_ms)
+                life_ms = max(0, self._token.expires_ms - now_ms)
+                self._renew_at_ms = now_ms + int(life_ms * _RENEW_AFTER)
+            return self._token
+
+    def extensions(self) -> dict[str, str]:
+        """SASL extensions to send along (RFC 7628)."""
+        return self._extensions
+
+    @abstractmethod
+    def _renew(self, now_ms: int) -> Token:
+        """A new token."""
+
+
+class ClientCredentialsProvider(_Provider):
+    """Asks an OAuth server over HTTP, waiting at most its connect timeout."""
+
+    def __init__(
+        self,
+        credentials: ClientCredentials,
+        extensions: Mapping[str, str],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(extensions, clock)
+        self._credentials = credentials
+
+    def _renew(self, now_ms: int) -> Token:
+        url = self._credentials.url
+        try:
+            with urllib.request.urlopen(
+                self._request(),
+                timeout=self._credentials.connect_timeout_s,
+                context=self._credentials.ssl_context,
+            ) as response:
+                answer = json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            if error.code < 500:
+                raise ConfigError(
+                    f"The token endpoint {url} refused the client credentials with HTTP "
+                    f"{error.code}; check client id, secret and scope",
+                    key="sasl.oauthbearer.token.endpoint.url",
+                ) from None
+            raise BrokerUnavailable(f"The token endpoint {url} gave HTTP {error.code}") from None
+        except (OSError, ValueError) as error:
+            raise BrokerUnavailable(
+                f"The token endpoint {url} could not be used: {type(error).__name__}"
+            ) from error
+        return _token_of(answer, url, now_ms)
+
+    def _request(self) -> urllib.request.Request:
+        asked = self._credentials
+        pair = (asked.client_id, asked.client_secret)
+        if asked.url_encode:
+            pair = (urllib.parse.quote_plus(pair[0]), urllib.parse.quote_plus(pair[1]))
+        form = {"grant_type": "client_credentials"}
+        if asked.scope:
+            form["scope"] = asked.scope
+        return urllib.request.Request(
+            asked.url,
+            data=urllib.parse.urlencode(form).encode(),
+            headers={
+                "Authorization": "Basic " + base64.b64encode(":".join(pair).encode()).decode(),
+                "Content-Type": "application/x-www-form-urlencoded",
+                "Accept": "application/json",
+            },
+            method="POST",
+        )
+
+
+class FileTokenProvider(_Provider):
+    """Reads a token that something else keeps fresh in a file, such as a Kubernetes token."""
+
+    def __init__(
+        self, path: Path, extensions: Mapping[str, str], clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        super().__init__(extensions, clock)
+        self._path = path
+
+    def _renew(self, now_ms: int) -> Token:
+        try:
+            text = self._path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"The token file {self._path} cannot be read: {type(error).__name__}",
+                key="sasl.oauthbearer.token.endpoint.url",
+            ) from error
+        return Token(text, _expiry_ms(text, now_ms))
+
+
+class UnsecuredTokenProvider(_Provider):
+    """Makes unsigned tokens, which brokers take only where they are set up for tests."""
+
+    def __init__(
+        self, claims: Mapping[str, Any], extensions: Mapping[str, str], clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        super().__init__(extensions, clock)
+        self._claims = dict(claims)
+
+    def _renew(self, now_ms: int) -> Token:
+        expires_ms = now_ms + int(_UNSECURED_LIFE_S * 1000)
+        claims = {"iat": now_ms / 1000, "exp": expires_ms / 1000, **self._claims}
+        parts = (json.dumps({"alg": "none"}), json.dumps(claims))
+        encoded = (base64.urlsafe_b64encode(part.encode()).rstrip(b"=").decode() for part in parts)
+        return Token(".".join(encoded) + ".", expires_ms)
+
+
+def _token_of(answer: object, url: str, now_ms: int) -> Token:
+    text = answer.get("access_token") if isinstance(answer, dict) else None
+    if not isinstance(answer, dict) or not isinstance(text, str) or not text:
+        raise ConfigError(
+            f"The token endpoint {url} answered without an access_token",
+            key="sasl.oauthbearer.token.endpoint.url",
+        )
+    life_s = answer.get("expires_in")
+    if isinstance(life_s, int | float):
+        return Token(text, now_ms + int(life_s * 1000))
+    return Token(text, _expiry_ms(text, now_ms))
+
+
+def _expiry_ms(token: str, now_ms: int) -> int:
+    """The `exp` claim of a JWT; of an opaque token, a life that is surely short enough."""
+    fallback = now_ms + int(_DEFAULT_LIFE_S * 1000)
+    parts = token.split(".")
+    if len(parts) != 3:
+        return fallback
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return fallback
+    expires_s = claims.get("exp") if isinstance(claims, dict) else None
+    return int(expires_s * 1000) if isinstance(expires_s, int | float) else fallback
