@@ -7,7 +7,8 @@ library and starts with `-I -S`, so that it costs a few milliseconds and megabyt
 
 * stdout: one line with the command's process id, then nothing.
 * stdin: lines `process N` and `group N` send signal N to the command, or to its process group.
-  End of file means that the owner is gone: the group is killed and DIRECTORY removed.
+  End of file means that the owner is gone: the group is killed and DIRECTORY removed,
+  with its parent if that is empty then.
 * exit status: the command's own, or 128 + N when signal N ended it.
 
 The pipe is what notices the owner's death, SIGKILL included, whichever thread started the guard.
@@ -16,6 +17,7 @@ Where the kernel can (Linux), the command also dies with the guard itself.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -90,6 +92,8 @@ def main(arguments: list[str]) -> int:
         import shutil
 
         shutil.rmtree(options[1], ignore_errors=True)
+        with contextlib.suppress(OSError):  # siblings, or logs, are still in it
+            os.rmdir(os.path.dirname(options[1]))
     return status if status >= 0 else 128 - status
 
 

@@ -61,7 +61,8 @@ class GuardedProcess:
         remove_if_orphaned: Path | None = None,
     ) -> None:
         """Start `command`, appending stdout and stderr to `log`. `remove_if_orphaned`: a directory
-        that the guard deletes should this Python process die without closing the command."""
+        that the guard deletes, with its parent if that is empty then, should this Python process
+        die without closing the command."""
         self.command = tuple(command)
         self.log = log
         options = ["--remove", str(remove_if_orphaned)] if remove_if_orphaned else []

@@ -176,7 +176,7 @@ def test_nothing_outlives_an_owner_that_is_killed(kafka: KafkaRuntime, logs: Pat
         assert alive(pid)
         os.kill(owner.pid, signal.SIGKILL)
     wait_until(lambda: not alive(pid), 10, "end of the orphaned node")
-    wait_until(lambda: not Path(directory).exists(), 10, "removal of the orphaned data")
+    wait_until(lambda: not Path(directory).parent.exists(), 10, "removal of the orphaned data")
 
 
 def test_a_node_that_cannot_start_says_why(kafka: KafkaRuntime, logs: Path) -> None:
