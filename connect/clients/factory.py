@@ -13,8 +13,8 @@ from typing import Any, Literal
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 
-from connect.clients._plain_properties import librdkafka_config
 from connect.clients.errors import from_librdkafka
+from connect.clients.properties import librdkafka_config
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConfigError
 

@@ -1,0 +1,191 @@
+"""When source offsets are stored, for both kinds of source tasks.
+
+A commit has three steps that may each take a while: gather the offsets that are safe to store,
+store them, tell the task. The committer never blocks: its task's thread calls `turn` often, and
+`next_turn_s` says when there is something to do again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from enum import Enum
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError
+from connect.loop import is_retriable
+from connect.plugin import StoredOffset
+from connect.storage.offset_writer import OffsetWriter
+
+__all__ = ["OffsetCommitter"]
+
+_log = logging.getLogger(__name__)
+
+# While a final commit waits for others, the task's own loop gets turns this long.
+_PUMP_S = 0.05
+
+
+class _Step(Enum):
+    IDLE = "idle"
+    GATHERING = "gathering"
+    STORING = "storing"
+
+
+class OffsetCommitter:
+    """The commits of one task. Used on the task's thread only.
+
+    `gather` begins the first step; `committed` is the last; `wake` makes a waiting task thread
+    look again, and is called from any thread when a step has finished.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        writer: OffsetWriter,
+        gather: Callable[[], Future[list[StoredOffset]]],
+        committed: Callable[[], None],
+        wake: Callable[[], None],
+        *,
+        interval_s: float,
+        timeout_s: float,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._name = name
+        self._writer = writer
+        self._gather = gather
+        self._committed = committed
+        self._wake = wake
+        self._interval_s = interval_s
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._step = _Step.IDLE
+        self._gathering: Future[list[StoredOffset]] | None = None
+        self._storing: Future[None] | None = None
+        self._began = clock.monotonic()
+        self._due = self._began + interval_s
+        self._late_said = False
+        self._requests: list[Future[None]] = []
+        self._answering: list[Future[None]] = []
+        self.successes = 0
+        self.failures = 0
+
+    def next_turn_s(self) -> float:
+        """Seconds until `turn` has something to do, unless `wake` says so earlier."""
+        if self._step is not _Step.IDLE:
+            return self._timeout_s
+        if self._requests:
+            return 0.0
+        return max(0.0, self._due - self._clock.monotonic())
+
+    def request(self) -> Future[None]:
+        """Commit soon, whatever the interval; the future completes when that is stored."""
+        done: Future[None] = Future()
+        self._requests.append(done)
+        return done
+
+    def turn(self) -> None:
+        """Do what can be done now. Raises a fatal error of gathering or storing."""
+        if self._step is _Step.IDLE and (self._requests or self._clock.monotonic() >= self._due):
+            self._begin()
+        if self._gathering is not None and self._gathering.done():
+            self._store(self._gathering)
+        if self._storing is not None and self._storing.done():
+            self._end(self._storing)
+        self._say_if_late()
+
+    def finish(self, deadline: Deadline, pump: Callable[[float], object]) -> bool:
+        """The last commit: finish the one under way, then gather and store once more.
+
+        `pump(seconds)` gives the task's own loop a turn while others are waited for. False: not
+        everything was stored by the deadline.
+        """
+        if not self._wait_idle(deadline, pump):
+            return False
+        final = self.request()
+        self.turn()
+        self._wait_idle(deadline, pump)
+        return final.done() and final.exception() is None
+
+    def abandon(self, error: ConnectError) -> None:
+        """No more turns will come: whoever waits for a commit gets the error."""
+        for waiting in (*self._requests, *self._answering):
+            waiting.set_exception(error)
+        self._requests, self._answering = [], []
+
+    def _wait_idle(self, deadline: Deadline, pump: Callable[[float], object]) -> bool:
+        while self._step is not _Step.IDLE:
+            if deadline.expired():
+                return False
+            pump(min(_PUMP_S, deadline.remaining()))
+            self.turn()
+        return True
+
+    def _begin(self) -> None:
+        self._began = self._clock.monotonic()
+        self._late_said = False
+        self._answering, self._requests = self._requests, []
+        self._step = _Step.GATHERING
+        try:
+            self._gathering = self._gather()
+        except Exception as error:  # noqa: BLE001 - plugin code; judged like a failed future
+            self._fail("gathered", error)
+            return
+        self._gathering.add_done_callback(lambda _: self._wake())
+
+    def _store(self, gathered: Future[list[StoredOffset]]) -> None:
+        self._gathering = None
+        try:
+            self._writer.add(gathered.result())
+        except Exception as error:  # noqa: BLE001 - whatever a plugin's future holds
+            self._fail("gathered", error)
+            return
+        if not self._writer.waiting:
+            self._succeed()
+            return
+        self._step = _Step.STORING
+        self._storing = self._writer.flush()
+        self._storing.add_done_callback(lambda _: self._wake())
+
+    def _end(self, stored: Future[None]) -> None:
+        self._storing = None
+        error = stored.exception()
+        if error is not None:
+            self._writer.failed()
+            self._fail("stored", error)
+            return
+        self._writer.flushed()
+        self._succeed()
+
+    def _succeed(self) -> None:
+        self._idle()
+        self.successes += 1
+        answering, self._answering = self._answering, []
+        self._committed()
+        for waiting in answering:
+            waiting.set_result(None)
+
+    def _fail(self, what: str, error: BaseException) -> None:
+        self._idle()
+        self.failures += 1
+        answering, self._answering = self._answering, []
+        for waiting in answering:
+            waiting.set_exception(error)
+        if not is_retriable(error):
+            raise error
+        _log.warning("Source offsets of %s could not be %s now: %s", self._name, what, error)
+
+    def _idle(self) -> None:
+        self._step = _Step.IDLE
+        self._due = self._began + self._interval_s
+
+    def _say_if_late(self) -> None:
+        late = self._clock.monotonic() - self._began > self._timeout_s
+        if self._step is not _Step.IDLE and late and not self._late_said:
+            self._late_said = True
+            _log.warning(
+                "Storing source offsets of %s takes longer than offset.flush.timeout.ms (%g s);"
+                " it goes on",
+                self._name,
+                self._timeout_s,
+            )

@@ -1,0 +1,172 @@
+"""The states of connectors and tasks, the moves between them, and who is in which.
+
+Names are Kafka Connect's. Statuses live in memory here; whoever keeps them elsewhere, a status
+topic say, listens.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.errors import ConnectError
+
+__all__ = [
+    "ALLOWED_MOVES",
+    "InstanceId",
+    "InvalidTransition",
+    "State",
+    "Status",
+    "StatusBook",
+    "StatusListener",
+    "TargetState",
+]
+
+# Enough to see how an instance came where it is, little enough to print.
+_HISTORY = 10
+
+
+class State(Enum):
+    """What a connector or a task is doing."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    DESTROYED = "DESTROYED"
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+
+
+class TargetState(Enum):
+    """What the user wants a connector to do."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+_S = State
+ALLOWED_MOVES: Mapping[State | None, frozenset[State]] = {
+    None: frozenset({_S.UNASSIGNED, _S.RUNNING, _S.PAUSED, _S.FAILED, _S.STOPPED, _S.RESTARTING}),
+    _S.UNASSIGNED: frozenset(
+        {_S.RUNNING, _S.PAUSED, _S.FAILED, _S.STOPPED, _S.RESTARTING, _S.DESTROYED}
+    ),
+    _S.RUNNING: frozenset(
+        {_S.PAUSED, _S.FAILED, _S.STOPPED, _S.RESTARTING, _S.UNASSIGNED, _S.DESTROYED}
+    ),
+    _S.PAUSED: frozenset(
+        {_S.RUNNING, _S.FAILED, _S.STOPPED, _S.RESTARTING, _S.UNASSIGNED, _S.DESTROYED}
+    ),
+    _S.STOPPED: frozenset(
+        {_S.RUNNING, _S.PAUSED, _S.FAILED, _S.RESTARTING, _S.UNASSIGNED, _S.DESTROYED}
+    ),
+    # A failure stays visible until someone restarts, stops, moves or deletes the instance.
+    _S.FAILED: frozenset({_S.RESTARTING, _S.STOPPED, _S.UNASSIGNED, _S.DESTROYED}),
+    _S.RESTARTING: frozenset(
+        {_S.RUNNING, _S.PAUSED, _S.FAILED, _S.STOPPED, _S.UNASSIGNED, _S.DESTROYED}
+    ),
+    _S.DESTROYED: frozenset(),
+}
+"""From each state (None: not known yet) to which others an instance may move."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InstanceId:
+    """A connector (`task` -1) or one of its tasks."""
+
+    connector: str
+    task: int = -1
+
+    @property
+    def is_task(self) -> bool:
+        return self.task >= 0
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}" if self.is_task else self.connector
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An instance's state since `since_ms` (epoch). `trace` is the text of what failed."""
+
+    state: State
+    worker_id: str
+    since_ms: int
+    trace: str | None = None
+
+
+class InvalidTransition(ConnectError):
+    """A move that `ALLOWED_MOVES` does not have; the message has the instance's recent history."""
+
+
+StatusListener = Callable[[InstanceId, Status], None]
+"""Told of every change, in order, while the book is locked: it must be quick and not call back."""
+
+
+class StatusBook:
+    """The status of every instance of this worker. Safe to use from any thread."""
+
+    def __init__(
+        self, worker_id: str, clock: Clock = SYSTEM_CLOCK, listener: StatusListener | None = None
+    ) -> None:
+        self._worker_id = worker_id
+        self._clock = clock
+        self._listener = listener
+        self._lock = threading.Lock()
+        self._statuses: dict[InstanceId, Status] = {}
+        self._histories: dict[InstanceId, deque[State]] = {}
+
+    def move(self, instance: InstanceId, state: State, trace: str | None = None) -> None:
+        """Note a new state; one that the instance is in already is no news.
+
+        Raises `InvalidTransition`.
+        """
+        with self._lock:
+            current = self._statuses.get(instance)
+            if current is not None and current.state is state:
+                return
+            before = None if current is None else current.state
+            history = self._histories.setdefault(instance, deque(maxlen=_HISTORY))
+            if state not in ALLOWED_MOVES[before]:
+                told = " -> ".join(past.value for past in history) or "nothing"
+                raise InvalidTransition(f"{instance} cannot become {state.value}; so far: {told}")
+            history.append(state)
+            self._put(instance, state, trace)
+
+    def forget(self, instance: InstanceId) -> None:
+        """The instance was deleted: listeners see DESTROYED, then there is no status any more."""
+        with self._lock:
+            if instance in self._statuses:
+                self._put(instance, State.DESTROYED, None)
+                del self._statuses[instance]
+                self._histories.pop(instance, None)
+
+    def get(self, instance: InstanceId) -> Status | None:
+        with self._lock:
+            return self._statuses.get(instance)
+
+    def tasks_of(self, connector: str) -> dict[int, Status]:
+        """The statuses of a connector's tasks, by number."""
+        with self._lock:
+            return {
+                instance.task: status
+                for instance, status in sorted(self._statuses.items(), key=lambda item: item[0])
+                if instance.connector == connector and instance.is_task
+            }
+
+    def validate(self) -> None:
+        """Check what always holds: every status is the last of its history. For tests."""
+        with self._lock:
+            for instance, status in self._statuses.items():
+                assert self._histories[instance][-1] is status.state, instance
+
+    def _put(self, instance: InstanceId, state: State, trace: str | None) -> None:
+        status = Status(state, self._worker_id, self._clock.now_ms(), trace)
+        self._statuses[instance] = status
+        if self._listener is not None:
+            self._listener(instance, status)

@@ -1,0 +1,92 @@
+"""What a task's thread runs: one of the two kinds of source tasks, seen by its host.
+
+The host (`task_host`) owns the thread and the lifecycle; a `WorkerTask` does the work in turns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.plugin import PartitionHealth, SourceOffset, SourcePartition
+from connect.storage.offset_reader import OffsetReader
+
+if TYPE_CHECKING:
+    from connect.metrics.registry import MetricRegistry
+
+__all__ = ["WorkerTask", "WorkerTaskContext"]
+
+# As plugin.TaskContext.stored_offsets promises.
+_STORED_OFFSETS_TIMEOUT_S = 60.0
+
+
+@dataclass(slots=True)
+class WorkerTaskContext:
+    """The `plugin.TaskContext` of one task."""
+
+    connector_name: str
+    task_index: int
+    worker_id: str
+    metrics: MetricRegistry
+    reader: OffsetReader
+    producer: Mapping[str, str]
+    clock: Clock = SYSTEM_CLOCK
+
+    def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        return self.reader.offsets(partitions, Deadline(_STORED_OFFSETS_TIMEOUT_S, self.clock))
+
+    def producer_properties(self) -> Mapping[str, str]:
+        return dict(self.producer)
+
+
+class WorkerTask(ABC):
+    """One task. All methods run on the task's thread, unless their docstring says otherwise."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin. An exception fails the task; `close` is still called."""
+
+    @abstractmethod
+    def turn(self) -> None:
+        """Work for a moment: at most about a second, less after `wake`. An exception fails it."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """From the next turn on, take nothing new; offsets are still committed."""
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Undo `pause`."""
+
+    @abstractmethod
+    def commit_soon(self) -> Future[None]:
+        """Commit source offsets in one of the next turns; done when they are stored."""
+
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        """Take a new config in place. False: this task has to be restarted for it."""
+        return False
+
+    @abstractmethod
+    def finish(self, deadline: Deadline, *, failed: bool) -> bool:
+        """Let what is under way arrive and store the final offsets. False: not all of it was
+        possible by the deadline. `failed`: the task itself cannot be asked to work any more."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close everything; called once, last."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """End a waiting turn. Called from any thread."""
+
+    def stopping(self) -> None:
+        """Stop was asked for. Called from any thread, before the last turn has ended."""
+        self.wake()
+
+    def health(self) -> list[PartitionHealth]:
+        """The state of the task's partitions, where it knows. Called from any thread."""
+        return []

@@ -1,0 +1,256 @@
+"""A worker: what all its connectors and tasks share, and how one of them is made.
+
+It owns the offset store and the statuses. Who decides what runs is the herder; who runs it are the
+hosts that the worker makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from connect.clients.topic_log import TopicSpec
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.config.providers import ConfigProviders
+from connect.config.worker import WorkerConfig
+from connect.data.converters.base import Converter, ConverterUse
+from connect.errors import ConfigError
+from connect.plugin import SourceTask, TransferTask
+from connect.runtime.plugins import PluginRegistry
+from connect.runtime.source_task import RecordConverters, WorkerSourceTask
+from connect.runtime.states import InstanceId, StatusBook, StatusListener
+from connect.runtime.task import WorkerTask, WorkerTaskContext
+from connect.runtime.task_host import TaskHost
+from connect.runtime.transfer_task import WorkerTransferTask
+from connect.runtime.worker_connector import ConnectorHost
+from connect.storage.offset_reader import OffsetReader
+from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
+from connect.storage.offset_writer import OffsetWriter
+
+if TYPE_CHECKING:
+    from connect.metrics.registry import MetricRegistry
+
+__all__ = ["Worker"]
+
+
+class Worker:
+    """One worker. `start` and `stop` are called once each by its herder; the rest is safe from any
+    thread in between. `offset_store` None: the topic that the config names."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        plugins: PluginRegistry,
+        metrics: MetricRegistry,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        worker_id: str,
+        offset_store: OffsetStore | None = None,
+        status_listener: StatusListener | None = None,
+    ) -> None:
+        self.config = config
+        self.plugins = plugins
+        self.metrics = metrics
+        self.clock = clock
+        self.worker_id = worker_id
+        self._providers = ConfigProviders.from_properties(config.originals)
+        self.statuses = StatusBook(worker_id, clock, status_listener)
+        self._offsets = offset_store or KafkaOffsetStore(
+            TopicSpec(
+                config.offset_storage_topic,
+                config.offset_storage_partitions,
+                config.offset_storage_replication_factor,
+                config.offset_storage_topic_configs,
+            ),
+            config.own_client_properties("offsets"),
+            clock=clock,
+        )
+
+    def start(self, deadline: Deadline) -> None:
+        """Read the stored offsets."""
+        self._offsets.start(deadline)
+
+    def stop(self, deadline: Deadline) -> None:
+        """Close the offset store. The connectors and tasks were stopped before."""
+        self._offsets.stop(deadline)
+
+    def connector_config(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
+        """The config as the connector gets it: config providers resolved, `name` in it.
+
+        Raises `ConfigError` for a wrong key or value; everything else about it is right then.
+        """
+        if config.get("name", name) != name:
+            raise ConfigError(
+                f"Invalid value {config['name']} for configuration name: the connector is called"
+                f" {name}; both must be the same",
+                key="name",
+                value=config["name"],
+            )
+        resolved = self._providers.resolve({**config, "name": name})
+        if "connector.class" not in resolved:
+            raise ConfigError(
+                'Missing required configuration "connector.class" which has no default value.',
+                key="connector.class",
+            )
+        self.plugins.connector(resolved["connector.class"]).config_def().parse(resolved)
+        if resolved.get("transforms", "").strip():
+            raise ConfigError(
+                f"Invalid value {resolved['transforms']} for configuration transforms: this worker"
+                " has no transformations; remove the key",
+                key="transforms",
+                value=resolved["transforms"],
+            )
+        return resolved
+
+    def make_connector(
+        self, name: str, config: Mapping[str, str], request_reconfiguration: Callable[[], None]
+    ) -> ConnectorHost:
+        """A host for the connector that the config names; not started. Raises `ConfigError`."""
+        connector = self.plugins.connector(config["connector.class"])()
+        return ConnectorHost(name, connector, self.metrics, self.statuses, request_reconfiguration)
+
+    def make_task(
+        self,
+        instance: InstanceId,
+        task_class: type,
+        connector_config: Mapping[str, str],
+        task_config: Mapping[str, str],
+        *,
+        paused: bool,
+    ) -> TaskHost:
+        """A host for one task; not started. A task that cannot be made fails when it is started,
+        so that its status says why."""
+        task: WorkerTask
+        try:
+            task = self._worker_task(instance, task_class(), connector_config, task_config)
+        except Exception as error:  # noqa: BLE001 - plugin code; the task's status shows the error
+            task = _BrokenTask(error)
+        return TaskHost(
+            instance,
+            task,
+            task_class,
+            task_config,
+            self.statuses,
+            paused=paused,
+            final_timeout_s=self.config.offset_flush_timeout_s,
+            clock=self.clock,
+        )
+
+    def remake_task(
+        self, old: TaskHost, connector_config: Mapping[str, str], *, paused: bool
+    ) -> TaskHost:
+        """A host for a new instance of an ended task."""
+        return self.make_task(
+            old.instance, old.task_class, connector_config, old.config, paused=paused
+        )
+
+    def _worker_task(
+        self,
+        instance: InstanceId,
+        task: object,
+        connector_config: Mapping[str, str],
+        task_config: Mapping[str, str],
+    ) -> WorkerTask:
+        context = self._task_context(instance, connector_config)
+        writer = OffsetWriter(self._offsets, instance.connector)
+        interval_s = self.config.offset_flush_interval_s
+        timeout_s = self.config.offset_flush_timeout_s
+        if isinstance(task, TransferTask):
+            return WorkerTransferTask(
+                task,
+                context,
+                task_config,
+                writer,
+                commit_interval_s=interval_s,
+                commit_timeout_s=timeout_s,
+                clock=self.clock,
+            )
+        if isinstance(task, SourceTask):
+            return WorkerSourceTask(
+                task,
+                context,
+                task_config,
+                writer,
+                self._converters(connector_config),
+                commit_interval_s=interval_s,
+                commit_timeout_s=timeout_s,
+                clock=self.clock,
+            )
+        raise ConfigError(
+            f"{type(task).__name__}, the task class of connector {instance.connector}, is neither"
+            " a SourceTask nor a TransferTask"
+        )
+
+    def _task_context(
+        self, instance: InstanceId, connector_config: Mapping[str, str]
+    ) -> WorkerTaskContext:
+        return WorkerTaskContext(
+            connector_name=instance.connector,
+            task_index=instance.task,
+            worker_id=self.worker_id,
+            metrics=self.metrics,
+            reader=OffsetReader(self._offsets, instance.connector),
+            producer=self.config.task_producer_properties(
+                connector_config, f"connector-producer-{instance}"
+            ),
+            clock=self.clock,
+        )
+
+    def _converters(self, connector_config: Mapping[str, str]) -> RecordConverters:
+        return RecordConverters(
+            key=self._converter(connector_config, "key"),
+            value=self._converter(connector_config, "value"),
+            header=self._converter(connector_config, "header"),
+        )
+
+    def _converter(self, connector_config: Mapping[str, str], use: ConverterUse) -> Converter:
+        """The connector's own converter with its own properties, or else the worker's with the
+        worker's: the two are never mixed."""
+        key = f"{use}.converter"
+        own_name = connector_config.get(key)
+        props = connector_config if own_name else self.config.originals
+        converter = self.plugins.converter(own_name or self._default_converter(use), key)()
+        prefix = f"{key}."
+        converter.configure(
+            {name[len(prefix) :]: props[name] for name in props if name.startswith(prefix)}, use
+        )
+        return converter
+
+    def _default_converter(self, use: ConverterUse) -> str:
+        if use == "key":
+            return self.config.key_converter
+        if use == "value":
+            return self.config.value_converter
+        return self.config.header_converter
+
+
+class _BrokenTask(WorkerTask):
+    """Stands for a task that could not be made; starting it raises the reason."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def start(self) -> None:
+        raise self._error
+
+    def turn(self) -> None:
+        """Never reached: the start failed."""
+
+    def pause(self) -> None:
+        """Never reached: the start failed."""
+
+    def resume(self) -> None:
+        """Never reached: the start failed."""
+
+    def commit_soon(self) -> Future[None]:
+        return Future()
+
+    def finish(self, deadline: Deadline, *, failed: bool) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+    def wake(self) -> None:
+        """Nothing waits."""

@@ -1,0 +1,196 @@
+"""A connector's thread. A connector that throws or hangs becomes FAILED and holds up nobody.
+
+One thread for each connector runs all its methods, one after the other. Callers get futures.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+
+from connect.clock import Deadline
+from connect.errors import ConnectError, DeadlineExceeded
+from connect.plugin import Connector
+from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
+from connect.runtime.threads import error_trace, where
+
+if TYPE_CHECKING:
+    from connect.metrics.registry import MetricRegistry
+
+__all__ = ["ConnectorHost", "WorkerConnectorContext"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class WorkerConnectorContext:
+    """The `plugin.ConnectorContext` of one connector; muted once its host has stopped it."""
+
+    def __init__(
+        self,
+        connector_name: str,
+        metrics: MetricRegistry,
+        reconfigure: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.connector_name = connector_name
+        self.metrics = metrics
+        self._reconfigure = reconfigure
+        self._failed = failed
+        self._muted = threading.Event()
+
+    def request_task_reconfiguration(self) -> None:
+        if not self._muted.is_set():
+            self._reconfigure()
+
+    def raise_error(self, error: Exception) -> None:
+        if not self._muted.is_set():
+            self._failed(error)
+
+    def mute(self) -> None:
+        """Ignore what comes from now on."""
+        self._muted.set()
+
+
+class ConnectorHost:
+    """Owns one connector and its thread. Safe to use from any thread but the connector's own."""
+
+    def __init__(
+        self,
+        name: str,
+        connector: Connector,
+        metrics: MetricRegistry,
+        statuses: StatusBook,
+        request_reconfiguration: Callable[[], None],
+    ) -> None:
+        self.instance = InstanceId(name)
+        self.connector = connector
+        self._statuses = statuses
+        self._context = WorkerConnectorContext(name, metrics, request_reconfiguration, self._raised)
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._started: Future[None] = Future()
+        self._lock = threading.Lock()
+        self._stop_requested = False
+        self._start_decided = False
+        self._thread = threading.Thread(target=self._main, name=f"connector-{name}", daemon=True)
+
+    @property
+    def running(self) -> bool:
+        """Whether `start` returned well and `stop` was not asked for."""
+        return (
+            not self._stop_requested and self._started.done() and self._started.exception() is None
+        )
+
+    def start(self, config: Mapping[str, str]) -> Future[None]:
+        """Start the connector; done when it is RUNNING, or failed with what FAILED it."""
+        self._calls.put(lambda: self._start(config))
+        self._thread.start()
+        return self._started
+
+    def give_up_start(self, timeout: float) -> None:
+        """The connector had `timeout` seconds to start. Does nothing when it has started or failed
+        since; otherwise it is FAILED and, should it ever return, stopped."""
+        with self._lock:
+            if self._start_decided or self._stop_requested:
+                return
+            self._start_decided = True
+        text = f"Connector {self.instance} did not start within {timeout:g} s; it is here:"
+        text = f"{text}\n{where(self._thread)}"
+        _log.error("%s", text)
+        self._end()
+        self._move(State.FAILED, text)
+        self._started.set_exception(DeadlineExceeded(text))
+
+    def tasks(self, max_tasks: int) -> Future[tuple[type, list[dict[str, str]]]]:
+        """Ask the connector for the class of its tasks and at most `max_tasks` configs."""
+        return self._call(
+            lambda: (self.connector.task_class(), self.connector.task_configs(max_tasks))
+        )
+
+    def request_stop(self) -> None:
+        """Ask the connector to end. Does not wait."""
+        with self._lock:
+            if self._stop_requested:
+                return
+            self._stop_requested = True
+        self._end()
+
+    def join(self, deadline: Deadline) -> bool:
+        """Wait for the thread. When it does not end by the deadline it is left behind: False."""
+        if self._thread.ident is None:
+            return True
+        self._thread.join(deadline.remaining())
+        if not self._thread.is_alive():
+            return True
+        _log.error(
+            "Connector %s did not stop in time and is left behind; it is here:\n%s",
+            self.instance,
+            where(self._thread),
+        )
+        return False
+
+    def _end(self) -> None:
+        self._context.mute()
+        self._calls.put(None)
+
+    def _call(self, step: Callable[[], T]) -> Future[T]:
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(step())
+            except Exception as error:  # noqa: BLE001 - plugin code; the caller gets the error
+                answer.set_exception(error)
+
+        if self._stop_requested or not self._thread.is_alive():
+            answer.set_exception(ConnectError(f"Connector {self.instance} is not running"))
+        else:
+            self._calls.put(run)
+        return answer
+
+    def _main(self) -> None:
+        """The connector's thread."""
+        while True:
+            step = self._calls.get()
+            if step is None:
+                break
+            step()
+        try:
+            self.connector.stop()
+        except Exception:  # noqa: BLE001 - plugin code; the connector ends anyway
+            _log.exception("Stopping connector %s failed", self.instance)
+
+    def _start(self, config: Mapping[str, str]) -> None:
+        error: Exception | None = None
+        try:
+            self.connector.initialize(self._context)
+            self.connector.start(config)
+        except Exception as raised:  # noqa: BLE001 - plugin code; its status shows the error
+            error = raised
+        with self._lock:
+            if self._start_decided:
+                return
+            self._start_decided = True
+        if error is None:
+            self._move(State.RUNNING)
+            self._started.set_result(None)
+            return
+        _log.error("Connector %s failed to start: %s", self.instance, error, exc_info=error)
+        self._move(State.FAILED, error_trace(error))
+        self._end()
+        self._started.set_exception(error)
+
+    def _raised(self, error: Exception) -> None:
+        _log.error("Connector %s failed: %s", self.instance, error, exc_info=error)
+        self._move(State.FAILED, error_trace(error))
+
+    def _move(self, state: State, trace: str | None = None) -> None:
+        try:
+            self._statuses.move(self.instance, state, trace)
+        except InvalidTransition as refused:
+            _log.debug("%s", refused)
