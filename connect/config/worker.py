@@ -9,7 +9,7 @@ from __future__ import annotations
 from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance
 from connect.config.security import SECURITY_KEYS
 from connect.config.types import ConfigScalar, ConfigType
-from connect.config.validators import NonEmptyString, OneOf, OrNull, Range, ValidList, Validator
+from connect.config.validators import NonEmptyString, OneOf, OrNull, Range, Validator, ValidList
 
 __all__ = [
     "DISTRIBUTED_CONFIG_DEF",
