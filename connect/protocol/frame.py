@@ -15,6 +15,15 @@ import zlib
 import crc32c
 
 from connect.errors import CorruptData
+from connect.protocol.batches import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+)
 
 __all__ = [
     "BATCH_HEADER",
@@ -37,16 +46,7 @@ BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 lastOffsetDelta, baseTimestamp, maxTimestamp, producerId, producerEpoch, baseSequence,
 recordsCount."""
 
-HEADER_SIZE = BATCH_HEADER.size
-LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength does not count
 CRC_START = 21  # magic 2: the CRC-32C covers everything from the attributes on
-
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
-
 _MAGIC_POSITION = 16
 _LEGACY_CRC_START = 16  # magic 0 and 1: a CRC-32 of everything from the magic on
 _LEGACY_MIN_SIZE = 26  # a magic 0 message without key and value

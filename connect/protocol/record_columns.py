@@ -23,6 +23,7 @@ from connect.protocol.frame import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    TRANSACTIONAL,
     to_int64,
 )
 from connect.protocol.varint import (
@@ -43,11 +44,14 @@ __all__ = [
 
 _MIN_RECORD_SIZE = 7  # one byte for each varint, no key, no value, no headers
 
-# The batch with one record as a producer sends it (attributes 0, deltas 0): baseOffset,
-# batchLength, magic, attributes with lastOffsetDelta, baseTimestamp, and recordsCount with the
-# first five bytes of the record.
-_SINGLE = struct.Struct(">qi4xb4x6sq22x9s")
-_SINGLE_ATTRIBUTES = bytes(6)
+# The batch with one record as a producer sends it (uncompressed, deltas 0): baseOffset,
+# batchLength, magic, attributes with lastOffsetDelta, baseTimestamp, maxTimestamp, and recordsCount
+# with the first five bytes of the record.
+_SINGLE = struct.Struct(">qi4xb4x6sqq14x9s")
+_PLAIN = bytes(6)
+_IN_TRANSACTION = bytes([0, TRANSACTIONAL, 0, 0, 0, 0])
+_STAMPED = bytes([0, LOG_APPEND_TIME, 0, 0, 0, 0])
+_STAMPED_IN_TRANSACTION = bytes([0, LOG_APPEND_TIME | TRANSACTIONAL, 0, 0, 0, 0])
 _TINY = HEADER_SIZE - LOG_OVERHEAD + 1 + 64  # batchLength from which length takes two bytes
 _SINGLE_LIMIT = HEADER_SIZE - LOG_OVERHEAD + 2 + 8192  # and from which it takes three
 
@@ -104,22 +108,26 @@ def read_single_records(
     """
     unpack = _SINGLE.unpack_from
     heads = _SINGLE_HEADS
+    usual, stamped = (_PLAIN, _IN_TRANSACTION), (_STAMPED, _STAMPED_IN_TRANSACTION)
     offsets, timestamps, tails = into.offsets, into.timestamps, into.tails
     previous = into.last_offset
     for index in range(start, len(batches)):
         batch = batches[index]
         try:
-            offset, length, magic, attributes, timestamp, head = unpack(batch)
+            offset, length, magic, attributes, timestamp, newest, head = unpack(batch)
         except struct.error:
             return index
         if (
             offset < from_offset
             or magic != 2
-            or attributes != _SINGLE_ATTRIBUTES
             or not 0 < length < _SINGLE_LIMIT
             or len(batch) != length + LOG_OVERHEAD
         ):
             return index
+        if attributes not in usual:
+            if attributes not in stamped:
+                return index
+            timestamp = newest
         if head == heads[length]:
             tail = batch[66:]
         elif length < _TINY and head.startswith(heads[length]):

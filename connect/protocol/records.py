@@ -198,7 +198,7 @@ class _Writer:
         if not count:
             return
         overhead = record_overhead(columns, self._max_records)
-        ends = list(accumulate(len(tail) + overhead for tail in columns.tails))
+        ends = list(accumulate(map(overhead.__add__, map(len, columns.tails))))
         start = 0
         while start < count:
             room = self._max_bytes - HEADER_SIZE + (ends[start - 1] if start else 0)

@@ -22,7 +22,13 @@ from tests.support.java import run_java_class
 
 READER = Path(__file__).parents[1] / "golden" / "RecordBatches.java"
 TIME = 1_700_000_000_000
-LEVELS = {0: [None], 1: [None, 1, 9], 2: [None], 3: [None, 1, 9], 4: [None, 1, 19]}
+LEVELS: dict[int, list[int | None]] = {
+    0: [None],
+    1: [None, 1, 9],
+    2: [None],
+    3: [None, 1, 9],
+    4: [None, 1, 19],
+}
 
 # Short fields, as the reader prints longer ones as digests; but many, to fill several blocks.
 RECORDS = [
