@@ -47,10 +47,11 @@ class WireSettings:
     secrets, so it is never printed."""
     request_timeout_ms: int = 30_000
     socket_connection_setup_timeout_ms: int = 10_000
-    send_buffer_bytes: int = 131_072
-    """SO_SNDBUF; -1 leaves it to the operating system."""
-    receive_buffer_bytes: int = 65_536
-    """SO_RCVBUF; -1 leaves it to the operating system."""
+    send_buffer_bytes: int = -1
+    """SO_SNDBUF; -1 leaves it to the operating system, which grows it with the connection. Java's
+    default of 128 KiB (64 KiB for receiving) stops that, and costs four times the CPU."""
+    receive_buffer_bytes: int = -1
+    """SO_RCVBUF; -1 as above."""
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
     retry_backoff_ms: int = 100

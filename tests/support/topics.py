@@ -7,11 +7,25 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from tests.support.waiting import wait_until
 
-__all__ = ["admin", "create_topic", "end_offset", "end_offsets", "topic_names", "unique"]
+__all__ = [
+    "admin",
+    "alter_topic",
+    "create_topic",
+    "end_offset",
+    "end_offsets",
+    "topic_names",
+    "unique",
+]
 
 _TIMEOUT_S = 30.0
 
@@ -58,6 +72,17 @@ def create_topic(
 
     wait_until(led, _TIMEOUT_S, f"leaders of {topic}")
     return topic
+
+
+def alter_topic(servers: str, topic: str, configs: Mapping[str, str]) -> None:
+    """Set configs of a topic, and wait until the cluster took them."""
+    client = admin(servers)
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in configs.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    client.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)
 
 
 @contextmanager

@@ -16,7 +16,6 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from connect.clients.channel import BufferPool
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.errors import code_facts
 from connect.clients.selector_loop import SelectorLoop
@@ -105,8 +104,9 @@ class CopyEngine:
         return self._partitions.values()
 
     @property
-    def pool(self) -> BufferPool:
-        return self._budget.pool
+    def memory_used(self) -> int:
+        """Bytes that count against `buffer_bytes` now."""
+        return self._budget.used
 
     def take_departed(self) -> list[PartitionCopy]:
         """Partitions that left since the last call: their acked position is final."""

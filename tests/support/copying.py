@@ -1,0 +1,129 @@
+"""The copy engine on its own, between two real clusters, on a thread of the test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
+from connect.clock import Deadline
+from connectors.mirror.copy.chooser import CopyOptions
+from connectors.mirror.copy.engine import CopyEngine, EngineSettings
+from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.metrics import PartitionMetrics
+from tests.support.waiting import wait_until
+
+__all__ = ["CopyRun", "wire"]
+
+
+def wire(servers: str) -> WireSettings:
+    """Plain connections to these `host:port,...` servers."""
+    addresses = (address.rsplit(":", 1) for address in servers.split(","))
+    return WireSettings(
+        bootstrap=tuple((host, int(port)) for host, port in addresses),
+        client_id="copy-test",
+        receive_buffer_bytes=-1,
+        send_buffer_bytes=-1,
+        request_timeout_ms=5_000,
+        reconnect_backoff_max_ms=200,
+        retry_backoff_max_ms=200,
+    )
+
+
+class CopyRun:
+    """Copies partitions while it is open. `mapping` holds what was acknowledged:
+    (topic, partition) -> {source offset: target offset}, a later copy replacing an earlier one."""
+
+    def __init__(
+        self,
+        source: str,
+        target: str,
+        *,
+        fetch: FetchSettings | None = None,
+        produce: ProduceSettings | None = None,
+        options: CopyOptions | None = None,
+        buffer_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        self.mapping: dict[tuple[str, int], dict[int, int]] = {}
+        self.order: dict[tuple[str, int], list[int]] = {}
+        self.metrics: dict[tuple[str, int], PartitionMetrics] = {}
+        self.most_memory = 0
+        self._engine = CopyEngine(
+            EngineSettings(
+                source=wire(source),
+                target=wire(target),
+                fetch=fetch or FetchSettings(),
+                produce=produce or ProduceSettings(request_timeout_ms=5_000),
+                options=options or CopyOptions(),
+                buffer_bytes=buffer_bytes,
+            ),
+            self._acked,
+        )
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="copy-run")
+
+    def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
+        mapping = self.mapping.setdefault(partition.source, {})
+        order = self.order.setdefault(partition.source, [])
+        for first, count in runs:
+            for n in range(count):
+                mapping[first + n] = base + n
+                order.append(first + n)
+            base += count
+
+    def add(self, topic: str, target: str, partition: int = 0, position: int | None = 0) -> None:
+        """Copy a partition from `position` on. Before `with`."""
+        metrics = PartitionMetrics("source", "target", target, partition)
+        self.metrics[topic, partition] = metrics
+        self._engine.add((topic, partition), (target, partition), position, metrics)
+
+    def _run(self) -> None:
+        try:
+            self._engine.watch()
+            while not self._stop.is_set():
+                self._engine.step(0.2)
+                self.most_memory = max(self.most_memory, self._engine.memory_used)
+            self._engine.drain(Deadline(5.0))
+        except BaseException as error:  # noqa: BLE001 - raised again by the test's thread
+            self._failure = error
+        finally:
+            self._engine.close()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._engine.wake()
+        self._thread.join(30.0)
+        assert not self._thread.is_alive()
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The next source offset after what was acknowledged."""
+        return {p.source: p.acked_position for p in tuple(self._engine.partitions)}
+
+    def error(self, topic: str, partition: int = 0) -> str | None:
+        """Why a partition does not move."""
+        name = f"{topic}-{partition}"
+        return next((h.error for h in self._engine.health() if h.name == name), None)
+
+    def wait(self, ends: dict[tuple[str, int], int], timeout_s: float = 60.0) -> None:
+        """Until every partition is copied up to these source offsets."""
+
+        def copied() -> bool:
+            assert self._failure is None, self._failure
+            positions = self.positions()
+            return all(positions.get(key, -1) >= end for key, end in ends.items())
+
+        wait_until(copied, timeout_s, f"copied up to {ends}; now {self.positions()}")
