@@ -135,6 +135,7 @@ class _Naming:
 
 _INVALID = re.compile(r"[^a-zA-Z0-9_]")
 _MIRROR_GROUPS = (MIRROR_SOURCE_GROUP, MIRROR_CHECKPOINT_GROUP)
+_SUFFIX = "-metrics"
 _CLIENT_DOMAINS = ("consumer", "producer", "admin-client")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -163,7 +164,7 @@ def _short_name(group: str, attribute: str) -> str:
     domain = _domain(group)
     if group in _MIRROR_GROUPS:
         return _long_name(group, attribute)
-    words = group.removesuffix("-metrics")
+    words = group.removesuffix(_SUFFIX)
     repeated = domain.removeprefix("kafka_").replace("_", "-")
     words = "" if words == repeated else words.removeprefix(f"{repeated}-")
     return "_".join(filter(None, (domain, _snake(words), _snake(attribute))))
@@ -230,7 +231,8 @@ def _destination_labels(tags: Mapping[str, str]) -> str:
 
 
 def _labels_a(group: str) -> LabelStyle:
-    return _plain_labels if group in _MIRROR_GROUPS else _jmx_labels
+    # Where families share a name, they must share the labels: one series, not two.
+    return _jmx_labels if group.endswith(_SUFFIX) else _plain_labels
 
 
 def _labels_b(group: str) -> LabelStyle:

@@ -192,6 +192,16 @@ def test_numbers(value: float, text: str) -> None:
     assert [str(float(number)) for number in parsed.values()] == [str(float(value))]
 
 
+@pytest.mark.parametrize("group", ["metrics-registry", "plugins", "MirrorSourceConnector"])
+def test_a_name_that_families_share_appears_once(group: str) -> None:
+    tags = {"client-id": CLIENT_ID}
+
+    assert list(parse(page([MetricSample(group, tags, {"x": 1})], Family.A, Family.C))) == [
+        (name, labels(client_id=CLIENT_ID))
+        for name in names(parse(page([MetricSample(group, tags, {"x": 1})], Family.C)))
+    ]
+
+
 def test_of_two_registrations_with_the_same_tags_the_later_is_shown() -> None:
     series = parse(page([mirror({"record-count": 1}), mirror({"record-count": 2})], Family.A))
 

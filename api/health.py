@@ -1,0 +1,82 @@
+"""What `/health` says: every connector, task and partition, and whether that is well.
+
+A task whose state is RUNNING but which has a partition that does not move is not healthy: the state
+alone hides that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from connect.plugin import PartitionHealth
+from connect.runtime.herder import ConnectorStatus, TaskStatus
+from connect.runtime.states import State, Status
+
+__all__ = ["HealthSource", "connector_is_healthy", "health_document", "task_is_healthy"]
+
+HealthSource = Callable[[], Mapping[str, Sequence[ConnectorStatus]]]
+"""The connectors of each flow (`a->b`), or of "" outside dedicated mode. Called from any thread."""
+
+_WELL = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
+"""States that somebody wants. In all others (FAILED, UNASSIGNED, RESTARTING) work waits that nobody
+does."""
+
+
+def task_is_healthy(task: TaskStatus) -> bool:
+    return task.status.state in _WELL and all(p.error is None for p in task.partitions)
+
+
+def connector_is_healthy(connector: ConnectorStatus) -> bool:
+    return connector.status.state in _WELL and all(map(task_is_healthy, connector.tasks))
+
+
+def health_document(flows: Mapping[str, Sequence[ConnectorStatus]]) -> dict[str, object]:
+    """The body of `/health`."""
+    ill = [
+        f"{flow} {connector.name}".strip()
+        for flow, connectors in flows.items()
+        for connector in connectors
+        if not connector_is_healthy(connector)
+    ]
+    return {
+        "status": "unhealthy" if ill else "healthy",
+        "message": f"not healthy: {', '.join(ill)}" if ill else "all connectors and tasks are well",
+        "connectors": [
+            {**({"flow": flow} if flow else {}), **_connector(connector)}
+            for flow, connectors in flows.items()
+            for connector in connectors
+        ],
+    }
+
+
+def _connector(connector: ConnectorStatus) -> dict[str, object]:
+    return {
+        "name": connector.name,
+        **_status(connector.status),
+        "healthy": connector_is_healthy(connector),
+        "tasks": [
+            {
+                "id": task.number,
+                **_status(task.status),
+                "healthy": task_is_healthy(task),
+                "partitions": [_partition(partition) for partition in task.partitions],
+            }
+            for task in connector.tasks
+        ],
+    }
+
+
+def _status(status: Status) -> dict[str, object]:
+    """As in Connect's REST: state, worker, and the trace where something failed."""
+    trace = {} if status.trace is None else {"trace": status.trace}
+    return {"state": status.state.value, "worker_id": status.worker_id, **trace}
+
+
+def _partition(partition: PartitionHealth) -> dict[str, object]:
+    return {
+        "name": partition.name,
+        "lag_records": partition.lag_records,
+        "lag_ms": partition.lag_ms,
+        "error": partition.error,
+        "details": dict(partition.details),
+    }

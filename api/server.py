@@ -1,0 +1,183 @@
+"""An HTTP server on a thread of its own, which costs nothing until somebody connects.
+
+`ApiServer.start` takes the port at once, so that a taken one is known then; the web framework, slow
+to import and large in memory, is loaded when the first connection comes. uvicorn runs with h11:
+httptools loses request bodies of Java's HTTP client, which offers an upgrade to HTTP/2.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from connect.errors import ConfigError, ConnectError
+
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
+
+__all__ = ["ApiServer", "ListenerUnavailable", "parse_listener"]
+
+_LOG = logging.getLogger(__name__)
+
+_BACKLOG = 128
+_GRACE_S = 0.5
+"""How long answers under way may take once the server stops; then they are cut off."""
+
+_STOP_S = 5.0
+
+
+class ListenerUnavailable(ConnectError):
+    """The address cannot be listened on; the message names it, the reason and the remedy."""
+
+
+def parse_listener(listener: str, key: str = "listeners") -> tuple[str, int]:
+    """Host and port of `http://host:port`; the host may be empty (all addresses), the port 0 (any
+    free one). Raises `ConfigError` naming `key`."""
+    parts = urlsplit(listener.strip())
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme.lower() != "http" or port is None or parts.path not in ("", "/"):
+        raise ConfigError(
+            f"Invalid value {listener} for configuration {key}: use http://host:port, "
+            "for example http://localhost:8083",
+            key=key,
+            value=listener,
+        )
+    return parts.hostname or "", port
+
+
+class ApiServer:
+    """Serves one application on one listener. The owner calls `start` once and `stop`."""
+
+    def __init__(
+        self, make_app: Callable[[], FastAPI], listener: str, key: str = "listeners"
+    ) -> None:
+        """`make_app` is called on the server's thread, when first needed, and does the imports.
+        `key`: the property that `listener` comes from, for errors."""
+        self._make_app = make_app
+        self._listener = listener
+        self._host, self._asked_port = parse_listener(listener, key)
+        self._key = key
+        self._socket: socket.socket | None = None
+        self._waker, self._wake = socket.socketpair()
+        self._stopping = threading.Event()
+        self._server: uvicorn.Server | None = None
+        self._thread = threading.Thread(target=self._run, name="api-server", daemon=True)
+        self.port = 0
+
+    def start(self) -> Self:
+        """Take the port and begin to serve; returns at once. Raises `ListenerUnavailable`."""
+        self._socket = self._bind()
+        self.port = self._socket.getsockname()[1]
+        _LOG.info("listening on %s", self.url)
+        self._thread.start()
+        return self
+
+    @property
+    def url(self) -> str:
+        """Where it is reached, with the real port."""
+        host = self._host or "localhost"
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def _bind(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        try:
+            taken = socket.create_server(
+                (self._host, self._asked_port), family=family, backlog=_BACKLOG
+            )
+        except (OSError, OverflowError) as error:
+            raise self._unavailable(error) from error
+        taken.setblocking(False)
+        return taken
+
+    def _unavailable(self, error: OSError | OverflowError) -> ListenerUnavailable:
+        code = error.errno if isinstance(error, OSError) else None
+        if code == errno.EADDRINUSE:
+            reason = f"port {self._asked_port} is taken by another process"
+        elif code == errno.EACCES:
+            reason = f"port {self._asked_port} needs privileges that this process does not have"
+        else:
+            reason = str(error)
+        return ListenerUnavailable(
+            f"Cannot listen on {self._listener}: {reason}. Choose another address with "
+            f"{self._key} (port 0 takes any free one)"
+        )
+
+    def stop(self) -> None:
+        """Stop serving and free the port, within about a second. May be called again, and without
+        a start."""
+        self._stopping.set()
+        self._wake.close()
+        server = self._server
+        if server is not None:
+            server.should_exit = True
+        if self._thread.ident is not None:
+            self._thread.join(_GRACE_S)
+            if self._thread.is_alive() and self._server is not None:
+                self._server.force_exit = True
+            self._thread.join(_STOP_S)
+            if self._thread.is_alive():
+                _LOG.warning("the server on %s did not end within %g s", self.url, _STOP_S)
+                return
+        if self._socket is not None:
+            self._socket.close()
+        self._waker.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # The server's thread.
+
+    def _run(self) -> None:
+        assert self._socket is not None
+        try:
+            if self._first_connection(self._socket):
+                self._serve(self._socket)
+        except Exception:  # noqa: BLE001 - the top of a thread
+            _LOG.exception("the server on %s ended; its pages are not available", self.url)
+
+    def _first_connection(self, listening: socket.socket) -> bool:
+        """Wait until somebody connects (True) or the server is stopped."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(listening, selectors.EVENT_READ)
+            selector.register(self._waker, selectors.EVENT_READ)
+            # No timeout: `stop` ends the wait by closing the other end of the pair.
+            selector.select()
+        return not self._stopping.is_set()
+
+    def _serve(self, listening: socket.socket) -> None:
+        import uvicorn
+
+        settings: dict[str, Any] = {
+            "http": "h11",
+            "ws": "none",
+            "loop": "asyncio",
+            "lifespan": "off",
+            "access_log": False,
+            "log_config": None,
+            "log_level": logging.WARNING,
+            "server_header": False,
+        }
+        server = uvicorn.Server(uvicorn.Config(self._make_app(), **settings))
+        self._server = server
+        if self._stopping.is_set():
+            return
+        server.run(sockets=[listening])
