@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from connect.errors import CorruptData
-from connect.protocol.compression import DEFAULT_LIMIT, Data, compress, decompress
+from connect.protocol.compression import DEFAULT_LIMIT, NONE, Data, compress, decompress
 from connect.protocol.frame import (
     BATCH_HEADER,
     CODEC_MASK,
@@ -101,17 +101,18 @@ def rebatch(
     index = 0
     while index < len(batches):
         batch = batches[index]
-        wanted = batch_attributes(batch) & CODEC_MASK if codec == KEEP_CODEC else codec
+        own = batch_attributes(batch) & CODEC_MASK
+        wanted = own if codec == KEEP_CODEC else codec
         if wanted != writer.codec:
             writer.drain(everything=True)
             writer.codec = wanted
-        singles_end = index
-        if codec != KEEP_CODEC or wanted == 0:
-            singles_end = read_single_records(batches, index, from_offset, writer.columns)
-        if singles_end == index:
-            writer.added(_read_any(batch, from_offset, max_decompressed, writer.columns))
-            index += 1
-        index = max(index, singles_end)
+        if own == NONE:
+            past = read_single_records(batches, index, from_offset, writer.columns)
+            if past > index:
+                index = past
+                continue
+        writer.added(_read_any(batch, from_offset, max_decompressed, writer.columns))
+        index += 1
     writer.drain(everything=True)
     return writer.made
 
