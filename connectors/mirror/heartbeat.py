@@ -1,0 +1,136 @@
+"""MirrorHeartbeatConnector and its task: a sign of life on the target, at a steady interval.
+
+Every `emit.heartbeats.interval.seconds` one record (source alias, target alias; now) goes to
+partition 0 of the target's `heartbeats` topic. Mirrored on, these topics tell how clusters are
+connected, and how many hops apart they are. The connector does not look at `enabled`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+
+from connect.clients.admin import Admin
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.config.definition import ConfigDef
+from connect.errors import ConfigError, ConnectError
+from connect.loop import BackgroundLoop, Backoff, OnError
+from connect.plugin import Connector, SourceRecord, SourceTask, TransferTask
+from connectors.mirror import client_configs
+from connectors.mirror.config_heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatConfig
+from connectors.mirror.formats import Heartbeat
+from connectors.mirror.policy import replication_policy
+from connectors.mirror.topic_refresh import NEVER_S, RETRY_CAP_S, RETRY_FIRST_S, STOP_TIMEOUT_S
+from connectors.mirror.topic_sync import ensure_compacted_topic
+
+__all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask", "heartbeat_record"]
+
+log = logging.getLogger(__name__)
+
+CREATE_TIMEOUT_S = 10.0
+"""How long one try to create the topic may take before the next."""
+
+
+def heartbeat_record(
+    source_alias: str, target_alias: str, topic: str, timestamp_ms: int
+) -> SourceRecord:
+    """One heartbeat as Kafka Connect's worker takes it. Its source offset is always 0: the tasks
+    never read it back."""
+    beat = Heartbeat(source_alias, target_alias, timestamp_ms)
+    return SourceRecord(
+        source_partition={"sourceClusterAlias": source_alias, "targetClusterAlias": target_alias},
+        source_offset={"offset": 0},
+        topic=topic,
+        partition=0,
+        key=beat.key(),
+        value=beat.value(),
+        timestamp_ms=timestamp_ms,
+    )
+
+
+class MirrorHeartbeatConnector(Connector):
+    """Creates the topic, on a thread of its own, and then has one task."""
+
+    def __init__(self) -> None:
+        self._config: HeartbeatConfig | None = None
+        self._loop: BackgroundLoop | None = None
+        self._topic_tried = False
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return HEARTBEAT_CONFIG_DEF
+
+    def task_class(self) -> type[SourceTask] | type[TransferTask]:
+        return MirrorHeartbeatTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = HeartbeatConfig.from_properties(config)
+        self._loop = BackgroundLoop(
+            f"{self._config.name} of {self._config.source_cluster_alias}->"
+            f"{self._config.target_cluster_alias}",
+            self._create_topic,
+            interval_s=NEVER_S,
+            backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
+            classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
+            on_end=self.context.raise_error,
+        )
+        self._loop.start()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        if self._config is None or self._config.emit_heartbeats_interval_s is None:
+            return []
+        # A record sent before the topic exists might make the broker create it, not compacted.
+        return [dict(self._config.originals)] if self._topic_tried else []
+
+    def stop(self) -> None:
+        if self._loop is not None:
+            self._loop.stop(STOP_TIMEOUT_S)
+            self._loop = None
+
+    def _create_topic(self) -> None:
+        config = self._config
+        assert config is not None
+        topic = replication_policy(config.originals).heartbeats_topic()
+        factor = config.heartbeats_topic_replication_factor
+        admin = Admin(client_configs.heartbeats_target_admin(config.originals))
+        try:
+            ensure_compacted_topic(admin, topic, factor, CREATE_TIMEOUT_S)
+        except ConnectError as error:
+            if error.retriable or isinstance(error, ConfigError):
+                raise
+            # Not allowed to create topics, say: someone else may have created it, so go on.
+            log.error("Topic %s could not be created: %s", topic, error)
+        finally:
+            admin.close()
+        if not self._topic_tried:
+            self._topic_tried = True
+            self.context.request_task_reconfiguration()
+
+
+class MirrorHeartbeatTask(SourceTask):
+    """Gives one record each interval; the worker produces it."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._stop = threading.Event()
+        self._interval_s = 0.0
+        self._topic = ""
+        self._aliases = ("", "")
+
+    def start(self, config: Mapping[str, str]) -> None:
+        parsed = HeartbeatConfig.from_properties(config)
+        self._interval_s = parsed.emit_heartbeats_interval_s or 0.0
+        self._topic = replication_policy(config).heartbeats_topic()
+        self._aliases = (parsed.source_cluster_alias, parsed.target_cluster_alias)
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        if self._stop.wait(self._interval_s):
+            return None
+        return [heartbeat_record(*self._aliases, self._topic, self._clock.now_ms())]
+
+    def stopping(self) -> None:
+        self._stop.set()
+
+    def stop(self) -> None:
+        self._stop.set()

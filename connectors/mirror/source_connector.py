@@ -1,0 +1,116 @@
+"""MirrorSourceConnector: deals the partitions of one flow out to its tasks.
+
+`TopicRefresh` finds the topics and creates their copies on a thread of its own; `start` and
+`task_configs` are called on the connector's thread and only read what it last found. Until it has
+found the topics once there are no tasks; it asks for them when it has.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect.config.definition import ConfigDef
+from connect.errors import ConfigError
+from connect.plugin import Connector, SourceTask, TransferTask
+from connectors.mirror import client_configs
+from connectors.mirror.config_source import SOURCE_CONFIG_DEF, SourceConfig
+from connectors.mirror.discovery import TopicPartition, assign_partitions, encode_partitions
+from connectors.mirror.topic_refresh import TopicRefresh, topic_selector
+
+__all__ = [
+    "ConfigProblem",
+    "MirrorSourceConnector",
+    "reads_committed",
+    "validate_source",
+]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """What validation has against the value of one key."""
+
+    key: str
+    message: str
+
+
+def reads_committed(props: Mapping[str, str]) -> bool:
+    """Whether the flow's consumer is set to read only committed records."""
+    return client_configs.source_consumer(props).get("isolation.level") == "read_committed"
+
+
+def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
+    """What is wrong with these properties beyond the single keys, which `SOURCE_CONFIG_DEF`
+    checks; empty when nothing is."""
+    problems: list[ConfigProblem] = []
+    if props.get("exactly.once.support") == "required" and not reads_committed(props):
+        problems.append(
+            ConfigProblem(
+                "exactly.once.support",
+                "Exactly-once needs the source's consumer to read committed records only: set "
+                "consumer.isolation.level=read_committed for the source cluster.",
+            )
+        )
+    try:
+        config = SourceConfig.from_properties(props)
+        topic_selector(config)
+    except ConfigError as error:
+        problems.append(ConfigProblem(error.key or "connector.class", str(error)))
+    return problems
+
+
+class MirrorSourceConnector(Connector):
+    """One flow's source connector; see the module."""
+
+    def __init__(self) -> None:
+        self._config: SourceConfig | None = None
+        self._refresh: TopicRefresh | None = None
+        self._assignment: list[list[TopicPartition]] = []
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return SOURCE_CONFIG_DEF
+
+    def task_class(self) -> type[SourceTask] | type[TransferTask]:
+        from connectors.mirror.source_task import MirrorSourceTask
+
+        return MirrorSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = SourceConfig.from_properties(config)
+        problems = validate_source(config)
+        if problems:
+            raise ConfigError(problems[0].message, key=problems[0].key)
+        if not self._config.enabled:
+            log.info("%s is not enabled for this flow", self._config.name)
+            return
+        self._refresh = TopicRefresh(
+            self._config,
+            on_change=self.context.request_task_reconfiguration,
+            on_failure=self.context.raise_error,
+        )
+        self._refresh.start()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        if self._refresh is None or self._config is None:
+            return []
+        found = self._refresh.partitions
+        if found is None:
+            return []
+        self._assignment = assign_partitions(found, max_tasks, self._assignment)
+        return [
+            {
+                **self._config.originals,
+                "task.assigned.partitions": encode_partitions(assigned),
+                "task.index": str(index),
+            }
+            for index, assigned in enumerate(self._assignment)
+        ]
+
+    def stop(self) -> None:
+        if self._refresh is not None:
+            self._refresh.stop()
+            self._refresh = None

@@ -1,0 +1,257 @@
+"""Keeps knowing which topics a flow copies, and keeps their copies on the target in being.
+
+One loop with a thread of its own: at start, then at `refresh.topics.interval.seconds`, list both
+clusters, create what the target lacks, and tell the connector when its partitions changed. The
+first round also creates mirroring's own topics and compares the clusters' ids. Whatever fails on a
+cluster is logged and tried again; only a config that can never work ends the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from connect.clients.admin import Admin
+from connect.clients.short_threads import ShortThreads
+from connect.errors import BrokerUnavailable, ConfigError, ConnectError, RetriableError
+from connect.loop import BackgroundLoop, Backoff, OnError
+from connectors.mirror import client_configs
+from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.discovery import (
+    Selection,
+    TopicPartition,
+    TopicSelector,
+    partitions_of,
+    plan_topics,
+)
+from connectors.mirror.filters import config_property_filter, topic_filter
+from connectors.mirror.policy import replication_policy
+from connectors.mirror.topic_sync import (
+    TopicFailure,
+    apply_plan,
+    creation_configs,
+    ensure_compacted_topic,
+)
+
+__all__ = ["TopicRefresh", "contact", "internal_topics", "topic_selector"]
+
+log = logging.getLogger(__name__)
+
+NEVER_S = 365 * 86_400.0
+"""The interval where periodic discovery is off: a year, within what a wait on a lock can take."""
+
+RETRY_FIRST_S, RETRY_CAP_S = 0.25, 15.0
+"""Waits between tries of a failed round: short first, as clusters often start together."""
+
+CONTACT_TIMEOUT_S = 10.0
+"""How long a first contact may take before the cluster is called unreachable, and tried again."""
+
+GRACE_S = 10.0
+"""What is waited beyond a call's own timeout, so that its own error is the one seen."""
+
+STOP_TIMEOUT_S = 2.0
+"""How long `stop` waits for the loop. An unreachable cluster may hold its thread longer; it then
+ends by itself, and being a daemon it keeps no process alive."""
+
+
+def topic_selector(config: SourceConfig, *, same_cluster: bool = False) -> TopicSelector:
+    """The choice of topics that this config asks for. Raises `ConfigError`."""
+    return TopicSelector(
+        policy=replication_policy(config.originals),
+        topics=topic_filter(config.originals),
+        source_alias=config.source_cluster_alias,
+        target_alias=config.target_cluster_alias,
+        replicate_heartbeats=config.heartbeats_replication_enabled,
+        same_cluster=same_cluster,
+    )
+
+
+def internal_topics(config: SourceConfig) -> dict[str, int]:
+    """Replication factors by name of the offset-syncs topic and of the offset map beside it, as
+    far as they are switched on. Each is called after the cluster it is not on."""
+    policy = replication_policy(config.originals)
+    on_source = config.offset_syncs_topic_location == "source"
+    other = config.target_cluster_alias if on_source else config.source_cluster_alias
+    topics: dict[str, int] = {}
+    if config.emit_offset_syncs_enabled:
+        topics[policy.offset_syncs_topic(other)] = config.offset_syncs_topic_replication_factor
+    if config.mirror_offset_map_enabled:
+        topics[policy.offset_map_topic(other)] = config.offset_map_topic_replication_factor
+    return topics
+
+
+def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) -> str:
+    """The id of the cluster `alias`. Raises an error that names the cluster and where it was
+    looked for."""
+    try:
+        return admin.cluster_id(timeout)
+    except RetriableError as error:
+        servers = props.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
+        raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Clusters:
+    """Both clusters of the flow, and what the loop needs to know of them."""
+
+    source: Admin
+    target: Admin
+    selector: TopicSelector
+
+    def close(self) -> None:
+        self.source.close()
+        self.target.close()
+
+
+class TopicRefresh:
+    """The loop of one flow. `start` and `stop` are its owner's, once each; `partitions` may be
+    read from any thread. The callbacks come on the loop's thread."""
+
+    def __init__(
+        self,
+        config: SourceConfig,
+        *,
+        on_change: Callable[[], None],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        """`on_change`: the partitions are others than before. `on_failure`: the loop ended, as
+        this config can never work. Raises `ConfigError`."""
+        self._config = config
+        self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        self._timeout = config.admin_timeout_ms / 1000
+        self._selector = topic_selector(config)
+        self._properties = config_property_filter(config.originals)
+        self._on_change = on_change
+        self._partitions: list[TopicPartition] | None = None
+        self._skipped: Counter[str] = Counter()
+        self._clusters: _Clusters | None = None
+        self._threads = ShortThreads(f"topic-refresh-{self._flow}")
+        self._own_topics_ready = False
+        self._failures: dict[str, str] = {}
+        interval = config.refresh_topics_interval_s
+        self._loop = BackgroundLoop(
+            f"Topic refresh of {self._flow}",
+            self._step,
+            interval_s=NEVER_S if interval is None else interval,
+            backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
+            classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
+            on_end=on_failure,
+        )
+
+    @property
+    def partitions(self) -> list[TopicPartition] | None:
+        """The source's partitions that are copied; None until they were found once."""
+        return self._partitions
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def stop(self) -> None:
+        self._threads.stop()
+        self._loop.request_stop()
+        self._loop.stop(STOP_TIMEOUT_S)
+        if self._clusters is not None:
+            self._clusters.close()
+
+    def _step(self) -> None:
+        clusters = self._clusters or self._connect()
+        run, timeout, grace = self._threads.run, self._timeout, self._timeout + GRACE_S
+        own_topics = run("own-topics", partial(self._create_own_topics, clusters))
+        source = run("list-source", partial(clusters.source.list_topics, timeout))
+        target = run("list-target", partial(clusters.target.list_topics, timeout))
+        selection = clusters.selector.select(source.result(grace))
+        failures = self._create_copies(clusters, selection, target.result(grace))
+        failures += own_topics.result(2 * grace)
+        self._report(failures)
+        self._publish(selection)
+        waiting = [failure for failure in failures if failure.error.retriable]
+        if waiting:
+            raise RetriableError(
+                f"{len(waiting)} topics are not ready yet, {waiting[0].remote} for one: "
+                f"{waiting[0].error}"
+            )
+
+    def _connect(self) -> _Clusters:
+        config = self._config
+        source_props = client_configs.source_admin(config.originals)
+        target_props = client_configs.target_admin(config.originals)
+        source, target = Admin(source_props), Admin(target_props)
+        reached = False
+        try:
+            ids = [
+                self._threads.run(
+                    f"contact-{alias}", partial(contact, admin, alias, props, CONTACT_TIMEOUT_S)
+                )
+                for admin, alias, props in (
+                    (source, config.source_cluster_alias, source_props),
+                    (target, config.target_cluster_alias, target_props),
+                )
+            ]
+            same = len({found.result(CONTACT_TIMEOUT_S + GRACE_S) for found in ids}) == 1
+            reached = True
+        finally:
+            if not reached:
+                source.close()
+                target.close()
+        if same:
+            log.warning(
+                "%s: source and target are the same cluster; topics that came from either are "
+                "not copied again",
+                self._flow,
+            )
+        self._clusters = _Clusters(source, target, replace(self._selector, same_cluster=same))
+        return self._clusters
+
+    def _create_own_topics(self, clusters: _Clusters) -> list[TopicFailure]:
+        if self._own_topics_ready:
+            return []
+        on_source = self._config.offset_syncs_topic_location == "source"
+        admin = clusters.source if on_source else clusters.target
+        failures = []
+        for name, factor in internal_topics(self._config).items():
+            try:
+                ensure_compacted_topic(admin, name, factor, self._timeout)
+            except ConnectError as error:
+                failures.append(TopicFailure(name, error))
+        self._own_topics_ready = not failures
+        return failures
+
+    def _create_copies(
+        self, clusters: _Clusters, selection: Selection, target_topics: Mapping[str, int]
+    ) -> list[TopicFailure]:
+        plan = plan_topics(selection.copied, target_topics, clusters.selector)
+        if not plan:
+            return []
+        configs = creation_configs(clusters.source, plan.create, self._properties, self._timeout)
+        factor = self._config.replication_factor
+        return apply_plan(plan, clusters.target, configs, factor, self._timeout, self._threads)
+
+    def _report(self, failures: Sequence[TopicFailure]) -> None:
+        """Log each failure when it is new or became another; and when it is over."""
+        current = {failure.remote: str(failure.error) for failure in failures}
+        for remote, message in current.items():
+            if self._failures.get(remote) != message:
+                log.error("%s: topic %s is not ready: %s", self._flow, remote, message)
+        for remote in self._failures.keys() - current.keys():
+            log.info("%s: topic %s is ready now", self._flow, remote)
+        self._failures = current
+
+    def _publish(self, selection: Selection) -> None:
+        found = partitions_of(selection.copied)
+        skipped = Counter(skip.reason.value for skip in selection.skipped)
+        if found == self._partitions:
+            return
+        self._partitions = found
+        self._skipped = skipped
+        log.info(
+            "%s: mirroring %d topics with %d partitions; %d topics skipped%s",
+            self._flow,
+            len(selection.copied),
+            len(found),
+            skipped.total(),
+            f" ({', '.join(f'{n} {why}' for why, n in skipped.items())})" if skipped else "",
+        )
+        self._on_change()
