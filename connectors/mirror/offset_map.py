@@ -29,7 +29,16 @@ from typing import NamedTuple
 
 from connect.errors import CorruptData
 
-__all__ = ["MapPage", "OffsetMap", "PartitionPages", "Segment", "page_key", "parse_page_key"]
+__all__ = [
+    "MapPage",
+    "OffsetMap",
+    "PageSpan",
+    "PartitionPages",
+    "Segment",
+    "page_key",
+    "page_span",
+    "parse_page_key",
+]
 
 VERSION = 0
 PAGE_SEGMENTS = 1024
@@ -120,6 +129,25 @@ class MapPage:
         except (struct.error, IndexError) as error:
             raise CorruptData("offset map page cut off") from error
         return page
+
+
+class PageSpan(NamedTuple):
+    """What a page covers: source offsets from `first_source` up to `end_source`."""
+
+    session: int
+    first_source: int
+    end_source: int
+
+
+def page_span(first_source: int, value: bytes) -> PageSpan:
+    """A page's span, without its segments. Raises CorruptData."""
+    try:
+        version, session, _, end = _VALUE_HEAD.unpack_from(value)
+    except struct.error as error:
+        raise CorruptData("offset map page cut off") from error
+    if version != VERSION:
+        raise CorruptData(f"offset map page of version {version}")
+    return PageSpan(session, first_source, end)
 
 
 def _put_varint(out: bytearray, number: int) -> None:

@@ -8,6 +8,7 @@ task's thread, but `wake` and `health`.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
@@ -15,14 +16,19 @@ from connect.clients.properties import fetch_settings, produce_settings, wire_se
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.plugin import PartitionHealth, SourceOffset, StoredOffset, TransferTask
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.client_configs import offset_syncs_producer, source_consumer
+from connectors.mirror.client_configs import (
+    offset_syncs_consumer,
+    offset_syncs_producer,
+    source_consumer,
+)
 from connectors.mirror.config_source import SourceConfig, SourceTaskConfig
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offset_map import PartitionPages, page_key
+from connectors.mirror.offset_map import PageSpan, PartitionPages, page_key
+from connectors.mirror.offset_map_trim import PageIndex, PageIndexReader
 from connectors.mirror.offset_syncs import OffsetSyncRule
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
 from connectors.mirror.sync_producer import SyncProducer
@@ -78,6 +84,9 @@ class MirrorSourceTask(TransferTask):
         self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
         self._left: list[PartitionCopy] = []
         self._committing: list[tuple[PartitionCopy, int]] = []
+        self._index = PageIndex()
+        self._index_reader: PageIndexReader | None = None
+        self._read_spans: deque[dict[TopicPartition, list[PageSpan]]] = deque()
 
     # Lifecycle.
 
@@ -100,7 +109,17 @@ class MirrorSourceTask(TransferTask):
                 self._policy.offset_syncs_topic(other),
                 self._policy.offset_map_topic(other),
             )
+            if self._config.mirror_offset_map_enabled:
+                self._index_reader = PageIndexReader(
+                    self._policy.offset_map_topic(other),
+                    offset_syncs_consumer(config, task.task_index),
+                    self._index_read,
+                )
         self._assign(task.task_assigned_partitions)
+
+    def _index_read(self, pages: dict[TopicPartition, list[PageSpan]]) -> None:
+        """Called on the reader's thread: the spans wait for the next commit."""
+        self._read_spans.append(pages)
 
     def _assign(self, partitions: Sequence[TopicPartition]) -> None:
         engine = self._running()
@@ -177,6 +196,9 @@ class MirrorSourceTask(TransferTask):
         for remove in self._metric_removers.values():
             remove()
         self._metric_removers.clear()
+        if self._index_reader is not None:
+            self._index_reader.close()
+            self._index_reader = None
         if self._syncs is not None:
             self._syncs.close(Deadline(_CLOSE_SYNCS_S))
             self._syncs = None
@@ -249,12 +271,25 @@ class MirrorSourceTask(TransferTask):
                     owner.put_back(pages)
             then()
 
-        encoded: list[tuple[bytes, bytes | None]] = [
-            (page_key(*key, page.first_source), page.encode())
-            for key, _, pages in due
-            for page in pages
-        ]
+        encoded: list[tuple[bytes, bytes | None]] = []
+        for key, _, pages in due:
+            for page in pages:
+                encoded.append((page_key(*key, page.first_source), page.encode()))
+                self._index.add(key, PageSpan(page.session, page.first_source, page.end_source))
+        encoded += [(useless, None) for useless in self._useless_pages(partitions)]
         self._syncs.write_pages(encoded).add_done_callback(written)
+
+    def _useless_pages(self, partitions: Sequence[PartitionCopy]) -> list[bytes]:
+        """Keys of pages to delete, of partitions that moved."""
+        while self._read_spans:
+            for key, spans in self._read_spans.popleft().items():
+                for span in spans:
+                    self._index.add(key, span)
+        return [
+            useless
+            for partition in partitions
+            for useless in self._index.useless(partition.source, partition.log_start_offset)
+        ]
 
     def committed(self) -> None:
         for partition, position in self._committing:
