@@ -1,0 +1,272 @@
+"""The keys of a Connect worker (Kafka 4.3.1), standalone and distributed.
+
+Those that concern only Java (plugin scanning, JMX, MAC algorithms) are declared so that they are
+known; their docs say where they have no effect.
+"""
+
+from __future__ import annotations
+
+from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance
+from connect.config.security import SECURITY_KEYS
+from connect.config.types import ConfigScalar, ConfigType
+from connect.config.validators import NonEmptyString, OneOf, OrNull, Range, Validator, ValidList
+
+__all__ = [
+    "DISTRIBUTED_CONFIG_DEF",
+    "STANDALONE_CONFIG_DEF",
+    "WORKER_CONFIG_DEF",
+]
+
+_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+_STRING, _LIST, _CLASS, _BOOLEAN = (
+    ConfigType.STRING,
+    ConfigType.LIST,
+    ConfigType.CLASS,
+    ConfigType.BOOLEAN,
+)
+_INT, _LONG, _SHORT = ConfigType.INT, ConfigType.LONG, ConfigType.SHORT
+_INT_MAX = 2_147_483_647
+
+
+def _key(
+    name: str,
+    kind: ConfigType,
+    default: ConfigScalar,
+    doc: str,
+    validator: Validator | None = None,
+    importance: Importance = _LOW,
+) -> ConfigKey:
+    return ConfigKey(name, kind, default, validator, importance, doc)
+
+
+def _required(
+    name: str, kind: ConfigType, doc: str, validator: Validator | None = None
+) -> ConfigKey:
+    return ConfigKey(name, kind, REQUIRED, validator, _HIGH, doc)
+
+
+class _PositiveOrBrokerDefault:
+    """A count of at least 1, or -1: what the broker's defaults say."""
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        return value if value == -1 else Range(1).check(key, value)
+
+    def describe(self) -> str:
+        return "at least 1, or -1 for the broker's default"
+
+
+_COUNT = _PositiveOrBrokerDefault()
+
+_WORKER_KEYS = (
+    _required("bootstrap.servers", _LIST, "Brokers to begin with.", ValidList(allow_empty=False)),
+    _key(
+        "client.dns.lookup",
+        _STRING,
+        "use_all_dns_ips",
+        "How addresses of brokers are looked up.",
+        OneOf(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
+        _MEDIUM,
+    ),
+    _required("key.converter", _CLASS, "Converter of keys, where a connector names none."),
+    _key("key.converter.plugin.version", _STRING, None, "Accepted; no effect."),
+    _required("value.converter", _CLASS, "Converter of values, where a connector names none."),
+    _key("value.converter.plugin.version", _STRING, None, "Accepted; no effect."),
+    _key(
+        "header.converter",
+        _CLASS,
+        "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        "Converter of headers, where a connector names none.",
+    ),
+    _key("header.converter.plugin.version", _STRING, None, "Accepted; no effect."),
+    _key(
+        "task.shutdown.graceful.timeout.ms",
+        _LONG,
+        5000,
+        "How long tasks that are stopped together may take, all in all.",
+    ),
+    _key("offset.flush.interval.ms", _LONG, 60_000, "Between two commits of source offsets."),
+    _key("offset.flush.timeout.ms", _LONG, 5000, "The longest a commit of offsets may take."),
+    _key("plugin.path", _LIST, None, "Where Java looks for plugins; no effect."),
+    _key(
+        "plugin.discovery",
+        _STRING,
+        "hybrid_warn",
+        "How Java looks for plugins; no effect.",
+        OneOf(("only_scan", "hybrid_warn", "hybrid_fail", "service_load"), ignore_case=True),
+    ),
+    _key("config.providers", _LIST, (), "Aliases of config providers.", ValidList()),
+    _key(
+        "connector.client.config.override.policy",
+        _STRING,
+        "All",
+        "Which client properties connectors may override.",
+        importance=_MEDIUM,
+    ),
+    _key(
+        "connector.client.config.override.allowlist",
+        _LIST,
+        (),
+        "What the policy Allowlist allows.",
+    ),
+    _key(
+        "metric.reporters",
+        _LIST,
+        ("org.apache.kafka.common.metrics.JmxReporter",),
+        "Java's metric reporters; no effect.",
+    ),
+    _key("metrics.num.samples", _INT, 2, "Windows of a metric.", Range(1)),
+    _key("metrics.sample.window.ms", _LONG, 30_000, "Length of such a window.", Range(0)),
+    _key(
+        "metrics.recording.level",
+        _STRING,
+        "INFO",
+        "Detail of Java's metrics; no effect.",
+        OneOf(("INFO", "DEBUG")),
+    ),
+    _key("topic.creation.enable", _BOOLEAN, True, "Whether connectors may describe new topics."),
+    _key("topic.tracking.enable", _BOOLEAN, True, "Whether topics that connectors use are kept."),
+    _key("topic.tracking.allow.reset", _BOOLEAN, True, "Whether that list may be reset."),
+)
+
+_REST_KEYS = (
+    _key(
+        "listeners",
+        _LIST,
+        ("http://:8083",),
+        "Where REST listens.",
+        ValidList(allow_empty=False),
+    ),
+    _key("rest.advertised.host.name", _STRING, None, "Host that other workers are told."),
+    _key("rest.advertised.port", _INT, None, "Port that other workers are told."),
+    _key("rest.advertised.listener", _STRING, None, "http or https: which they are told."),
+    _key("admin.listeners", _LIST, None, "Where the admin resources listen, if elsewhere."),
+    _key("rest.extension.classes", _LIST, (), "Java's REST extensions; no effect."),
+    _key("access.control.allow.origin", _STRING, "", "CORS: allowed origin."),
+    _key("access.control.allow.methods", _STRING, "", "CORS: allowed methods."),
+    _key("response.http.headers.config", _STRING, "", "Headers to add to every answer."),
+    _key(
+        "ssl.client.auth",
+        _STRING,
+        "none",
+        "Whether REST clients need a certificate.",
+        OneOf(("required", "requested", "none")),
+    ),
+)
+
+
+def _storage_keys(kind: str, partitions: int | None) -> tuple[ConfigKey, ...]:
+    topic = f"{kind}.storage.topic"
+    keys = [
+        _required(topic, _STRING, f"Topic of the workers' {kind} records.", NonEmptyString()),
+        _key(f"{kind}.storage.replication.factor", _SHORT, 3, "Its replication factor.", _COUNT),
+    ]
+    if partitions is not None:
+        keys.append(_key(f"{kind}.storage.partitions", _INT, partitions, "Its partitions.", _COUNT))
+    return tuple(keys)
+
+
+_GROUP_KEYS = (
+    _required("group.id", _STRING, "The workers of one group share it."),
+    _key("session.timeout.ms", _INT, 10_000, "After which a silent worker is dead.", None, _HIGH),
+    _key("rebalance.timeout.ms", _INT, 60_000, "How long a rebalance waits.", None, _HIGH),
+    _key("heartbeat.interval.ms", _INT, 3000, "Between a worker's heartbeats.", None, _HIGH),
+    _key(
+        "exactly.once.source.support",
+        _STRING,
+        "disabled",
+        "Whether source records and offsets are written in one transaction.",
+        OneOf(("disabled", "preparing", "enabled"), ignore_case=True),
+        _HIGH,
+    ),
+    _key(
+        "worker.sync.timeout.ms", _INT, 3000, "How long a worker tries to catch up.", None, _MEDIUM
+    ),
+    _key(
+        "worker.unsync.backoff.ms",
+        _INT,
+        300_000,
+        "How long it stays away if it cannot.",
+        None,
+        _MEDIUM,
+    ),
+    _key(
+        "connect.protocol",
+        _STRING,
+        "sessioned",
+        "The group protocol.",
+        OneOf(("eager", "compatible", "sessioned"), ignore_case=True),
+    ),
+    _key(
+        "scheduled.rebalance.max.delay.ms",
+        _INT,
+        300_000,
+        "How long the work of a lost worker waits for it to come back.",
+        Range(0, _INT_MAX),
+    ),
+    _key("inter.worker.key.generation.algorithm", _STRING, "HmacSHA256", "Of the session key."),
+    _key("inter.worker.key.size", _INT, None, "Bits of the session key."),
+    _key(
+        "inter.worker.key.ttl.ms", _INT, 3_600_000, "Life of the session key.", Range(0, _INT_MAX)
+    ),
+    _key("inter.worker.signature.algorithm", _STRING, "HmacSHA256", "Of requests between workers."),
+    _key(
+        "inter.worker.verification.algorithms",
+        _LIST,
+        ("HmacSHA256",),
+        "Accepted signatures.",
+        ValidList(allow_empty=False),
+    ),
+)
+
+_CLIENT_KEYS = (
+    _key("client.id", _STRING, "", "Part of the ids of the worker's clients."),
+    _key("metadata.max.age.ms", _LONG, 300_000, "Age at which metadata is read anew.", Range(0)),
+    _key("send.buffer.bytes", _INT, 131_072, "SO_SNDBUF; -1: the system's.", Range(-1), _MEDIUM),
+    _key("receive.buffer.bytes", _INT, 32_768, "SO_RCVBUF; -1: the system's.", Range(-1), _MEDIUM),
+    _key("reconnect.backoff.ms", _LONG, 50, "First wait before connecting anew.", Range(0)),
+    _key("reconnect.backoff.max.ms", _LONG, 1000, "Longest such wait.", Range(0)),
+    _key("socket.connection.setup.timeout.ms", _LONG, 10_000, "To set up a connection.", Range(0)),
+    _key("socket.connection.setup.timeout.max.ms", _LONG, 30_000, "Longest such time.", Range(0)),
+    _key("retry.backoff.ms", _LONG, 100, "First wait before trying anew.", Range(0)),
+    _key("retry.backoff.max.ms", _LONG, 1000, "Longest such wait.", Range(0)),
+    _key("request.timeout.ms", _INT, 40_000, "To wait for an answer.", Range(0), _MEDIUM),
+    _key("connections.max.idle.ms", _LONG, 540_000, "After which idle connections are closed."),
+    _key(
+        "metadata.recovery.strategy",
+        _STRING,
+        "rebootstrap",
+        "What to do when no known broker answers.",
+        OneOf(("none", "rebootstrap"), ignore_case=True),
+    ),
+    _key(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        _LONG,
+        300_000,
+        "After how long without any.",
+        Range(0),
+    ),
+)
+
+WORKER_CONFIG_DEF = ConfigDef([*_WORKER_KEYS, *_REST_KEYS, *SECURITY_KEYS])
+"""What standalone and distributed workers share."""
+
+DISTRIBUTED_CONFIG_DEF = WORKER_CONFIG_DEF.extended(
+    [
+        *_GROUP_KEYS,
+        *_CLIENT_KEYS,
+        *_storage_keys("config", None),
+        *_storage_keys("offset", 25),
+        *_storage_keys("status", 5),
+    ]
+)
+
+STANDALONE_CONFIG_DEF = WORKER_CONFIG_DEF.extended(
+    [
+        _required(
+            "offset.storage.file.filename",
+            _STRING,
+            "File that keeps source offsets.",
+            OrNull(NonEmptyString()),
+        )
+    ]
+)
