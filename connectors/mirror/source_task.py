@@ -39,6 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _CLOSE_SYNCS_S = 2.0
+_ASSIGNMENT = "task.assigned.partitions"
 
 
 def engine_settings(
@@ -93,6 +94,7 @@ class MirrorSourceTask(TransferTask):
     def start(self, config: Mapping[str, str]) -> None:
         task = SourceTaskConfig.from_properties(config)
         self._config = task.connector
+        self._flow = _flow_part(config)
         self._policy: ReplicationPolicy = replication_policy(config)
         self._session = SYSTEM_CLOCK.now_ms()
         consumer = source_consumer(config, task.task_index)
@@ -176,9 +178,9 @@ class MirrorSourceTask(TransferTask):
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
         """Only the assignment may change in place; anything else restarts the task."""
-        task = SourceTaskConfig.from_properties(config)
-        if task.connector != self._config:
+        if _flow_part(config) != self._flow:
             return False
+        task = SourceTaskConfig.from_properties(config)
         self._assign(task.task_assigned_partitions)
         return True
 
@@ -319,6 +321,11 @@ class MirrorSourceTask(TransferTask):
                 if remove is not None:
                     remove()
         self._left = still
+
+
+def _flow_part(config: Mapping[str, str]) -> dict[str, str]:
+    """What a task cannot change while it runs: everything but its assignment."""
+    return {key: value for key, value in config.items() if key != _ASSIGNMENT}
 
 
 def _position(offset: SourceOffset | None) -> int | None:
