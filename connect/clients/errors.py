@@ -79,8 +79,8 @@ def code_facts(code: int) -> CodeFacts:
     error_class = kafka.errors.for_code(code)
     name, retriable = _JAVA_VIEW.get(code, (None, None))
     if name is None:
-        known = getattr(error_class, "errno", None) == code
-        name = str(error_class.message) if known else f"UNKNOWN_CODE_{code}"
+        known = str(error_class.message)
+        name = f"UNKNOWN_CODE_{code}" if known == "UNKNOWN" else known
     if retriable is None:
         retriable = bool(error_class.retriable)
     return CodeFacts(code, name, retriable, bool(error_class.invalid_metadata))
