@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connectors.mirror.config_base import JAVA_PACKAGE
@@ -76,8 +77,7 @@ class Setting:
 Settings = Mapping[str, Setting]
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(NamedTuple):
     """A pair of clusters, by their aliases. Prints as `A->B`."""
 
     source: str
