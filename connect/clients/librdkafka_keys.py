@@ -244,6 +244,7 @@ WITHOUT_COUNTERPART: dict[str, str] = {
     "partitioner.availability.timeout.ms": "records keep their partition",
     "partitioner.class": "records keep their partition",
     "partitioner.ignore.keys": "records keep their partition",
+    "retries": "calls are tried again until their timeout",
     "sasl.kerberos.ticket.renew.jitter": "",
     "sasl.kerberos.ticket.renew.window.factor": "",
     "sasl.login.callback.handler.class": "tokens are got by sasl.oauthbearer.*",

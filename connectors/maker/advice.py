@@ -147,10 +147,9 @@ def _cluster_problem(key: str, alias: str, props: Mapping[str, Setting]) -> str 
     kind, _, rest = key.partition(".")
     if kind in _CLIENT_KINDS and rest and key not in _WORKER_NAMES:
         return _client_problem(kind, rest)
-    if key.startswith(WORKER_FAMILIES) and key in props:
-        return f"has no effect: {key} at the top level beats it"
     if key in CLIENT_CONFIG_NAMES | _WORKER_NAMES or key.startswith(_WORKER_PREFIXES):
-        return None
+        beaten = key.startswith(WORKER_FAMILIES) and key in props
+        return f"has no effect: {key} at the top level beats it" if beaten else None
     if key in CONNECTOR_KEY_NAMES | _FLOW_NAMES or key.startswith(_FLOW_PREFIXES):
         return (
             f"has no effect for a cluster; write <source>-><target>.{key} with {alias} as one of "

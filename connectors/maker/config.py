@@ -215,11 +215,11 @@ class MirrorMakerConfig:
             if error.key is None:
                 raise
             found = [key for prefix in prefixes if (key := f"{prefix}{error.key}") in effective]
-            # A value may stand in several places of which one is wrong.
-            found.sort(key=lambda key: resolved[key].strip() != error.value)
-            if not found or not effective[found[0]].key:
+            # A key may stand in several places, of which one is wrong.
+            wrong = [key for key in found if resolved[key].strip() == error.value] or found
+            if not wrong or not effective[wrong[0]].key:
                 raise ConfigError(f"{flow}: {error}", key=error.key, value=error.value) from error
-            setting = effective[found[0]]
+            setting = effective[wrong[0]]
             where = "" if setting.line is None else f" (line {setting.line})"
             message = str(error).replace(error.key, f"{setting.key}{where}", 1)
             raise ConfigError(message, key=setting.key, value=error.value) from error
