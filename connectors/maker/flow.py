@@ -144,7 +144,7 @@ class MirrorFlow:
     def _put(self, herder: Herder, name: str, config: Mapping[str, str]) -> None:
         """One connector whose config is refused does not keep the flow's others from running."""
         try:
-            herder.put_connector(name, config)
+            herder.put_connector(config.get("name", name), config)
         except ConfigError as error:
             log.error("%s: connector %s is not run: %s", self.plan.name, name, error)
             self._error = f"{name}: {error}"

@@ -14,6 +14,7 @@ from connectors.mirror.discovery import TopicPartition
 
 __all__ = [
     "CopyConfigs",
+    "age_finding",
     "config_findings",
     "effective_configs",
     "older_records",

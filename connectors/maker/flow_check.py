@@ -1,0 +1,291 @@
+"""The check of one flow whose clusters were both reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from connect.clients.admin import Admin, ConfigEntry
+from connect.clock import SYSTEM_CLOCK
+from connect.config.worker import WorkerConfig
+from connect.errors import ConfigError, ConnectError
+from connectors.maker.config import MirrorMakerConfig
+from connectors.maker.flow import FlowPlan
+from connectors.maker.maker import (
+    HEARTBEAT,
+    SOURCE,
+    mirrors,
+    not_there_yet,
+    resolved_source_config,
+)
+from connectors.maker.provenance import connector_clients, data_producer
+from connectors.maker.report import Finding, FlowReport, Level, TopicReport
+from connectors.maker.topic_checks import (
+    CopyConfigs,
+    age_finding,
+    config_findings,
+    effective_configs,
+    older_records,
+    replication_findings,
+    time_limits,
+    topic_defaults,
+)
+from connectors.mirror.config_heartbeat import HeartbeatConfig
+from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.discovery import (
+    Growth,
+    MissingTopic,
+    Selection,
+    TopicPartition,
+    TopicPlan,
+    TopicSelector,
+    plan_topics,
+)
+from connectors.mirror.filters import config_property_filter
+from connectors.mirror.policy import replication_policy
+from connectors.mirror.source_connector import reads_committed
+from connectors.mirror.topic_refresh import internal_topics, topic_selector
+from connectors.mirror.topic_sync import COMPACTED, copied_configs
+
+__all__ = ["ClusterView", "check_flow"]
+
+SAMPLED_TOPICS = 20
+"""Topics of the target that are described to learn what its brokers give a new one."""
+
+Described = Mapping[str, list[ConfigEntry]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A cluster that was reached. `topics`: name -> partitions. Its maker closes `admin`."""
+
+    alias: str
+    admin: Admin
+    cluster_id: str
+    brokers: int
+    topics: Mapping[str, int]
+
+
+def check_flow(
+    config: MirrorMakerConfig, plan: FlowPlan, source: ClusterView, target: ClusterView
+) -> tuple[FlowReport, list[Finding]]:
+    """What the flow would do, and what there is to say about it."""
+    checker = _FlowChecker(config, plan, source, target)
+    try:
+        checker.run()
+    except ConfigError as error:
+        checker.find(Level.ERROR, str(error))
+    except ConnectError as error:
+        checker.find(Level.ERROR, f"the check could not be finished: {error}")
+    return checker.report, checker.findings
+
+
+class _FlowChecker:
+    def __init__(
+        self,
+        config: MirrorMakerConfig,
+        plan: FlowPlan,
+        source: ClusterView,
+        target: ClusterView,
+    ) -> None:
+        self._config = config
+        self._source = source
+        self._target = target
+        self._props = resolved_source_config(config, plan)
+        self._source_config = SourceConfig.from_properties(self._props)
+        self._worker = WorkerConfig.from_properties(config.worker_config(plan.source, plan.target))
+        self._origins = config.effective_connector(plan.source, plan.target, SOURCE)
+        self.report = FlowReport(plan.source, plan.target, mirrors(plan))
+        self.findings: list[Finding] = []
+        self._replicas: list[tuple[str, str, int, int]] = []
+
+    def find(self, level: Level, text: str) -> None:
+        self.findings.append(Finding(level, self.report.name, text))
+
+    def run(self) -> None:
+        if self.report.mirrors:
+            self._say_what_to_know()
+            self._clients()
+            self._topics()
+        self._own_topics()
+        self.findings += replication_findings(self.report.name, self._replicas)
+
+    def _say_what_to_know(self) -> None:
+        for sentence in not_there_yet(self._props):
+            self.find(Level.NOTE, sentence)
+        if not reads_committed(self._props):
+            self.find(
+                Level.NOTE,
+                "records of aborted transactions are copied too, as the source is read "
+                f"uncommitted; set {self.report.source}.consumer.isolation.level=read_committed "
+                "to leave them out",
+            )
+
+    def _clients(self) -> None:
+        worker_origins = self._config.effective_worker(self.report.source, self.report.target)
+        producer = self._worker.task_producer_properties(
+            self._props, f"connector-producer-{SOURCE}-0"
+        )
+        self.report.clients += connector_clients(self._origins, self._props)
+        self.report.clients.append(data_producer(producer, worker_origins, self._origins))
+
+    # The topics that are mirrored.
+
+    def _topics(self) -> None:
+        same = self._source.cluster_id == self._target.cluster_id
+        if same:
+            self.find(
+                Level.WARNING,
+                f"{self.report.source} and {self.report.target} are the same cluster",
+            )
+        selector = topic_selector(self._source_config, same_cluster=same)
+        selection = selector.select(self._source.topics)
+        self.report.skipped += selection.skipped
+        plan = plan_topics(selection.copied, self._target.topics, selector)
+        described = self._source.admin.describe_topic_configs(list(selection.copied))
+        self._report_topics(selection, selector, plan, described)
+        copies = self._copies(selection, selector, plan, described)
+        created = {topic.remote for topic in plan.create}
+        factor = self._source_config.replication_factor
+        for copy in copies:
+            self.findings += config_findings(copy, factor if copy.remote in created else None)
+        self._check_ages(copies, selection)
+
+    def _report_topics(
+        self,
+        selection: Selection,
+        selector: TopicSelector,
+        plan: TopicPlan,
+        described: Described,
+    ) -> None:
+        create: Mapping[str, MissingTopic] = {topic.source: topic for topic in plan.create}
+        grow: Mapping[str, Growth] = {growth.source: growth for growth in plan.grow}
+        factor = self._source_config.replication_factor
+        properties = config_property_filter(self._props)
+        for topic, partitions in selection.copied.items():
+            remote = selector.remote(topic)
+            if topic in create:
+                configs = copied_configs(described[topic], properties)
+                row = TopicReport(topic, remote, partitions, "create", factor, configs)
+                key = self._written("replication.factor")
+                self._replicas.append((key, remote, factor, self._target.brokers))
+            elif topic in grow:
+                row = TopicReport(topic, remote, partitions, f"raise from {grow[topic].existing}")
+            else:
+                row = TopicReport(topic, remote, partitions, "exists")
+                self._note_larger(remote, partitions)
+            self.report.topics.append(row)
+
+    def _note_larger(self, remote: str, partitions: int) -> None:
+        existing = self._target.topics[remote]
+        if existing > partitions:
+            text = (
+                f"has {existing} partitions, its source {partitions}: the others stay as they are"
+            )
+            self.findings.append(Finding(Level.NOTE, remote, text))
+
+    def _copies(
+        self,
+        selection: Selection,
+        selector: TopicSelector,
+        plan: TopicPlan,
+        described: Described,
+    ) -> list[CopyConfigs]:
+        """Effective configs of every topic and its copy; of one to create, as it would be."""
+        created = {topic.source for topic in plan.create}
+        existing = [selector.remote(topic) for topic in selection.copied if topic not in created]
+        others = [topic for topic in self._target.topics if topic not in existing]
+        on_target = self._target.admin.describe_topic_configs([*existing, *others[:SAMPLED_TOPICS]])
+        defaults = topic_defaults(on_target)
+        properties = config_property_filter(self._props)
+        return [
+            CopyConfigs(
+                topic,
+                selector.remote(topic),
+                effective_configs(described[topic]),
+                {**defaults, **copied_configs(described[topic], properties)}
+                if topic in created
+                else effective_configs(on_target[selector.remote(topic)]),
+            )
+            for topic in selection.copied
+        ]
+
+    def _check_ages(self, copies: Iterable[CopyConfigs], selection: Selection) -> None:
+        """Warn of records that the target would refuse, or delete at once, for their age."""
+        by_limit: dict[tuple[str, int], list[CopyConfigs]] = {}
+        for copy in copies:
+            for limit in time_limits(copy).items():
+                by_limit.setdefault(limit, []).append(copy)
+        now = SYSTEM_CLOCK.now_ms()
+        for (key, limit_ms), limited in by_limit.items():
+            partitions = {
+                copy.topic: [(copy.topic, p) for p in range(selection.copied[copy.topic])]
+                for copy in limited
+            }
+            every = [partition for found in partitions.values() for partition in found]
+            admin = self._source.admin
+            start, end = admin.beginning_offsets(every), admin.end_offsets(every)
+            young = admin.offsets_for_timestamp(every, max(0, now - limit_ms))
+            for copy in limited:
+                mine = partitions[copy.topic]
+                older = older_records(_only(start, mine), end, young)
+                if older:
+                    self.findings.append(age_finding(copy, key, limit_ms, older))
+
+    # Mirroring's own topics.
+
+    def _own_topics(self) -> None:
+        offsets = self._worker
+        self._own(
+            self._target,
+            offsets.offset_storage_topic,
+            offsets.offset_storage_partitions,
+            offsets.offset_storage_replication_factor,
+            "offset.storage.replication.factor",
+            {**offsets.offset_storage_topic_configs, **COMPACTED},
+        )
+        heartbeats = HeartbeatConfig.from_properties(
+            {**self._props, "name": HEARTBEAT, "connector.class": HEARTBEAT}
+        )
+        policy = replication_policy(self._props)
+        self._own(
+            self._target,
+            policy.heartbeats_topic(),
+            1,
+            heartbeats.heartbeats_topic_replication_factor,
+            "heartbeats.topic.replication.factor",
+        )
+        if not self.report.mirrors:
+            return
+        on_source = self._source_config.offset_syncs_topic_location == "source"
+        where = self._source if on_source else self._target
+        for name, factor in internal_topics(self._source_config).items():
+            key = "offset-syncs.topic.replication.factor"
+            self._own(where, name, 1, factor, key)
+
+    def _own(
+        self,
+        where: ClusterView,
+        name: str,
+        partitions: int,
+        factor: int,
+        key: str,
+        configs: Mapping[str, str] = COMPACTED,
+    ) -> None:
+        if name in where.topics:
+            row = TopicReport(name, name, where.topics[name], "exists")
+        else:
+            row = TopicReport(name, name, partitions, "create", factor, dict(configs))
+            self._replicas.append((self._written(key), name, factor, where.brokers))
+        self.report.own_topics.append((where.alias, row))
+
+    def _written(self, key: str) -> str:
+        """The key that the user wrote, or would have to write."""
+        origin = self._origins.get(key)
+        return origin.key if origin is not None and origin.key else key
+
+
+def _only(
+    offsets: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    return {partition: offsets[partition] for partition in partitions if partition in offsets}
