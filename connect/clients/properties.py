@@ -58,6 +58,8 @@ _SECURITY_PROTOCOL = ConfigKey(
     "PLAINTEXT",
     OneOf(SECURITY_PROTOCOLS, ignore_case=True),
 )
+_JAVA_BACKOFF_MS = {"reconnect.backoff": 50, "retry.backoff": 100}
+_JAVA_BACKOFF_MAX_MS = 1000
 # More requests in flight than this, and an idempotent producer's order is no longer kept.
 MAX_IDEMPOTENT_IN_FLIGHT = 5
 
@@ -76,6 +78,8 @@ def librdkafka_config(props: Mapping[str, str], kind: ClientKind) -> dict[str, A
             config.update(_converted(mapped, given))
         elif name in WITHOUT_COUNTERPART and not is_our_own(name, value):
             _warn_without_counterpart(name)
+    for prefix in ("reconnect.backoff", "retry.backoff"):
+        _order_backoff(config, prefix)
     if kind == "producer":
         _complete_producer(config, given)
     elif kind == "consumer":
@@ -179,6 +183,16 @@ def _security_protocol(given: Mapping[str, str]) -> str:
     return value.upper()
 
 
+def _order_backoff(config: dict[str, Any], prefix: str) -> None:
+    """As in Java, the longest wait follows the first where only that is set, and bounds it where
+    both are; librdkafka refuses a first wait longer than the longest."""
+    first, longest = config.get(f"{prefix}.ms"), config.get(f"{prefix}.max.ms")
+    if first is not None and longest is None:
+        config[f"{prefix}.max.ms"] = max(first, _JAVA_BACKOFF_MAX_MS)
+    elif longest is not None:
+        config[f"{prefix}.ms"] = min(_JAVA_BACKOFF_MS[prefix] if first is None else first, longest)
+
+
 def _complete_producer(config: dict[str, Any], given: Mapping[str, str]) -> None:
     """Java's defaults, and librdkafka's own conditions between keys."""
     codec = config.get("compression.type")
@@ -213,6 +227,10 @@ def _complete_producer(config: dict[str, Any], given: Mapping[str, str]) -> None
 def _complete_consumer(config: dict[str, Any]) -> None:
     config.setdefault("isolation.level", "read_uncommitted")
     config.setdefault("check.crcs", True)
+    if "max.poll.interval.ms" in config or "session.timeout.ms" in config:
+        # librdkafka wants the poll interval to be the longer one; Java does not mind.
+        session = config.get("session.timeout.ms", 45_000)
+        config["max.poll.interval.ms"] = max(config.get("max.poll.interval.ms", 300_000), session)
     if config.get("group.protocol") == "consumer":
         # The broker decides these under the new protocol; librdkafka refuses them.
         for name in (
