@@ -121,6 +121,7 @@ class ClientCredentialsProvider(_Provider):
             ) as response:
                 answer = json.loads(response.read())
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code < 500:
                 raise ConfigError(
                     f"The token endpoint {url} refused the client credentials with HTTP "
