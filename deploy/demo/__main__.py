@@ -1,0 +1,59 @@
+"""`python -m deploy.demo`: two real Kafka clusters, a mirror between them, and a live view.
+
+Goes on until Ctrl-C or SIGTERM, or for DEMO_SECONDS (environment) counted from the moment both
+clusters are up; never ends by itself before all was in sync once. Exit status 0, with all its
+processes gone; 1, after one clear sentence, when something failed. A second Ctrl-C ends it at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+from connect.errors import ConfigError, ConnectError
+from deploy.demo.session import run_demo
+from deploy.demo.stopping import Stop, StopRequested, own_foreground
+from deploy.demo.view import make_view
+
+__all__ = ["SECONDS_VARIABLE", "demo_seconds", "main"]
+
+SECONDS_VARIABLE = "DEMO_SECONDS"
+
+
+def demo_seconds(text: str | None) -> float | None:
+    """How long the demo is to go on; None: until it is stopped. Raises `ConfigError`."""
+    if text is None or not text.strip():
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise ConfigError(
+            f"Invalid value {text} for {SECONDS_VARIABLE}: use a number of seconds above 0, or "
+            "leave it out for a demo that goes on until Ctrl-C",
+            key=SECONDS_VARIABLE,
+            value=text,
+        )
+    return seconds
+
+
+def main() -> int:
+    """Run the demo; returns the exit status."""
+    stop = Stop()
+    stop.install()
+    try:
+        seconds = demo_seconds(os.environ.get(SECONDS_VARIABLE))
+        with own_foreground(), make_view(sys.stdout) as view:
+            run_demo(view, stop, seconds)
+    except StopRequested:
+        print("Stopped.")
+    except ConnectError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

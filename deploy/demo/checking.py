@@ -1,0 +1,134 @@
+"""Whether the copy is one: the newest records while all moves, and many records at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from deploy.demo.comparing import (
+    Comparison,
+    Content,
+    PartitionKey,
+    compare_records,
+    latest_by_key,
+    read,
+)
+from deploy.demo.events import DemoTopic
+from deploy.demo.progress import PartitionEnds
+
+__all__ = ["Checker", "nearly_in_sync"]
+
+COMPARED = 1_000
+"""Records compared at the beginning and at the end of each partition."""
+
+_NEWEST_SOURCE = 200
+_NEWEST_TARGET = 1_000
+"""How far back the newest records are looked for: beyond a few seconds of the demo's rates."""
+
+_READ_S = 20.0
+_NEAR_S = 2.0
+
+
+def nearly_in_sync(topics: Iterable[DemoTopic], ends: Mapping[PartitionKey, PartitionEnds]) -> bool:
+    """Whether it is worth looking: offsets, where they tell, are less than `_NEAR_S` apart."""
+    for topic in topics:
+        for key in topic.partition_keys:
+            end = ends[key]
+            if not end.source_end:
+                continue
+            if not end.target_end or (
+                topic.gapless and end.source_end - end.target_end > topic.rate * _NEAR_S
+            ):
+                return False
+            if end.source_timestamp_ms - end.target_timestamp_ms > _NEAR_S * 1000:
+                return False
+    return True
+
+
+class Checker:
+    """Reads both clusters. Used by one thread."""
+
+    def __init__(
+        self, topics: Sequence[DemoTopic], source_servers: str, target_servers: str, prefix: str
+    ) -> None:
+        self._topics = topics
+        self._source = source_servers
+        self._target = target_servers
+        self._prefix = prefix
+
+    def newest_arrived(self, ends: Mapping[PartitionKey, PartitionEnds]) -> list[PartitionKey]:
+        """Read the newest record of each source partition, then look for it in the copy. Returns
+        the partitions where it is missing. Raises `RetriableError`."""
+        newest = read(
+            self._source,
+            {
+                key: max(0, end.source_end - _NEWEST_SOURCE)
+                for key, end in ends.items()
+                if end.source_end
+            },
+            _READ_S,
+        )
+        copies = self._copy(
+            {
+                key: max(0, end.target_end - _NEWEST_TARGET)
+                for key, end in ends.items()
+                if end.source_end
+            }
+        )
+        return [key for key, tail in newest.items() if tail and tail[-1] not in copies[key]]
+
+    def compare(self, ends: Mapping[PartitionKey, PartitionEnds]) -> Comparison:
+        """Compare many records of every partition, once nothing moves any more. Raises
+        `RetriableError` where they cannot be read."""
+        equal = 0
+        for topic in self._topics:
+            keys = [key for key in topic.partition_keys if ends[key].source_end]
+            compare = self._compare_states if topic.compacted else self._compare_runs
+            result = compare(keys, ends)
+            equal += result.equal
+            if result.different is not None:
+                return Comparison(equal, result.different)
+        return Comparison(equal)
+
+    def _compare_runs(
+        self, keys: list[PartitionKey], ends: Mapping[PartitionKey, PartitionEnds]
+    ) -> Comparison:
+        """The beginning and the end of each partition."""
+        first = dict.fromkeys(keys, 0)
+        # Where transactions make holes, more offsets are needed for as many records.
+        heads = (read(self._source, first, _READ_S, COMPARED), self._copy(first, COMPARED))
+        tails = (
+            read(self._source, {k: max(0, ends[k].source_end - COMPARED) for k in keys}, _READ_S),
+            self._copy({k: max(0, ends[k].target_end - COMPARED) for k in keys}),
+        )
+        equal = 0
+        for (source, target), from_end in ((heads, False), (tails, True)):
+            for key in keys:
+                where = f"{key[0]}-{key[1]}"
+                result = compare_records(where, source[key], target[key], from_end=from_end)
+                equal += result.equal
+                if result.different is not None:
+                    return Comparison(equal, result.different)
+        return Comparison(equal)
+
+    def _compare_states(
+        self, keys: list[PartitionKey], ends: Mapping[PartitionKey, PartitionEnds]
+    ) -> Comparison:
+        """The last record of every key, which is what a compacted topic keeps."""
+        source = read(self._source, dict.fromkeys(keys, 0), _READ_S)
+        target = self._copy(dict.fromkeys(keys, 0))
+        equal = 0
+        for key in keys:
+            before, after = latest_by_key(source[key]), latest_by_key(target[key])
+            equal += sum(after.get(name) == record for name, record in before.items())
+            if before != after:
+                return Comparison(equal, f"{key[0]}-{key[1]}: the last records of keys differ")
+        return Comparison(equal)
+
+    def _copy(
+        self, starts: Mapping[PartitionKey, int], limit: int | None = None
+    ) -> dict[PartitionKey, list[Content]]:
+        renamed = {(self._prefix + name, number): at for (name, number), at in starts.items()}
+        found = read(self._target, renamed, _READ_S, limit)
+        return {
+            (name.removeprefix(self._prefix), n): records for (name, n), records in found.items()
+        }

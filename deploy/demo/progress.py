@@ -1,0 +1,206 @@
+"""How far the mirror is, from the real offsets of both clusters.
+
+`Progress` is pure: it is fed observations and tells lag and rates. `Watcher` makes observations.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from deploy.demo.events import DemoTopic, mean_event_bytes
+
+__all__ = ["Observation", "PartitionEnds", "Progress", "TopicRow", "Watcher"]
+
+PartitionKey = tuple[str, int]
+
+RATE_WINDOW_S = 2.0
+"""Rates are means over this long: shorter ones flicker."""
+
+_REQUEST_S = 5.0
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnds:
+    """End offset and timestamp of the newest record on each side; timestamp -1: not known."""
+
+    source_end: int = 0
+    target_end: int = 0
+    source_timestamp_ms: int = _UNKNOWN
+    target_timestamp_ms: int = _UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """All partitions at one moment. `at`: monotonic seconds. `reported_lag`: records, by source
+    partition, as the mirror itself reports them (where offsets have holes)."""
+
+    at: float
+    ends: Mapping[PartitionKey, PartitionEnds]
+    reported_lag: Mapping[PartitionKey, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One line of the view. None: not known."""
+
+    topic: DemoTopic
+    source_end: int
+    target_end: int
+    lag_records: int | None
+    lag_seconds: float | None
+    records_per_s: float
+    bytes_per_s: float
+
+
+class Progress:
+    """Observations of the recent past, and what follows from them."""
+
+    def __init__(self, topics: Sequence[DemoTopic]) -> None:
+        self.topics = topics
+        self.mean_bytes = {topic.name: mean_event_bytes(topic) for topic in topics}
+        self._recent: deque[Observation] = deque()
+        self.peak_bytes_per_s = 0.0
+
+    def add(self, observation: Observation) -> None:
+        self._recent.append(observation)
+        while len(self._recent) > 2 and observation.at - self._recent[1].at >= RATE_WINDOW_S:
+            self._recent.popleft()
+        self.peak_bytes_per_s = max(
+            self.peak_bytes_per_s, sum(row.bytes_per_s for row in self.rows())
+        )
+
+    @property
+    def observed(self) -> bool:
+        """Whether there is an observation at all: nothing else may be asked before."""
+        return bool(self._recent)
+
+    @property
+    def latest(self) -> Observation:
+        return self._recent[-1]
+
+    def rows(self) -> list[TopicRow]:
+        """One for each topic; there must be an observation."""
+        return [self._row(topic) for topic in self.topics]
+
+    def copied_records(self) -> int:
+        return sum(ends.target_end for ends in self.latest.ends.values())
+
+    def copied_bytes(self) -> float:
+        """Keys and values, uncompressed."""
+        return sum(
+            ends.target_end * self.mean_bytes[name] for (name, _), ends in self.latest.ends.items()
+        )
+
+    def _row(self, topic: DemoTopic) -> TopicRow:
+        first, last = self._recent[0], self._recent[-1]
+        ends = [last.ends[key] for key in topic.partition_keys]
+        target_end = sum(end.target_end for end in ends)
+        before = sum(first.ends[key].target_end for key in topic.partition_keys)
+        elapsed = last.at - first.at
+        rate = (target_end - before) / elapsed if elapsed > 0 else 0.0
+        return TopicRow(
+            topic,
+            sum(end.source_end for end in ends),
+            target_end,
+            self._lag_records(topic),
+            _lag_seconds(ends),
+            rate,
+            rate * self.mean_bytes[topic.name],
+        )
+
+    def _lag_records(self, topic: DemoTopic) -> int | None:
+        last, keys = self.latest, topic.partition_keys
+        if topic.gapless:
+            return sum(max(0, last.ends[k].source_end - last.ends[k].target_end) for k in keys)
+        if any(key not in last.reported_lag for key in keys):
+            return None
+        return sum(last.reported_lag[key] for key in keys)
+
+
+def _lag_seconds(ends: Iterable[PartitionEnds]) -> float | None:
+    """How much older the newest record of the copy is than that of the source, in the partition
+    where that is most."""
+    worst: float | None = None
+    for end in ends:
+        if _UNKNOWN in (end.source_timestamp_ms, end.target_timestamp_ms):
+            continue
+        behind = max(0, end.source_timestamp_ms - end.target_timestamp_ms) / 1000
+        worst = behind if worst is None else max(worst, behind)
+    return worst
+
+
+class Watcher:
+    """Asks both clusters for their offsets. Used by one thread."""
+
+    def __init__(
+        self,
+        topics: Sequence[DemoTopic],
+        source_servers: str,
+        target_servers: str,
+        prefix: str,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`prefix`: what the mirror puts before a topic's name."""
+        self._keys = [key for topic in topics for key in topic.partition_keys]
+        self._prefix = prefix
+        self._clock = clock
+        self._source = AdminClient({"bootstrap.servers": source_servers, "log_level": 0})
+        self._target = AdminClient({"bootstrap.servers": target_servers, "log_level": 0})
+
+    def observe(self, reported_lag: Mapping[PartitionKey, int]) -> Observation:
+        """The offsets now. A partition that does not exist yet, or whose leader does not answer,
+        has the offset 0 and no timestamp."""
+        latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+        asked = [
+            self._ask(self._target, self._prefix, latest),
+            self._ask(self._target, self._prefix, newest),
+            self._ask(self._source, "", latest),
+            self._ask(self._source, "", newest),
+        ]
+        # The target was asked first: its copy must not seem to be ahead of what was read.
+        target_ends, target_newest, source_ends, source_newest = map(_results, asked)
+        at = self._clock.monotonic()
+        ends = {
+            key: PartitionEnds(
+                max(0, source_ends[key][0]),
+                max(0, target_ends[key][0]),
+                source_newest[key][1],
+                target_newest[key][1],
+            )
+            for key in self._keys
+        }
+        return Observation(at, ends, dict(reported_lag))
+
+    def _ask(
+        self, client: AdminClient, prefix: str, spec: OffsetSpec
+    ) -> dict[PartitionKey, Future[object]]:
+        query = {TopicPartition(prefix + topic, number): spec for topic, number in self._keys}
+        answers = client.list_offsets(query, request_timeout=_REQUEST_S)
+        client.poll(0)
+        return {
+            (asked.topic.removeprefix(prefix), asked.partition): answer
+            for asked, answer in answers.items()
+        }
+
+
+def _results(answers: Mapping[PartitionKey, Future[object]]) -> dict[PartitionKey, tuple[int, int]]:
+    """(offset, timestamp) of each partition."""
+    results = {}
+    for key, answer in answers.items():
+        try:
+            found = answer.result(_REQUEST_S + 1)
+        except (KafkaException, FutureTimeout):
+            results[key] = (_UNKNOWN, _UNKNOWN)
+        else:
+            results[key] = (found.offset, found.timestamp)  # type: ignore[attr-defined]
+    return results

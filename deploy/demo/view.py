@@ -1,0 +1,182 @@
+"""What the demo shows: a live view on a terminal, plain lines where the output is no terminal.
+
+Both take the same calls, from one thread (`bar` from any).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from deploy.demo.progress import TopicRow
+
+__all__ = ["LiveView", "PlainView", "View", "make_view"]
+
+_REFRESH_HZ = 4
+PLAIN_EVERY_S = 5.0
+"""How often the plain view says where the copying stands."""
+
+_PLAIN_STEP = 20
+"""Percent between two lines of a plain progress bar."""
+
+
+class View(Protocol):
+    """See the module."""
+
+    def say(self, text: str) -> None:
+        """A sentence that stays."""
+
+    def bar(self, what: str, done: float, total: float, unit: str) -> None:
+        """How far something is. The same `what` again moves the bar."""
+
+    def topics(self, rows: Sequence[TopicRow], footer: str) -> None:
+        """Where each topic stands now."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+def make_view(out: TextIO) -> View:
+    return LiveView(out) if out.isatty() else PlainView(out)
+
+
+def lag_text(records: int | None) -> str:
+    return "?" if records is None else f"{records:,}"
+
+
+def seconds_text(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+class PlainView:
+    """One line at a time, for logs and pipes."""
+
+    def __init__(self, out: TextIO, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._out = out
+        self._clock = clock
+        self._steps: dict[str, int] = {}
+        self._shown_at: float | None = None
+        self._lock = threading.Lock()
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            print(text, file=self._out, flush=True)
+
+    def bar(self, what: str, done: float, total: float, unit: str) -> None:
+        percent = int(100 * done / total) if total else 100
+        step = percent // _PLAIN_STEP * _PLAIN_STEP
+        if self._steps.get(what, -1) < step:
+            self._steps[what] = step
+            self.say(f"{what}: {done:,.0f} of {total:,.0f} {unit} ({percent} %)")
+
+    def topics(self, rows: Sequence[TopicRow], footer: str) -> None:
+        now = self._clock.monotonic()
+        if self._shown_at is not None and now - self._shown_at < PLAIN_EVERY_S:
+            return
+        self._shown_at = now
+        for row in rows:
+            self.say(
+                f"  {row.topic.name}: source end {row.source_end:,}, target end "
+                f"{row.target_end:,}, lag {lag_text(row.lag_records)} records / "
+                f"{seconds_text(row.lag_seconds)}, {row.bytes_per_s / 1e6:.1f} MB/s"
+            )
+        self.say(footer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return
+
+
+class LiveView:
+    """A terminal: sentences scroll by, bars and the table stay below and move."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._console = Console(file=out, highlight=False)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[amount]}", justify="right"),
+            auto_refresh=False,
+            expand=True,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._lock = threading.Lock()
+        self._table: RenderableType | None = None
+        self._live = Live(
+            self, console=self._console, refresh_per_second=_REFRESH_HZ, transient=False
+        )
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        with self._lock:
+            parts: list[RenderableType] = []
+            if self._tasks:
+                parts.append(self._bars.get_renderable())
+            if self._table is not None:
+                parts.append(self._table)
+        yield Group(*parts)
+
+    def say(self, text: str) -> None:
+        self._console.print(Text(text))
+
+    def bar(self, what: str, done: float, total: float, unit: str) -> None:
+        amount = f"{done:,.0f} of {total:,.0f} {unit}"
+        with self._lock:
+            if what not in self._tasks:
+                self._tasks[what] = self._bars.add_task(what, amount="")
+            self._bars.update(self._tasks[what], completed=done, total=total, amount=amount)
+
+    def topics(self, rows: Sequence[TopicRow], footer: str) -> None:
+        table = Table(expand=True, header_style="bold", caption=footer, caption_justify="left")
+        table.add_column("topic")
+        table.add_column("")
+        for name in ("source end", "target end", "lag", "behind", "records/s", "MB/s"):
+            table.add_column(name, justify="right")
+        for row in rows:
+            table.add_row(
+                row.topic.name,
+                Text(f"{row.topic.partitions} x {row.topic.kind}", "dim"),
+                f"{row.source_end:,}",
+                f"{row.target_end:,}",
+                lag_text(row.lag_records),
+                seconds_text(row.lag_seconds),
+                f"{row.records_per_s:,.0f}",
+                f"{row.bytes_per_s / 1e6:.1f}",
+            )
+        with self._lock:
+            self._table = table
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._live.stop()
