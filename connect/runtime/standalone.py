@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from connect.clock import Deadline
-from connect.errors import TaskFailed
+from connect.errors import DeadlineExceeded, TaskFailed
 from connect.loop import Backoff
 from connect.runtime.command_thread import CommandThread
 from connect.runtime.herder import ConnectorStatus, TaskStatus, UnknownConnector
@@ -74,6 +74,7 @@ class StandaloneHerder:
         # What other threads may look at: replaced, never changed.
         self._view: Mapping[str, tuple[TaskHost, ...]] = {}
         self._remove_metrics: Callable[[], None] | None = None
+        self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
         """Read the stored offsets. On an error everything is closed again."""
@@ -83,6 +84,7 @@ class StandaloneHerder:
         except Exception:
             self._worker.stop(Deadline(_CLOSE_STORE_S, self._worker.clock))
             self._commands.stop(_CLOSE_STORE_S)
+            self._ended = True
             raise
         self._remove_metrics = self._worker.metrics.register(
             "connect-worker-metrics", {}, self._read_metrics
@@ -132,11 +134,20 @@ class StandaloneHerder:
         )
 
     def stop(self, deadline: Deadline) -> bool:
+        """A second call does nothing and returns what the first did."""
+        if self._ended is None:
+            self._ended = self._stop_once(deadline)
+        return self._ended
+
+    def _stop_once(self, deadline: Deadline) -> bool:
         def stop_all() -> bool:
             return self._stop_all(deadline)
 
         try:
-            ended = self._commands.run(stop_all, deadline.remaining() + _CLOSE_STORE_S)
+            return self._commands.run(stop_all, deadline.remaining() + _CLOSE_STORE_S)
+        except DeadlineExceeded as error:
+            _log.error("Stopping did not end in time: %s", error)
+            return False
         finally:
             self._worker.stop(
                 Deadline(max(_CLOSE_STORE_S, deadline.remaining()), self._worker.clock)
@@ -144,7 +155,6 @@ class StandaloneHerder:
             self._commands.stop(_CLOSE_STORE_S)
             if self._remove_metrics is not None:
                 self._remove_metrics()
-        return ended
 
     def _run(self, command: Callable[[], T]) -> T:
         return self._commands.run(command, _COMMAND_TIMEOUT_S)

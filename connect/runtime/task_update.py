@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from connect.clock import Deadline
+from connect.runtime.states import State
 from connect.runtime.task_host import TaskHost, stop_tasks
 from connect.runtime.task_plan import plan_tasks
 from connect.runtime.worker import Worker
@@ -39,6 +40,9 @@ def update_tasks(
         worker.statuses.forget(tasks.pop(number).instance)
     restart = [number for number in plan.change if not _offered(tasks[number], wanted[number])]
     stop_tasks([tasks[number] for number in restart], Deadline(graceful_s, worker.clock))
+    for number in restart:
+        # Also where the old one had failed: its successor is not FAILED until it fails itself.
+        worker.statuses.move(tasks[number].instance, State.UNASSIGNED)
     fresh = [*restart, *plan.start]
     if fresh:
         _commit(worker, [tasks[number] for number in plan.change if number not in restart])

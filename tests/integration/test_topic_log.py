@@ -50,9 +50,7 @@ def test_topic_is_created_compacted_with_the_partitions_and_configs_asked_for(
         assert log.partitions == PARTITIONS
     admin = Admin({"bootstrap.servers": target_cluster.bootstrap_servers})
     try:
-        configs = {
-            entry.name: entry.value for entry in admin.describe_topic_configs([topic])[topic]
-        }
+        entries = admin.describe_topic_configs([topic])[topic]
     finally:
         admin.close()
     configs = {entry.name: entry.value for entry in entries}
