@@ -16,8 +16,8 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -101,8 +101,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.check:
             return _check(config, arguments.clusters)
         return _run(config, arguments.clusters)
+    except ConfigError as error:
+        print(f"connect-mirror-maker: {error}", file=sys.stderr)
+        return EXIT_ERROR
     except ConnectError as error:
         print(f"connect-mirror-maker: {error}", file=sys.stderr)
+        return EXIT_START
+    except Exception:  # the top of the program: a mistake of ours, told in full
+        log.exception("ended by an unexpected error")
         return EXIT_ERROR
 
 
@@ -138,10 +144,12 @@ def _run(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:
     return EXIT_OK if ended else EXIT_ERROR
 
 
-def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker) -> AbstractContextManager[object]:
-    """The server of `metrics.listener`; nothing where that is empty."""
+@contextmanager
+def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker) -> Iterator[None]:
+    """The server of `metrics.listener`, for as long as the block runs; none where that is empty."""
     if not config.metrics_listener:
-        return nullcontext()
+        yield
+        return
     from api.server import ApiServer
 
     def make_app() -> FastAPI:
@@ -149,7 +157,12 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker) -> AbstractCont
 
         return create_app(maker.metrics, maker.statuses)
 
-    return ApiServer(make_app, config.metrics_listener, "metrics.listener")
+    server = ApiServer(make_app, config.metrics_listener, "metrics.listener")
+    try:
+        server.start()
+        yield
+    finally:
+        server.stop()
 
 
 def _check(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:

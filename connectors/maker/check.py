@@ -16,7 +16,13 @@ from connect.errors import ConnectError
 from connectors.maker.config import MirrorMakerConfig
 from connectors.maker.flow import FlowPlan
 from connectors.maker.flow_check import ClusterView, check_flow
-from connectors.maker.maker import loops_of, mirrors, plan_flows, resolved_source_config
+from connectors.maker.maker import (
+    check_source,
+    loops_of,
+    mirrors,
+    plan_flows,
+    resolved_source_config,
+)
 from connectors.maker.report import CheckReport, ClusterReport, Finding, FlowReport, Level
 from connectors.mirror import client_configs
 from connectors.mirror.topic_refresh import CONTACT_TIMEOUT_S, GRACE_S, contact
@@ -34,6 +40,8 @@ def check(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> C
     """
     config.validate(clusters)
     plans = plan_flows(config, clusters)
+    for plan in plans:
+        check_source(config, plan)
     report = CheckReport()
     for warning in config.warnings:
         report.findings.append(_warned(warning))

@@ -62,10 +62,14 @@ class MirrorFlow:
         self,
         plan: FlowPlan,
         make_herder: Callable[[], Herder],
+        probe: Callable[[], object],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        """`make_herder` makes one that was not started. `probe` raises within seconds, saying
+        so, where the target cannot be reached: starting a herder would find out much later."""
         self.plan = plan
         self._make_herder = make_herder
+        self._probe = probe
         self._clock = clock
         self._lock = threading.Lock()
         self._state = FlowState.STARTING
@@ -119,8 +123,9 @@ class MirrorFlow:
         return found
 
     def _start(self) -> None:
-        herder = self._make_herder()
         try:
+            self._probe()
+            herder = self._make_herder()
             herder.start(Deadline(START_TIMEOUT_S, self._clock))
         except ConnectError as error:
             self._note(error)

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from connect.clients.admin import Admin
 from connect.clock import Deadline
 from connect.config.providers import ConfigProviders
 from connect.config.worker import WorkerConfig
@@ -27,10 +28,13 @@ from connectors.maker.config import MirrorMakerConfig
 from connectors.maker.flow import FlowPlan, FlowState, MirrorFlow
 from connectors.maker.loops import Loop, find_loops
 from connectors.mirror import plugins as mirror_plugins
+from connectors.mirror.source_connector import validate_source
+from connectors.mirror.topic_refresh import CONTACT_TIMEOUT_S, contact
 
 __all__ = [
     "CONNECTORS",
     "MirrorMaker",
+    "check_source",
     "loops_of",
     "mirrors",
     "not_there_yet",
@@ -66,6 +70,16 @@ def resolved_source_config(config: MirrorMakerConfig, plan: FlowPlan) -> dict[st
     return ConfigProviders.from_properties(worker).resolve(plan.connectors[SOURCE])
 
 
+def check_source(config: MirrorMakerConfig, plan: FlowPlan) -> None:
+    """Raise `ConfigError` for what is wrong with a flow's source connector beyond single values,
+    such as patterns that are none."""
+    if not mirrors(plan):
+        return
+    props = resolved_source_config(config, plan)
+    for problem in validate_source(props):
+        raise ConfigError(f"{plan.name}: {problem.message}", key=problem.key)
+
+
 def loops_of(config: MirrorMakerConfig, plans: Sequence[FlowPlan]) -> list[Loop]:
     """Circles among the flows that mirror. Raises `ConfigError` for a wrong policy or filter."""
     return find_loops(
@@ -91,6 +105,8 @@ class MirrorMaker:
         carry every record round in a circle."""
         config.validate(clusters)
         plans = plan_flows(config, clusters)
+        for plan in plans:
+            check_source(config, plan)
         for loop in loops_of(config, plans):
             if loop.certain:
                 raise ConfigError(str(loop), key="replication.policy.class")
@@ -99,7 +115,10 @@ class MirrorMaker:
         self._config = config
         self._plugins = PluginRegistry()
         mirror_plugins.register(self._plugins)
-        self._flows = [MirrorFlow(plan, partial(self._make_herder, plan)) for plan in plans]
+        self._flows = [
+            MirrorFlow(plan, partial(self._make_herder, plan), partial(self._probe, plan))
+            for plan in plans
+        ]
 
     def start(self) -> None:
         """Begin to start all flows; returns at once."""
@@ -144,12 +163,20 @@ class MirrorMaker:
         """Whether no flow is left that runs or may run."""
         return len(self.failures()) == len(self._flows)
 
+    def _worker_config(self, plan: FlowPlan) -> WorkerConfig:
+        return WorkerConfig.from_properties(self._config.worker_config(plan.source, plan.target))
+
+    def _probe(self, plan: FlowPlan) -> None:
+        props = self._worker_config(plan).own_client_properties("probe")
+        admin = Admin(props)
+        try:
+            contact(admin, plan.target, props, CONTACT_TIMEOUT_S)
+        finally:
+            admin.close()
+
     def _make_herder(self, plan: FlowPlan) -> Herder:
-        worker_config = WorkerConfig.from_properties(
-            self._config.worker_config(plan.source, plan.target)
-        )
         worker = Worker(
-            worker_config,
+            self._worker_config(plan),
             self._plugins,
             self.metrics,
             worker_id=f"{socket.getfqdn()}/{plan.name}/{uuid.uuid4()}",

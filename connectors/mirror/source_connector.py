@@ -17,6 +17,7 @@ from connect.plugin import Connector, SourceTask, TransferTask
 from connectors.mirror import client_configs
 from connectors.mirror.config_source import SOURCE_CONFIG_DEF, SourceConfig
 from connectors.mirror.discovery import TopicPartition, assign_partitions, encode_partitions
+from connectors.mirror.filters import config_property_filter
 from connectors.mirror.topic_refresh import TopicRefresh, topic_selector
 
 __all__ = [
@@ -57,6 +58,7 @@ def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
     try:
         config = SourceConfig.from_properties(props)
         topic_selector(config)
+        config_property_filter(config.originals)
     except ConfigError as error:
         problems.append(ConfigProblem(error.key or "connector.class", str(error)))
     return problems
