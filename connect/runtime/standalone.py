@@ -52,6 +52,9 @@ class _Entry:
     tasks: list[TaskHost] = field(default_factory=list)
     paused: bool = False
     tasks_asked: bool = False
+    """An answer to a question for task configs is under way ..."""
+    ask_again: bool = False
+    """... and may not know what the connector has found since."""
     backoff: Backoff = field(
         default_factory=lambda: Backoff(_TASK_CONFIGS_BACKOFF_S, _TASK_CONFIGS_BACKOFF_CAP_S)
     )
@@ -198,7 +201,7 @@ class StandaloneHerder:
     def _start_host(self, entry: _Entry) -> None:
         """Start the connector; its tasks follow when it has started."""
         host = entry.host
-        entry.tasks_asked = False
+        entry.tasks_asked = entry.ask_again = False
         timeout = self._connector_start_timeout_s
         started = host.start(entry.config)
         self._commands.post(lambda: host.give_up_start(timeout), delay=timeout)
@@ -216,9 +219,13 @@ class StandaloneHerder:
 
     def _ask_for_tasks_of(self, host: ConnectorHost) -> None:
         entry = self._current(host)
-        if entry is None or entry.tasks_asked or not host.running:
+        if entry is None or not host.running:
+            return
+        if entry.tasks_asked:
+            entry.ask_again = True
             return
         entry.tasks_asked = True
+        entry.ask_again = False
 
         def on_answer(done: Future[tuple[type, list[dict[str, str]]]]) -> None:
             self._commands.post(lambda: self._take_tasks(host, done))
@@ -232,6 +239,16 @@ class StandaloneHerder:
         if entry is None:
             return
         entry.tasks_asked = False
+        self._take_answer(entry, host, answer)
+        if entry.ask_again:
+            self._ask_for_tasks_of(host)
+
+    def _take_answer(
+        self,
+        entry: _Entry,
+        host: ConnectorHost,
+        answer: Future[tuple[type, list[dict[str, str]]]],
+    ) -> None:
         error = answer.exception()
         if error is not None:
             wait = entry.backoff.next()

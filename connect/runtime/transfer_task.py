@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -14,6 +15,8 @@ from connect.runtime.task import WorkerTask, WorkerTaskContext
 from connect.storage.offset_writer import OffsetWriter
 
 __all__ = ["WorkerTransferTask"]
+
+_log = logging.getLogger(__name__)
 
 # A step that has nothing to do waits at most this long; whatever matters earlier wakes it.
 _STEP_S = 1.0
@@ -72,11 +75,18 @@ class WorkerTransferTask(WorkerTask):
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
         if failed:
-            # What the target acknowledged before the failure is still worth storing, but the
-            # task is not asked to take another step.
-            return self._committer.finish(deadline, threading.Event().wait)
+            # What the target acknowledged before the failure is still worth storing.
+            return self._committer.finish(deadline, self._step_if_it_can)
         self._task.drain(Deadline(deadline.remaining() * _DRAIN_SHARE, self._clock))
         return self._committer.finish(deadline, self._task.step)
+
+    def _step_if_it_can(self, seconds: float) -> None:
+        """A turn of a task that failed already: gathering offsets may depend on its loop."""
+        try:
+            self._task.step(seconds)
+        except Exception as error:  # noqa: BLE001 - its failure is known and shown already
+            _log.debug("%s failed again: %s", type(self._task).__name__, error)
+            threading.Event().wait(seconds)
 
     def close(self) -> None:
         self._committer.abandon(ConnectError("The task has ended"))
