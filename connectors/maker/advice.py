@@ -83,7 +83,7 @@ _CLIENT_NAMES: dict[str, frozenset[str]] = {
     for kind, table in KINDS.items()
 }
 # How alike two names must be (0 to 1) for one to be taken for a typo of the other.
-_LIKENESS = 0.84
+_LIKENESS = 0.8
 
 
 def advise(props: Mapping[str, Setting], clusters: Collection[str]) -> Iterator[str]:

@@ -36,7 +36,7 @@ from connectors.maker.flattening import (
 )
 from connectors.maker.renames import rename_legacy_keys
 from connectors.mirror import client_configs
-from connectors.mirror.config_checkpoint import CheckpointConfig
+from connectors.mirror.config_checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config_heartbeat import HeartbeatConfig
 from connectors.mirror.config_source import SourceConfig
 
@@ -218,7 +218,8 @@ class MirrorMakerConfig:
             # A key may stand in several places, of which one is wrong.
             wrong = [key for key in found if resolved[key].strip() == error.value] or found
             if not wrong or not effective[wrong[0]].key:
-                raise ConfigError(f"{flow}: {error}", key=error.key, value=error.value) from error
+                where = f"Cluster {flow.target}" if check is _check_worker else str(flow)
+                raise ConfigError(f"{where}: {error}", key=error.key, value=error.value) from error
             setting = effective[wrong[0]]
             where = "" if setting.line is None else f" (line {setting.line})"
             message = str(error).replace(error.key, f"{setting.key}{where}", 1)
@@ -303,7 +304,9 @@ def _check_source(config: Mapping[str, str]) -> None:
 
 
 def _check_checkpoint(config: Mapping[str, str]) -> None:
-    CheckpointConfig.from_properties(config)
+    # Values only: where checkpoints exclude one another's conditions, MirrorMaker 2 leaves this
+    # connector out and runs the others.
+    CHECKPOINT_CONFIG_DEF.parse(config)
 
 
 def _check_heartbeat(config: Mapping[str, str]) -> None:
