@@ -68,10 +68,11 @@ class CopyEngine:
         self._departed: list[PartitionCopy] = []
         self._source_nodes: dict[int, SourceNode] = {}
         self._target_nodes: dict[int, TargetNode] = {}
-        self._source = ClusterLink(settings.source, self._on_metadata, clock, "mirror-source")
-        self._target = ClusterLink(settings.target, self._on_metadata, clock, "mirror-target")
+        # Before the links: their threads call `_on_metadata` as soon as a cluster answers.
         self._metadata_posted = False
         self._fetching = True
+        self._source = ClusterLink(settings.source, self._on_metadata, clock, "mirror-source")
+        self._target = ClusterLink(settings.target, self._on_metadata, clock, "mirror-target")
         self._starts = StartPositions(self._source, self._loop, settings.fetch, self._on_located)
         self._deliveries = Deliveries(
             self._target,
