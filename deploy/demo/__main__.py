@@ -46,11 +46,18 @@ def main() -> int:
     try:
         seconds = demo_seconds(os.environ.get(SECONDS_VARIABLE))
         with own_foreground(), make_view(sys.stdout) as view:
-            run_demo(view, stop, seconds)
+            summary = run_demo(view, stop, seconds)
     except StopRequested:
         print("Stopped.")
+        return 0
     except ConnectError as error:
         print(error, file=sys.stderr)
+        return 1
+    print("\nSummary")
+    for line in summary.lines():
+        print(f"  {line}")
+    if summary.problem is not None:
+        print(summary.problem, file=sys.stderr)
         return 1
     return 0
 

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from deploy.demo.events import DemoTopic, mean_event_bytes
@@ -21,7 +22,7 @@ __all__ = ["Observation", "PartitionEnds", "Progress", "TopicRow", "Watcher"]
 
 PartitionKey = tuple[str, int]
 
-RATE_WINDOW_S = 2.0
+RATE_WINDOW_S = 1.0
 """Rates are means over this long: shorter ones flicker."""
 
 _REQUEST_S = 5.0
@@ -151,56 +152,94 @@ class Watcher:
     ) -> None:
         """`prefix`: what the mirror puts before a topic's name."""
         self._keys = [key for topic in topics for key in topic.partition_keys]
-        self._prefix = prefix
         self._clock = clock
-        self._source = AdminClient({"bootstrap.servers": source_servers, "log_level": 0})
-        self._target = AdminClient({"bootstrap.servers": target_servers, "log_level": 0})
+        self._source = _Side(source_servers, "", self._keys)
+        self._target = _Side(target_servers, prefix, self._keys)
 
     def observe(self, reported_lag: Mapping[PartitionKey, int]) -> Observation:
         """The offsets now. A partition that does not exist yet, or whose leader does not answer,
         has the offset 0 and no timestamp."""
-        latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
-        asked = [
-            self._ask(self._target, self._prefix, latest),
-            self._ask(self._target, self._prefix, newest),
-            self._ask(self._source, "", latest),
-            self._ask(self._source, "", newest),
-        ]
-        # The target was asked first: its copy must not seem to be ahead of what was read.
-        target_ends, target_newest, source_ends, source_newest = map(_results, asked)
+        # The target is asked first: its copy must not seem to be ahead of what was read.
+        target, source = self._target.ask(), self._source.ask()
         at = self._clock.monotonic()
-        ends = {
-            key: PartitionEnds(
-                max(0, source_ends[key][0]),
-                max(0, target_ends[key][0]),
-                source_newest[key][1],
-                target_newest[key][1],
-            )
-            for key in self._keys
-        }
-        return Observation(at, ends, dict(reported_lag))
+        target_offsets, source_offsets = target(), source()
+        return Observation(
+            at,
+            {
+                key: PartitionEnds(
+                    source_offsets[key][0],
+                    target_offsets[key][0],
+                    source_offsets[key][1],
+                    target_offsets[key][1],
+                )
+                for key in self._keys
+            },
+            dict(reported_lag),
+        )
 
-    def _ask(
-        self, client: AdminClient, prefix: str, spec: OffsetSpec
-    ) -> dict[PartitionKey, Future[object]]:
-        query = {TopicPartition(prefix + topic, number): spec for topic, number in self._keys}
-        answers = client.list_offsets(query, request_timeout=_REQUEST_S)
-        client.poll(0)
+
+_Answers = dict[PartitionKey, "Future[ListOffsetsResultInfo]"]
+_Offsets = dict[PartitionKey, tuple[int, int]]
+"""(end offset, newest timestamp) by source partition."""
+
+
+class _Side:
+    """One cluster."""
+
+    def __init__(self, servers: str, prefix: str, keys: Sequence[PartitionKey]) -> None:
+        self._client = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        self._prefix = prefix
+        self._keys = keys
+        self._known: set[str] = set()
+
+    def ask(self) -> Callable[[], _Offsets]:
+        """Send the questions; the returned function waits for the answers."""
+        self._find_topics()
+        ends = self._ask(OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        newest = self._ask(OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call]
+        self._client.poll(0)
+
+        def answers() -> _Offsets:
+            return {
+                key: (
+                    max(0, _answer(ends, key, lambda found: found.offset)),
+                    _answer(newest, key, lambda found: found.timestamp),
+                )
+                for key in self._keys
+            }
+
+        return answers
+
+    def _find_topics(self) -> None:
+        """Learn which topics exist. librdkafka would remember for minutes that one did not, had it
+        been asked for its offsets."""
+        wanted = {self._prefix + topic for topic, _ in self._keys}
+        if wanted <= self._known:
+            return
+        with contextlib.suppress(KafkaException):  # asked again at the next look
+            self._known = wanted & self._client.list_topics(timeout=_REQUEST_S).topics.keys()
+
+    def _ask(self, spec: OffsetSpec) -> _Answers:
+        query = {
+            TopicPartition(self._prefix + topic, number): spec
+            for topic, number in self._keys
+            if self._prefix + topic in self._known
+        }
+        if not query:
+            return {}
+        answers = self._client.list_offsets(query, request_timeout=_REQUEST_S)
         return {
-            (asked.topic.removeprefix(prefix), asked.partition): answer
+            (asked.topic.removeprefix(self._prefix), asked.partition): answer
             for asked, answer in answers.items()
         }
 
 
-def _results(answers: Mapping[PartitionKey, Future[object]]) -> dict[PartitionKey, tuple[int, int]]:
-    """(offset, timestamp) of each partition."""
-    results = {}
-    for key, answer in answers.items():
-        try:
-            found = answer.result(_REQUEST_S + 1)
-        except (KafkaException, FutureTimeout):
-            results[key] = (_UNKNOWN, _UNKNOWN)
-        else:
-            results[key] = (found.offset, found.timestamp)  # type: ignore[attr-defined]
-    return results
+def _answer(
+    answers: _Answers, key: PartitionKey, value: Callable[[ListOffsetsResultInfo], int]
+) -> int:
+    if key not in answers:
+        return _UNKNOWN
+    try:
+        return int(value(answers[key].result(_REQUEST_S + 1)))
+    except (KafkaException, FutureTimeout):
+        return _UNKNOWN

@@ -56,11 +56,11 @@ _CREATE_S = 30.0
 _PREFIX = f"{SOURCE}."
 
 
-def run_demo(view: View, stop: Stop, seconds: float | None, clock: Clock = SYSTEM_CLOCK) -> None:
+def run_demo(view: View, stop: Stop, seconds: float | None, clock: Clock = SYSTEM_CLOCK) -> Summary:
     """Run until `stop`, or for `seconds` from the moment the clusters are up (None: no end).
 
-    Raises `ConnectError`, whose message is for the person at the terminal, and `StopRequested`
-    when the end was asked for before there was anything to sum up.
+    Returns what is to be told at the end. Raises `ConnectError`, whose message is for the person at
+    the terminal, and `StopRequested` when the end was asked for before there was anything to tell.
     """
     with stop.interrupting():
         shown = f"Fetching Kafka {KAFKA_VERSION}"
@@ -71,7 +71,7 @@ def run_demo(view: View, stop: Stop, seconds: float | None, clock: Clock = SYSTE
             view.say(f"{SOURCE} is at {source.bootstrap_servers}")
             view.say(f"{TARGET} is at {target.bootstrap_servers}")
             until = None if seconds is None else Deadline(seconds, clock)
-            _Demo(view, stop, until, directory, source, target, clock).run()
+            return _Demo(view, stop, until, directory, source, target, clock).run()
 
 
 def _download(view: View, what: str, progress: DownloadProgress) -> None:
@@ -134,7 +134,7 @@ class _Demo:
         self._grace: Deadline | None = None
         self._began_at = clock.monotonic()
 
-    def run(self) -> None:
+    def run(self) -> Summary:
         self._create_topics()
         self._produce_backlog()
         with contextlib.ExitStack() as stack:
@@ -146,7 +146,7 @@ class _Demo:
             probe = LatencyProbe(self._servers[1], f"{_PREFIX}{TOPICS[0].name}", 0)
             stack.callback(probe.close)
             self._watch(producer, mirror, probe)
-            self._finish(producer, mirror, probe)
+            return self._finish(producer, mirror, probe)
 
     # Before the mirror.
 
@@ -274,7 +274,7 @@ class _Demo:
 
     # The end.
 
-    def _finish(self, producer: _Child, mirror: Mirror, probe: LatencyProbe) -> None:
+    def _finish(self, producer: _Child, mirror: Mirror, probe: LatencyProbe) -> Summary:
         self._view.say("Ending: the producer stops, the last records are copied and compared")
         seconds = self._clock.monotonic() - self._began_at
         producer.process.stop(_PRODUCER_STOP_S)
@@ -283,7 +283,7 @@ class _Demo:
         probe.close()
         cost = mirror.cost()
         status = mirror.stop(_MIRROR_STOP_S)
-        summary = Summary(
+        return Summary(
             self._progress.copied_records() if self._progress.observed else 0,
             self._progress.copied_bytes() if self._progress.observed else 0.0,
             seconds,
@@ -292,13 +292,8 @@ class _Demo:
             cost,
             probe.milliseconds,
             comparison,
+            status,
         )
-        for line in summary.lines():
-            self._view.say(line)
-        if comparison is not None and comparison.different is not None:
-            raise ProcessFailed("The copy is not equal to its source")
-        if status:
-            raise ProcessFailed(f"connect-mirror-maker ended with status {status} when stopped")
 
     def _drain_and_compare(self, mirror: Mirror) -> Comparison:
         deadline = Deadline(_DRAIN_S, self._clock)

@@ -61,6 +61,16 @@ class Summary:
     cost: ProcessCost | None
     latencies_ms: list[int]
     comparison: Comparison | None
+    mirror_status: int
+
+    @property
+    def problem(self) -> str | None:
+        """What was wrong, in one sentence; None when all went well."""
+        if self.comparison is not None and self.comparison.different is not None:
+            return "The copy is not equal to its source"
+        if self.mirror_status:
+            return f"connect-mirror-maker ended with status {self.mirror_status} when stopped"
+        return None
 
     def lines(self) -> Iterator[str]:
         yield (
@@ -76,7 +86,7 @@ class Summary:
             )
         if self.latencies_ms:
             yield (
-                f"From producer to a consumer of the copy: p50 "
+                f"From producer (5 ms of linger included) to a consumer of the copy: p50 "
                 f"{percentile(self.latencies_ms, 0.5)} ms, p99 "
                 f"{percentile(self.latencies_ms, 0.99)} ms ({len(self.latencies_ms):,} records)"
             )
