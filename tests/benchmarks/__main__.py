@@ -1,0 +1,205 @@
+"""Rates, CPU, memory and latency of this mirror beside Java's MirrorMaker 2, on the same brokers.
+
+    python -m tests.benchmarks [--quick] [--flows json,latency] [--json FILE] [--markdown FILE]
+
+The systems take turns (A B C, A B C) on a fresh pair of real clusters; nothing else should run on
+the machine. It takes about half an hour, `--quick` about three minutes. Exit status 0 also where
+goals are missed: the figures are the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from connect.errors import ConnectError
+from deploy.brokers import DeployError
+from tests.benchmarks.arena import Arena, delete_topics, open_arena
+from tests.benchmarks.copying import measure_copy
+from tests.benchmarks.filling import fill
+from tests.benchmarks.flows import FLOWS, QUICK_FLOWS, Flow
+from tests.benchmarks.idle import measure_idle
+from tests.benchmarks.latency import Pace, measure_direct, measure_latency, measure_start
+from tests.benchmarks.machine import describe_machine
+from tests.benchmarks.payloads import make_payload
+from tests.benchmarks.report import as_text, update_page
+from tests.benchmarks.results import Results
+from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS, System
+from tests.support.topics import create_topic
+
+LATENCY, START, IDLE = "latency", "start", "idle"
+EVERYTHING = (*FLOWS, LATENCY, START, IDLE)
+QUICK = (*QUICK_FLOWS, LATENCY, START)
+_LOGS = Path(__file__).parents[2] / "build" / "benchmarks"
+_FILL_S = 300.0
+_QUICK_PACE = Pace(warm_up_s=5, counted_s=10)
+
+
+def _list(allowed: Sequence[str], text: str) -> list[str]:
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    for name in chosen:
+        if name not in allowed:
+            raise argparse.ArgumentTypeError(f"{name}: choose from {', '.join(allowed)}")
+    return chosen
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument(
+        "--flows",
+        type=lambda text: _list(EVERYTHING, text),
+        metavar="LIST",
+        help=f"of {','.join(EVERYTHING)} (default: all)",
+    )
+    parser.add_argument(
+        "--systems",
+        type=lambda text: _list(tuple(SYSTEMS), text),
+        metavar="LIST",
+        help=f"of {','.join(SYSTEMS)} (default: all)",
+    )
+    parser.add_argument("--records", type=int, help="records of each flow (default: its own)")
+    parser.add_argument("--rounds", type=int, help="turns of every system (default: 2)")
+    parser.add_argument("--quick", action="store_true", help="a short form, within 3 minutes")
+    parser.add_argument("--idle-partitions", type=int, default=10_000, metavar="N")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="keep the figures; other flows' stay in the file"
+    )
+    parser.add_argument(
+        "--markdown",
+        type=Path,
+        nargs="?",
+        const=Path(__file__).parents[2] / "docs" / "performance.md",
+        metavar="FILE",
+        help="put the tables between the markers of a page (default: docs/performance.md)",
+    )
+    parser.add_argument(
+        "--report", action="store_true", help="measure nothing: show what --json FILE holds"
+    )
+    return parser.parse_args(argv)
+
+
+class Bench:
+    """What to run, and what came out so far."""
+
+    def __init__(self, arguments: argparse.Namespace, path: Path | None) -> None:
+        quick: bool = arguments.quick
+        self.results = Results(machine=describe_machine())
+        self._quick = quick
+        self._names: list[str] = arguments.flows or list(QUICK if quick else EVERYTHING)
+        chosen: list[str] = arguments.systems or ([JAVA, OURS] if quick else list(SYSTEMS))
+        self._systems = [SYSTEMS[name] for name in chosen]
+        self._rounds: int = arguments.rounds or (1 if quick else 2)
+        self._records: int | None = arguments.records
+        self._idle_partitions: int = arguments.idle_partitions
+        self._path = path
+
+    def run(self) -> None:
+        older = Results.read(self._path) if self._path and self._path.exists() else Results()
+        with open_arena(_LOGS) as arena:
+            for name in self._names:
+                if name in FLOWS:
+                    self._copy(arena, FLOWS[name])
+                elif name == LATENCY:
+                    self._latency(arena)
+                elif name == START:
+                    self._start(arena)
+                else:
+                    self._idle(arena)
+        self.results.keep_from(older, self._names)
+        if self._path is not None:
+            self.results.write(self._path)
+
+    def _copy(self, arena: Arena, flow: Flow) -> None:
+        wanted = self._records or (flow.quick_records if self._quick else flow.records)
+        topic = create_topic(arena.source, name=flow.name, partitions=flow.partitions)
+        payload = make_payload(flow.kind, flow.codec_number, flow.batch_bytes)
+        records = fill(arena.source, topic, flow.partitions, payload, wanted, _FILL_S)
+        _say(
+            f"{flow.name}: {records:,} records of {payload.value_bytes:.0f} bytes, "
+            f"{payload.batch_records} in a batch of {payload.batch_bytes:,.0f} bytes"
+        )
+        for turn in range(1, self._rounds + 1):
+            for system in self._systems:
+                result = measure_copy(
+                    arena, flow, topic, records, payload.value_bytes, system, turn
+                )
+                self.results.copies.append(result)
+                _say(
+                    f"  round {turn} {system.name:10} {result.steady_rate:12,.0f} records/s "
+                    f"{result.cpu_us_per_record:7.2f} µs CPU/record {result.rss_mib:7,.0f} MiB; "
+                    f"cores: mirror {result.mirror_cores:.2f}, brokers {result.broker_cores:.2f}, "
+                    f"others {result.other_cores:.2f}; first record {result.first_record_s:.2f} s, "
+                    f"stop {result.stop_s:.1f} s"
+                    + (f"; {result.extra_records:,} TWICE" if result.extra_records else "")
+                )
+        delete_topics(arena.source, {topic})
+
+    def _untuned(self) -> list[System]:
+        """Tuning for throughput makes latency worse and a start no faster."""
+        return [system for system in self._systems if system.name != JAVA_TUNED]
+
+    def _latency(self, arena: Arena) -> None:
+        pace = _QUICK_PACE if self._quick else Pace()
+        for turn in range(1, self._rounds + 1):
+            measured = [measure_direct(arena, pace, turn)] + [
+                measure_latency(arena, system, pace, turn) for system in self._untuned()
+            ]
+            self.results.latencies += measured
+            for found in measured:
+                _say(
+                    f"latency: round {turn} {found.system:6} p50 {found.p50_ms:.2f} ms, "
+                    f"p99 {found.p99_ms:.2f} ms, p99.9 {found.p999_ms:.2f} ms, "
+                    f"{found.mirror_cores * 100:.0f} % of a core"
+                )
+
+    def _start(self, arena: Arena) -> None:
+        for turn in range(1, self._rounds + 1):
+            for system in self._untuned():
+                found = measure_start(arena, system, turn)
+                self.results.starts.append(found)
+                _say(f"start: round {turn} {found.system:6} {found.first_record_s:.2f} s")
+
+    def _idle(self, arena: Arena) -> None:
+        for system in self._systems:
+            if system.name == OURS:
+                found = measure_idle(arena, system, self._idle_partitions)
+                self.results.idles.append(found)
+                _say(
+                    f"idle: {found.partitions:,} partitions, all copied after {found.ready_s:.0f} "
+                    f"s, {found.percent_of_core:.1f} % of a core, {found.rss_mib:.0f} MiB"
+                )
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit status."""
+    arguments = _arguments(argv)
+    try:
+        if arguments.report:
+            if arguments.json is None:
+                raise ValueError("--report shows the figures of --json FILE: name the file")
+            results = Results.read(arguments.json)
+        else:
+            bench = Bench(arguments, arguments.json)
+            bench.run()
+            results = bench.results
+        print(as_text(results))
+        if arguments.markdown is not None:
+            update_page(arguments.markdown, results)
+    except (ConnectError, DeployError, OSError, RuntimeError, ValueError) as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

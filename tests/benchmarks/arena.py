@@ -1,0 +1,148 @@
+"""Where the systems meet: a pair of real clusters, and mirrors that run on it one at a time."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from confluent_kafka import KafkaError, KafkaException
+
+from connect.clock import SYSTEM_CLOCK, Deadline
+from deploy.brokers import GuardedProcess, JvmOptions, KafkaCluster, KafkaRuntime, kafka_runtime
+from tests.benchmarks.systems import System, flow_properties
+from tests.benchmarks.watching import ProcessUse
+from tests.support.topics import admin, topic_names
+from tests.support.waiting import wait_until
+
+__all__ = ["Arena", "Mirror", "open_arena"]
+
+_BROKER_JVM = JvmOptions(heap="2g", quick=False, flags=("-Xms1g", "-XX:MaxGCPauseMillis=20"))
+_BROKER_PROPERTIES = {
+    # So that deleted copies leave the disk, and the page cache, before the next run.
+    "log.segment.delete.delay.ms": "1000",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+}
+_DELETE_S = 120.0
+_STOP_S = 60.0
+# After a copy was deleted, the kernel may still be writing pages of it.
+_SETTLED_LOAD_CPU = 10.0
+_SETTLE_S = 10.0
+
+
+class Mirror:
+    """A mirror that runs. `launched`: monotonic seconds."""
+
+    def __init__(self, alias: str, process: GuardedProcess, launched: float) -> None:
+        self.alias = alias
+        self.process = process
+        self.launched = launched
+        self.use = ProcessUse(process.pid)
+
+    def remote(self, topic: str) -> str:
+        """The name of a topic's copy."""
+        return f"{self.alias}.{topic}"
+
+    def check(self) -> None:
+        """Raise with the log's name if the mirror has ended by itself."""
+        status = self.process.poll()
+        if status is not None:
+            raise RuntimeError(f"The mirror ended with status {status}; see {self.process.log}")
+
+
+class Arena:
+    """Two clusters of one broker each. One thread."""
+
+    def __init__(
+        self, kafka: KafkaRuntime, source: KafkaCluster, target: KafkaCluster, logs: Path
+    ) -> None:
+        self.source = source.bootstrap_servers
+        self.target = target.bootstrap_servers
+        self._kafka = kafka
+        self._clusters = (source, target)
+        self._logs = logs
+        self._runs = 0
+
+    def broker_cpu_s(self) -> float:
+        """User and system seconds of both brokers until now."""
+        pids = [node.pid for cluster in self._clusters for node in cluster.nodes]
+        return sum(ProcessUse(pid).now().cpu_s for pid in pids if pid is not None)
+
+    @contextmanager
+    def mirror(
+        self,
+        system: System,
+        topics: str,
+        codec: str = "none",
+        extra: Mapping[str, str] | None = None,
+    ) -> Iterator[Mirror]:
+        """Run a mirror of `topics` with a source alias nobody had before; all that it wrote is
+        deleted afterwards."""
+        self._runs += 1
+        alias = f"run{self._runs}"
+        properties = flow_properties(
+            alias,
+            self.source,
+            self.target,
+            topics,
+            {**system.tuning(alias, codec), **(extra or {})},
+        )
+        name = f"{alias}-{system.name}"
+        launched = SYSTEM_CLOCK.monotonic()
+        process = system.start(
+            self._kafka, properties, self._logs / name, self._logs / f"{name}.log"
+        )
+        try:
+            yield Mirror(alias, process, launched)
+            process.stop(_STOP_S)
+        finally:
+            process.close()
+            self._clean(alias)
+
+    def _clean(self, alias: str) -> None:
+        delete_topics(
+            self.target,
+            {t for t in topic_names(self.target) if t.startswith(f"{alias}.") or _internal(t)},
+        )
+        delete_topics(self.source, {t for t in topic_names(self.source) if _internal(t)})
+        deadline = Deadline(_SETTLE_S)
+        while not deadline.expired() and psutil.cpu_percent(0.5) > _SETTLED_LOAD_CPU:
+            continue
+
+
+def _internal(topic: str) -> bool:
+    return topic.startswith("mm2-") or topic == "heartbeats"
+
+
+def delete_topics(servers: str, topics: set[str]) -> None:
+    """Delete topics and wait until the cluster does not list them any more."""
+    if not topics:
+        return
+    client = admin(servers)
+    for topic, done in client.delete_topics(sorted(topics), operation_timeout=_DELETE_S).items():
+        try:
+            done.result(_DELETE_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise RuntimeError(f"{topic} could not be deleted: {error}") from error
+    wait_until(lambda: not topics & topic_names(servers), _DELETE_S, "deletion of topics")
+
+
+@contextmanager
+def open_arena(logs: Path) -> Iterator[Arena]:
+    """Start the clusters; logs of brokers and mirrors are in `logs`, emptied before."""
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    kafka = kafka_runtime()
+    with (
+        KafkaCluster(
+            name="source", kafka=kafka, jvm=_BROKER_JVM, properties=_BROKER_PROPERTIES, logs=logs
+        ) as source,
+        KafkaCluster(
+            name="target", kafka=kafka, jvm=_BROKER_JVM, properties=_BROKER_PROPERTIES, logs=logs
+        ) as target,
+    ):
+        yield Arena(kafka, source, target, logs)

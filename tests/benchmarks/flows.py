@@ -1,0 +1,72 @@
+"""What is copied in the benchmarks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from connect.protocol.compression import CODEC_NAMES
+from tests.benchmarks.payloads import PayloadKind
+
+__all__ = ["FLOWS", "QUICK_FLOWS", "Flow"]
+
+BATCH_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One topic to copy. `batch_bytes` None: one record in each batch. `goal`: "shallow" has goals
+    for rate and CPU, "not slower" only that one."""
+
+    name: str
+    words: str
+    kind: PayloadKind
+    codec: str
+    batch_bytes: int | None
+    partitions: int
+    records: int
+    quick_records: int
+    goal: Literal["shallow", "not slower"]
+
+    @property
+    def codec_number(self) -> int:
+        return CODEC_NAMES.index(self.codec)
+
+
+FLOWS = {
+    flow.name: flow
+    for flow in (
+        Flow(
+            "json",
+            "JSON, 64 KB batches, uncompressed",
+            "json", "none", BATCH_BYTES, 4, 2_000_000, 400_000, "shallow",
+        ),
+        Flow(
+            "json-lz4",
+            "JSON, 64 KB batches, lz4",
+            "json", "lz4", BATCH_BYTES, 4, 2_000_000, 400_000, "shallow",
+        ),
+        Flow(
+            "json-zstd",
+            "JSON, 64 KB batches, zstd",
+            "json", "zstd", BATCH_BYTES, 4, 2_000_000, 400_000, "shallow",
+        ),
+        Flow(
+            "random",
+            "1,000 random bytes, 64 KB batches, uncompressed",
+            "random", "none", BATCH_BYTES, 4, 1_000_000, 200_000, "shallow",
+        ),
+        Flow(
+            "one-record",
+            "JSON, one record per batch, uncompressed",
+            "json", "none", None, 4, 600_000, 100_000, "not slower",
+        ),
+        Flow(
+            "partitions",
+            "JSON, 64 KB batches, uncompressed, 1,000 partitions",
+            "json", "none", BATCH_BYTES, 1_000, 2_000_000, 400_000, "not slower",
+        ),
+    )
+}  # fmt: skip
+
+QUICK_FLOWS = ("json", "one-record")

@@ -1,0 +1,152 @@
+"""Measures how long a record takes from a producer at the source to a consumer at the target."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from connect.clock import SYSTEM_CLOCK, Deadline
+from connect.errors import DeadlineExceeded
+from tests.benchmarks.arena import Arena, Mirror, delete_topics
+from tests.benchmarks.pacer import STAMP
+from tests.benchmarks.results import LatencyResult, StartResult
+from tests.benchmarks.systems import System
+from tests.benchmarks.watching import EndOffsets
+from tests.support.producing import Record, produce
+from tests.support.topics import create_topic, unique
+
+__all__ = ["NO_MIRROR", "Pace", "measure_direct", "measure_latency", "measure_start"]
+
+NO_MIRROR = "none"
+_START_S = 90.0
+_GRACE_S = 30.0
+_POLL_S = 0.2
+_WATCH_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`warm_up_s` are not counted: Java compiles its code then."""
+
+    rate: int = 1_000
+    warm_up_s: int = 10
+    counted_s: int = 30
+
+    @property
+    def total(self) -> int:
+        return self.rate * (self.warm_up_s + self.counted_s)
+
+
+def _first_record(arena: Arena, mirror: Mirror, topic: str) -> float:
+    """Wait until the copy has a record; seconds since the launch."""
+    deadline = Deadline(_START_S)
+    waiting = threading.Event()
+    with EndOffsets(arena.target, mirror.remote(topic), 1) as ends:
+        while not ends.total():
+            mirror.check()
+            if deadline.expired():
+                raise DeadlineExceeded(f"Nothing was copied in time; see {mirror.process.log}")
+            waiting.wait(_WATCH_S)
+    return SYSTEM_CLOCK.monotonic() - mirror.launched
+
+
+def measure_start(arena: Arena, system: System, turn: int) -> StartResult:
+    """From the launch of a mirror to its first record at the target."""
+    topic = create_topic(arena.source, "start")
+    try:
+        produce(arena.source, topic, [Record(b"first")])
+        with arena.mirror(system, topic) as mirror:
+            return StartResult(system.name, turn, _first_record(arena, mirror, topic))
+    finally:
+        delete_topics(arena.source, {topic})
+
+
+def measure_latency(arena: Arena, system: System, pace: Pace, turn: int) -> LatencyResult:
+    """Through a mirror, which copied its first record before."""
+    topic = create_topic(arena.source, "latency")
+    try:
+        produce(arena.source, topic, [Record(b"first")])
+        with arena.mirror(system, topic) as mirror:
+            _first_record(arena, mirror, topic)
+            before, started = mirror.use.now(), SYSTEM_CLOCK.monotonic()
+            delays = _delays(arena.source, topic, arena.target, mirror.remote(topic), pace)
+            seconds = SYSTEM_CLOCK.monotonic() - started
+            cores = (mirror.use.now().cpu_s - before.cpu_s) / seconds
+        return _result(system.name, turn, pace, delays, cores)
+    finally:
+        delete_topics(arena.source, {topic})
+
+
+def measure_direct(arena: Arena, pace: Pace, turn: int) -> LatencyResult:
+    """Without a mirror, from the source: what producer, broker and consumer take by themselves."""
+    topic = create_topic(arena.source, "latency")
+    try:
+        produce(arena.source, topic, [Record(b"first")])
+        delays = _delays(arena.source, topic, arena.source, topic, pace)
+        return _result(NO_MIRROR, turn, pace, delays, 0.0)
+    finally:
+        delete_topics(arena.source, {topic})
+
+
+def _result(system: str, turn: int, pace: Pace, delays: list[float], cores: float) -> LatencyResult:
+    ordered = sorted(delays)
+
+    def percentile(share: float) -> float:
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+    return LatencyResult(
+        system=system,
+        round=turn,
+        rate=pace.rate,
+        records=len(ordered),
+        p50_ms=percentile(0.5),
+        p99_ms=percentile(0.99),
+        p999_ms=percentile(0.999),
+        mirror_cores=cores,
+    )
+
+
+def _delays(source: str, topic: str, target: str, remote: str, pace: Pace) -> list[float]:
+    """Milliseconds of every counted record. The consumer polls one record at a time."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": target,
+            "group.id": unique("latency"),
+            "enable.auto.commit": False,
+            "socket.nagle.disable": True,
+        }
+    )
+    pacer: subprocess.Popen[bytes] | None = None
+    delays: list[float] = []
+    skipped = pace.rate * pace.warm_up_s
+    deadline = Deadline(pace.warm_up_s + pace.counted_s + _GRACE_S)
+    try:
+        consumer.assign([TopicPartition(remote, 0, 1)])  # after the first record
+        arguments = [source, topic, str(pace.rate), str(pace.total)]
+        pacer = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.pacer", *arguments])
+        for _ in range(pace.total):
+            message = None
+            while message is None:
+                if deadline.expired():
+                    raise DeadlineExceeded(f"{remote} did not get all records in time")
+                message = consumer.poll(_POLL_S)
+            now = time.monotonic_ns()
+            error, value = message.error(), message.value()
+            if error is not None or not isinstance(value, bytes):
+                raise KafkaException(error)
+            number, sent = STAMP.unpack_from(value)
+            if number >= skipped:
+                delays.append((now - sent) / 1e6)
+        if pacer.wait(_GRACE_S):
+            raise RuntimeError("Records of the pacing producer were not delivered")
+        return delays
+    finally:
+        consumer.close()
+        if pacer is not None:
+            pacer.kill()
+            pacer.wait(_GRACE_S)

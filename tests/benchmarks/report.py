@@ -1,0 +1,303 @@
+"""What was measured, as tables for people: in the terminal and in docs/performance.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from tests.benchmarks.flows import FLOWS
+from tests.benchmarks.latency import NO_MIRROR
+from tests.benchmarks.results import CopyResult, Results
+from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS
+
+__all__ = ["Goal", "as_markdown", "as_text", "goals", "update_page"]
+
+BEGIN, END = "<!-- benchmark: begin -->", "<!-- benchmark: end -->"
+
+RATE_GOAL, CPU_GOAL, NOT_SLOWER_GOAL = 6.0, 20.0, 1.0
+RSS_GOAL_MB = 150.0
+P50_GOAL, P99_GOAL = 4.0, 3.0
+START_GOAL_S = 3.0
+IDLE_GOAL_PERCENT = 5.0
+
+_MB = 1_000_000
+_MIB = 1024 * 1024
+
+
+class Goal(NamedTuple):
+    """One goal and what came out."""
+
+    what: str
+    wanted: str
+    measured: str
+    met: bool
+
+
+class Table(NamedTuple):
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class _Mean(NamedTuple):
+    """The median of a flow's rounds by one system."""
+
+    rate: float
+    value_mb: float
+    cpu_us: float
+    mirror_cores: float
+    broker_cores: float
+    rss_mb: float
+    first_record_s: float
+    cpu_s: float
+
+
+def _median(rows: Sequence[CopyResult]) -> _Mean:
+    def of(read: Callable[[CopyResult], float]) -> float:
+        return median(map(read, rows))
+
+    return _Mean(
+        of(lambda r: r.steady_rate),
+        of(lambda r: r.steady_rate * r.value_bytes / _MB),
+        of(lambda r: r.cpu_us_per_record),
+        of(lambda r: r.mirror_cores),
+        of(lambda r: r.broker_cores),
+        max(r.rss_mib for r in rows) * _MIB / _MB,
+        of(lambda r: r.first_record_s),
+        of(lambda r: r.cpu_s),
+    )
+
+
+def _by_flow(results: Results) -> dict[str, dict[str, _Mean]]:
+    found: dict[str, dict[str, _Mean]] = {}
+    for flow in FLOWS:
+        rows = [row for row in results.copies if row.flow == flow]
+        systems = {
+            name: _median([row for row in rows if row.system == name])
+            for name in SYSTEMS
+            if any(row.system == name for row in rows)
+        }
+        if systems:
+            found[flow] = systems
+    return found
+
+
+def _javas(systems: dict[str, _Mean]) -> list[_Mean]:
+    return [systems[name] for name in (JAVA, JAVA_TUNED) if name in systems]
+
+
+def _times(value: float) -> str:
+    return f"{value:.1f}×" if value < 10 else f"{value:.0f}×"
+
+
+def _copy_table(results: Results) -> Table:
+    rows = []
+    for name, systems in _by_flow(results).items():
+        javas = _javas(systems)
+        for system, mean in systems.items():
+            ours = system == OURS and javas
+            rows.append(
+                [
+                    FLOWS[name].words if system == next(iter(systems)) else "",
+                    system,
+                    f"{mean.rate / 1000:,.1f} k",
+                    f"{mean.value_mb:.0f}",
+                    _times(mean.rate / max(j.rate for j in javas)) if ours else "",
+                    f"{mean.cpu_us:.2f}",
+                    _times(min(j.cpu_us for j in javas) / mean.cpu_us) if ours else "",
+                    f"{mean.rss_mb:,.0f}",
+                    f"{mean.first_record_s:.1f}",
+                    f"{mean.mirror_cores:.2f}",
+                    f"{mean.broker_cores:.2f}",
+                ]
+            )
+    head = (
+        "flow", "system", "records/s", "MB/s", "× Java's rate", "CPU µs/record",
+        "× less CPU", "RSS MB", "first record s", "mirror cores", "broker cores",
+    )  # fmt: skip
+    return Table("Copying a topic that is full", head, rows)
+
+
+def _latency_table(results: Results) -> Table | None:
+    if not results.latencies:
+        return None
+    rows = []
+    for name in (NO_MIRROR, *SYSTEMS):
+        found = [row for row in results.latencies if row.system == name]
+        if found:
+            rows.append(
+                [
+                    "no mirror: the source itself" if name == NO_MIRROR else name,
+                    *(
+                        f"{median(values):.2f}"
+                        for values in (
+                            [r.p50_ms for r in found],
+                            [r.p99_ms for r in found],
+                            [r.p999_ms for r in found],
+                        )
+                    ),
+                    f"{median(r.mirror_cores for r in found) * 100:.0f} %",
+                ]
+            )
+    rate = results.latencies[0].rate
+    return Table(
+        f"End-to-end latency in ms, {rate:,} records/s, one partition",
+        ("system", "p50", "p99", "p99.9", "CPU of the mirror"),
+        rows,
+    )
+
+
+def _start_table(results: Results) -> Table | None:
+    rows = [
+        [name, f"{median(found):.2f}", f"{max(found):.2f}"]
+        for name in SYSTEMS
+        if (found := [row.first_record_s for row in results.starts if row.system == name])
+    ]
+    title = "Launch to first record, in seconds"
+    return Table(title, ("system", "median", "slowest"), rows) if rows else None
+
+
+def _idle_table(results: Results) -> Table | None:
+    rows = [
+        [
+            row.system,
+            f"{row.partitions:,}",
+            f"{row.percent_of_core:.1f} %",
+            f"{row.rss_mib * _MIB / _MB:.0f}",
+            f"{row.ready_s:.0f}",
+        ]
+        for row in results.idles
+    ]
+    head = ("system", "partitions", "of a core", "RSS MB", "all copied after s")
+    return Table("Idle partitions", head, rows) if rows else None
+
+
+def goals(results: Results) -> list[Goal]:
+    """The goals that these results can be held against."""
+    found = [*_copy_goals(results), *_latency_goals(results)]
+    if starts := [row.first_record_s for row in results.starts if row.system == OURS]:
+        worst = max(starts)
+        found.append(
+            Goal("start", f"≤ {START_GOAL_S:g} s", f"{worst:.2f} s", worst <= START_GOAL_S)
+        )
+    for row in results.idles:
+        if row.system == OURS:
+            share = row.percent_of_core
+            found.append(
+                Goal(
+                    f"{row.partitions:,} idle partitions",
+                    f"< {IDLE_GOAL_PERCENT:g} % of a core",
+                    f"{share:.1f} %",
+                    share < IDLE_GOAL_PERCENT,
+                )
+            )
+    return found
+
+
+def _at_least(what: str, wanted: float, ratio: float) -> Goal:
+    return Goal(what, f"≥ {wanted:g}×", f"{ratio:.2f}×", ratio >= wanted)
+
+
+def _copy_goals(results: Results) -> Iterable[Goal]:
+    flows = _by_flow(results)
+    for name, systems in flows.items():
+        javas = _javas(systems)
+        if OURS not in systems or not javas:
+            continue
+        ours, flow = systems[OURS], FLOWS[name]
+        shallow = flow.goal == "shallow"
+        rate = ours.rate / max(java.rate for java in javas)
+        yield _at_least(f"{name}: rate", RATE_GOAL if shallow else NOT_SLOWER_GOAL, rate)
+        if shallow:
+            cpu = min(java.cpu_us for java in javas) / ours.cpu_us
+            yield _at_least(f"{name}: less CPU per record", CPU_GOAL, cpu)
+    worst = max((systems[OURS].rss_mb for systems in flows.values() if OURS in systems), default=0)
+    if worst:
+        measured = f"{worst:.0f} MB at most"
+        yield Goal("memory of a worker", f"< {RSS_GOAL_MB:g} MB", measured, worst < RSS_GOAL_MB)
+
+
+def _latency_goals(results: Results) -> Iterable[Goal]:
+    java = [row for row in results.latencies if row.system == JAVA]
+    ours = [row for row in results.latencies if row.system == OURS]
+    if java and ours:
+        p50 = median(r.p50_ms for r in java) / median(r.p50_ms for r in ours)
+        p99 = median(r.p99_ms for r in java) / median(r.p99_ms for r in ours)
+        yield _at_least("latency p50: shorter", P50_GOAL, p50)
+        yield _at_least("latency p99: shorter", P99_GOAL, p99)
+
+
+def _tables(results: Results) -> list[Table]:
+    twice = [row for row in results.copies if row.extra_records]
+    met = [
+        [goal.what, goal.wanted, goal.measured, "met" if goal.met else "not met"]
+        for goal in goals(results)
+    ]
+    tables = [
+        _copy_table(results) if results.copies else None,
+        _latency_table(results),
+        _start_table(results),
+        _idle_table(results),
+        Table(
+            "Copied more than once",
+            ("flow", "system", "round", "records"),
+            [[row.flow, row.system, str(row.round), f"{row.extra_records:,}"] for row in twice],
+        )
+        if twice
+        else None,
+        Table("Goals", ("what", "goal", "measured", ""), met) if met else None,
+    ]
+    return [table for table in tables if table is not None]
+
+
+def _notes(results: Results) -> list[str]:
+    used = {
+        *(row.system for row in results.copies),
+        *(row.system for row in results.latencies),
+        *(row.system for row in results.starts),
+    }
+    rounds = max((row.round for row in results.copies), default=0)
+    return [
+        *(f"{key}: {value}" for key, value in results.machine.items()),
+        *(f"{name}: {system.words}" for name, system in SYSTEMS.items() if name in used),
+        f"Figures are medians of {rounds} interleaved rounds; memory is the most that was seen. "
+        "Ratios are to the better of Java's configurations. MB/s counts record values.",
+    ]
+
+
+def as_text(results: Results) -> str:
+    """For a terminal."""
+    lines = [*_notes(results)]
+    for title, head, rows in _tables(results):
+        cells = [list(head), *map(list, rows)]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+        lines += ["", title, ""]
+        for number, row in enumerate(cells):
+            lines.append("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
+            if not number:
+                lines.append("  ".join("-" * width for width in widths))
+    return "\n".join(lines) + "\n"
+
+
+def as_markdown(results: Results) -> str:
+    """For docs/performance.md."""
+    lines = [f"- {note}" for note in _notes(results)]
+    for title, head, rows in _tables(results):
+        lines += ["", f"### {title}", "", _row(head), _row(["---"] * len(head))]
+        lines += [_row(row) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def update_page(page: Path, results: Results) -> None:
+    """Replace what stands between the markers of a page. Raises `ValueError` without markers."""
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} has no {BEGIN} and {END}")
+    page.write_text(f"{before}{BEGIN}\n{as_markdown(results)}{END}{after}")

@@ -1,0 +1,120 @@
+"""The systems that are compared, each with the configuration it runs with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
+from tests.support.mirrors import java_mirror_maker, mirror_maker
+
+__all__ = ["JAVA", "JAVA_TUNED", "OURS", "SYSTEMS", "System", "flow_properties"]
+
+JAVA, JAVA_TUNED, OURS = "java", "java-tuned", "ours"
+
+# What connect-mirror-maker.sh of Kafka 4.3.1 runs with: KAFKA_HEAP_OPTS and
+# KAFKA_JVM_PERFORMANCE_OPTS.
+_JVM = JvmOptions(
+    heap="2g",
+    quick=False,
+    flags=(
+        "-Xms256m",
+        "-server",
+        "-XX:MaxGCPauseMillis=20",
+        "-XX:InitiatingHeapOccupancyPercent=35",
+        "-XX:+ExplicitGCInvokesConcurrent",
+        "-Djava.awt.headless=true",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """`tuning`: properties on top of the flow's, by the source's alias and the topics' codec."""
+
+    name: str
+    words: str
+    start: Callable[[KafkaRuntime, Mapping[str, str], Path, Path], GuardedProcess]
+    tuning: Callable[[str, str], Mapping[str, str]]
+
+
+def flow_properties(
+    alias: str, source: str, target: str, topics: str, extra: Mapping[str, str]
+) -> dict[str, str]:
+    """The mm2.properties of one run: the flow `alias->target`, MirrorMaker 2's defaults, and only
+    what has to do with copying. A new `alias` makes a copy from the start into topics of its own.
+    """
+    return {
+        "clusters": f"{alias}, target",
+        f"{alias}.bootstrap.servers": source,
+        "target.bootstrap.servers": target,
+        f"{alias}->target.enabled": "true",
+        f"target->{alias}.enabled": "false",
+        f"{alias}->target.topics": topics,
+        "tasks.max": "2",
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1",
+        "config.storage.replication.factor": "1",
+        "emit.checkpoints.enabled": "false",
+        "emit.heartbeats.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "sync.topic.configs.enabled": "false",
+        **extra,
+    }
+
+
+def _start_java(
+    kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
+) -> GuardedProcess:
+    return java_mirror_maker(kafka, properties, directory, log, jvm=_JVM)
+
+
+def _start_ours(
+    _kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
+) -> GuardedProcess:
+    return mirror_maker(properties, directory, log)
+
+
+def _untuned(_alias: str, _codec: str) -> dict[str, str]:
+    return {}
+
+
+def _tuned(alias: str, codec: str) -> dict[str, str]:
+    """The most that its configuration offers for throughput, order kept, and the codec of the
+    source kept as well: without it, Java writes uncompressed."""
+    return {
+        f"{alias}.consumer.max.poll.records": "5000",
+        f"{alias}.consumer.max.partition.fetch.bytes": "8388608",
+        f"{alias}.consumer.receive.buffer.bytes": "-1",
+        "target.producer.batch.size": "262144",
+        "target.producer.linger.ms": "20",
+        "target.producer.buffer.memory": "134217728",
+        "target.producer.max.request.size": "8388608",
+        "target.producer.send.buffer.bytes": "-1",
+        "target.producer.enable.idempotence": "true",
+        "target.producer.max.in.flight.requests.per.connection": "5",
+        "target.producer.compression.type": codec,
+    }
+
+
+SYSTEMS: Mapping[str, System] = {
+    system.name: system
+    for system in (
+        System(
+            JAVA, "Java MirrorMaker 2 4.3.1, tasks.max=2, default clients", _start_java, _untuned
+        ),
+        System(
+            JAVA_TUNED,
+            "the same with "
+            + ", ".join(
+                f"{key}={value}" for key, value in _tuned("source", "<as in the source>").items()
+            ),
+            _start_java,
+            _tuned,
+        ),
+        System(OURS, "connect-mirror-maker, tasks.max=2, default clients", _start_ours, _untuned),
+    )
+}

@@ -1,0 +1,100 @@
+"""Watches a copy from outside: end offsets at the target, CPU and memory of processes."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import psutil
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from connect.clients.wire import WireConnection, open_connection
+from connect.clock import Deadline
+from tests.support.copying import wire
+
+__all__ = ["EndOffsets", "ProcessUse", "Usage"]
+
+_LATEST = -1
+_CALL_S = 20.0
+_MIB = 1024 * 1024
+# ListOffsets before version 7 is not flexible and has all that is needed.
+_VERSION = 5
+
+
+class EndOffsets:
+    """Sums the end offsets of a topic on a cluster of one broker, on a connection of its own.
+
+    A topic or partition that does not exist yet counts as empty. Not thread-safe.
+    """
+
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        settings = wire(servers)
+        host, port = settings.bootstrap[0]
+        self._topic = topic
+        self._partitions = partitions
+        self._connection: WireConnection = open_connection(host, port, settings, Deadline(_CALL_S))
+
+    def total(self) -> int:
+        """Records at the target, for topics without gaps."""
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        request = ListOffsetsRequest(
+            version=_VERSION,
+            replica_id=-1,
+            isolation_level=0,
+            topics=[
+                topic(
+                    name=self._topic,
+                    partitions=[
+                        topic.ListOffsetsPartition(
+                            partition_index=number, current_leader_epoch=-1, timestamp=_LATEST
+                        )
+                        for number in range(self._partitions)
+                    ],
+                )
+            ],
+        )
+        response = self._connection.call(request, Deadline(_CALL_S))
+        return sum(
+            max(0, part.offset)
+            for found in response.topics
+            for part in found.partitions
+            if part.error_code == 0
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Usage(NamedTuple):
+    """`cpu_s`: user and system seconds since the process began. `rss_mib`: resident now."""
+
+    cpu_s: float
+    rss_mib: float
+
+
+class ProcessUse:
+    """CPU and memory of a process and its children."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+
+    def now(self) -> Usage:
+        """Raises `psutil.NoSuchProcess` once the process has ended."""
+        cpu = rss = 0.0
+        for process in (self._process, *self._process.children(recursive=True)):
+            with process.oneshot():
+                times = process.cpu_times()
+                cpu += times.user + times.system
+                rss += process.memory_info().rss
+        return Usage(cpu, rss / _MIB)
