@@ -1,0 +1,98 @@
+"""The mirror's connectors, as far as no cluster is needed."""
+
+from __future__ import annotations
+
+from connect.clock import FakeClock
+from connect.runtime.plugins import PluginRegistry
+from connectors.mirror import plugins
+from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.heartbeat import MirrorHeartbeatConnector, MirrorHeartbeatTask
+from connectors.mirror.source_connector import MirrorSourceConnector, validate_source
+from connectors.mirror.topic_refresh import internal_topics
+
+JAVA = "org.apache.kafka.connect.mirror."
+PROPS = {
+    "name": "MirrorSourceConnector",
+    "connector.class": f"{JAVA}MirrorSourceConnector",
+    "source.cluster.alias": "A",
+    "target.cluster.alias": "B",
+}
+
+
+def test_connectors_answer_to_their_java_names() -> None:
+    registry = PluginRegistry(discover=False)
+    plugins.register(registry)
+    assert registry.connector(f"{JAVA}MirrorSourceConnector") is MirrorSourceConnector
+    assert registry.connector("MirrorHeartbeatConnector") is MirrorHeartbeatConnector
+    assert registry.name_of(MirrorSourceConnector) == f"{JAVA}MirrorSourceConnector"
+
+
+def keys_in_error(**changes: str) -> list[str]:
+    given = {key.replace("_", "."): value for key, value in changes.items()}
+    return [problem.key for problem in validate_source({**PROPS, **given})]
+
+
+def test_exactly_once_needs_committed_reads() -> None:
+    required = {"exactly_once_support": "required"}
+    assert keys_in_error(**required) == ["exactly.once.support"]
+    assert keys_in_error(**required, consumer_isolation_level="read_committed") == []
+    assert keys_in_error(**required, source_consumer_isolation_level="read_committed") == []
+    # Among a cluster's properties the isolation level reaches no client.
+    misplaced = {"source_cluster_isolation_level": "read_committed"}
+    assert keys_in_error(**required, **misplaced) == ["exactly.once.support"]
+    assert keys_in_error(exactly_once_support="requested") == []
+
+
+def test_settings_of_offset_syncs_that_are_off_are_an_error() -> None:
+    off = {**PROPS, "emit.offset-syncs.enabled": "false"}
+    assert validate_source(off) == []
+    (problem,) = validate_source({**off, "offset-syncs.topic.location": "target"})
+    assert problem.key == "emit.offset-syncs.enabled"
+    assert "offset-syncs.topic.location" in problem.message
+
+
+def test_every_problem_is_told_not_only_the_first() -> None:
+    assert keys_in_error(exactly_once_support="required", topics="a(") == [
+        "exactly.once.support",
+        "topics",
+    ]
+
+
+def own_topics(**changes: str) -> dict[str, int]:
+    return internal_topics(SourceConfig.from_properties({**PROPS, **changes}))
+
+
+def test_own_topics_are_called_after_the_cluster_they_are_not_on() -> None:
+    assert own_topics() == {"mm2-offset-syncs.B.internal": 3, "mm2-offset-map.B.internal": 3}
+    assert own_topics(
+        **{"offset-syncs.topic.location": "target", "offset-syncs.topic.replication.factor": "2"}
+    ) == {"mm2-offset-syncs.A.internal": 2, "mm2-offset-map.A.internal": 2}
+    assert own_topics(**{"mirror.offset.map.enabled": "false"}) == {
+        "mm2-offset-syncs.B.internal": 3
+    }
+    assert own_topics(**{"emit.offset-syncs.enabled": "false"}) == {"mm2-offset-map.B.internal": 3}
+
+
+def test_a_heartbeat_carries_one_time_in_value_and_record() -> None:
+    task = MirrorHeartbeatTask(FakeClock(1_700_000_000_000))
+    task.start({**PROPS, "name": "hb", "emit.heartbeats.interval.seconds": "0"})
+    records = task.poll()
+    assert records is not None
+    (record,) = records
+    assert (record.topic, record.partition) == ("heartbeats", 0)
+    assert record.key == bytes.fromhex("000141000142")
+    assert record.value == bytes.fromhex("00000000018bcfe56800")
+    assert record.timestamp_ms == 1_700_000_000_000
+    # The stored key is these entries as JSON, in this order.
+    assert list(record.source_partition.items()) == [
+        ("sourceClusterAlias", "A"),
+        ("targetClusterAlias", "B"),
+    ]
+    assert record.source_offset == {"offset": 0}
+
+
+def test_a_heartbeat_task_that_is_stopping_does_not_wait() -> None:
+    task = MirrorHeartbeatTask()
+    task.start({**PROPS, "name": "hb", "emit.heartbeats.interval.seconds": "3600"})
+    task.stopping()
+    assert task.poll() is None
