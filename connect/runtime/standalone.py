@@ -269,6 +269,7 @@ class StandaloneHerder:
         wanted = [{**config, "task.class": task_class_name} for config in configs]
         entry.tasks = update_tasks(
             self._worker,
+            entry.name,
             entry.tasks,
             wanted,
             lambda number: self._make_task(entry, number, task_class, wanted[number]),

@@ -27,6 +27,7 @@ _RECONFIGURE_S = 10.0
 
 def update_tasks(
     worker: Worker,
+    connector: str,
     running: Sequence[TaskHost],
     wanted: Sequence[Mapping[str, str]],
     make: Callable[[int], TaskHost],
@@ -50,14 +51,16 @@ def update_tasks(
         host = make(number)
         tasks[number : number + 1] = [host]
         host.start()
-    _log.info(
-        "Tasks: %d unchanged, %d changed in place, %d restarted, %d new, %d ended",
-        len(plan.keep),
-        len(plan.change) - len(restart),
-        len(restart),
-        len(plan.start),
-        len(plan.stop),
-    )
+    if len(plan.keep) < max(len(running), len(wanted)):
+        _log.info(
+            "Tasks of %s: %d unchanged, %d changed in place, %d restarted, %d new, %d ended",
+            connector,
+            len(plan.keep),
+            len(plan.change) - len(restart),
+            len(restart),
+            len(plan.start),
+            len(plan.stop),
+        )
     return tasks
 
 
