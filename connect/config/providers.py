@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Protocol
 
+from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.properties import parse_properties
 from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.config.validators import ValidList
@@ -122,8 +123,8 @@ class EnvVarConfigProvider:
     ) -> None:
         pattern = parameters.get(ALLOWLIST_PATTERN)
         try:
-            allowed = re.compile(pattern) if pattern else None
-        except re.error as error:
+            allowed = compile_java_regex(pattern) if pattern else None
+        except JavaRegexError as error:
             raise invalid_value(prefix + ALLOWLIST_PATTERN, pattern, str(error)) from error
         variables = os.environ if environment is None else environment
         self._variables = {

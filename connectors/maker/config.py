@@ -223,7 +223,12 @@ class MirrorMakerConfig:
             setting = effective[wrong[0]]
             where = "" if setting.line is None else f" (line {setting.line})"
             message = str(error).replace(error.key, f"{setting.key}{where}", 1)
-            raise ConfigError(message, key=setting.key, value=error.value) from error
+            value = error.value
+            if resolved[wrong[0]] != setting.value:
+                # What a config provider gave may be a secret: the reference to it is shown.
+                message = message.replace(resolved[wrong[0]].strip() or "\0", setting.value)
+                value = setting.value
+            raise ConfigError(message, key=setting.key, value=value) from None
 
     def _need_bootstrap(self, flow: Flow) -> None:
         for alias in (flow.source, flow.target) if self.mirrors(flow) else (flow.target,):

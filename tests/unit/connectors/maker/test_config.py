@@ -274,6 +274,25 @@ def test_secrets_are_in_no_error(tmp_path: Path) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+def test_what_a_provider_gave_is_in_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MM_TEST_SECRET", "hunter2")
+    made = write(
+        tmp_path,
+        "config.providers=env",
+        "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+        "A->B.tasks.max=${env:MM_TEST_SECRET}",
+    )
+    with pytest.raises(ConfigError) as caught:
+        made.validate()
+    assert str(caught.value) == (
+        "Invalid value ${env:MM_TEST_SECRET} for configuration A->B.tasks.max (line 7): "
+        "Not a number of type INT"
+    )
+    assert caught.value.__cause__ is None
+
+
 def test_what_a_cluster_lacks_is_said_with_its_name(tmp_path: Path) -> None:
     made = write(tmp_path, "B.security.protocol=SASL_SSL", "B.sasl.mechanism=PLAIN")
     with pytest.raises(ConfigError, match=r'^Cluster B: Missing required .*"sasl\.jaas\.config"'):
