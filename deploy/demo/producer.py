@@ -45,6 +45,7 @@ class _Feed:
             "enable.idempotence": True,
             "partitioner": "murmur2_random",
             "linger.ms": 5,
+            "log_level": 3,
             "batch.size": 65_536,
             "queue.buffering.max.messages": 100_000,
         }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -52,6 +53,7 @@ _BACKLOG_S = 180.0
 _PRODUCER_STOP_S = 20.0
 _MIRROR_STOP_S = 30.0
 _DRAIN_S = 30.0
+_TERMINATED = 128 + signal.SIGTERM
 _CREATE_S = 30.0
 _PREFIX = f"{SOURCE}."
 
@@ -277,12 +279,14 @@ class _Demo:
     def _finish(self, producer: _Child, mirror: Mirror, probe: LatencyProbe) -> Summary:
         self._view.say("Ending: the producer stops, the last records are copied and compared")
         seconds = self._clock.monotonic() - self._began_at
-        producer.process.stop(_PRODUCER_STOP_S)
         producer.check()
+        producer.process.stop(_PRODUCER_STOP_S)
         comparison = self._drain_and_compare(mirror) if self._in_sync else None
         probe.close()
         cost = mirror.cost()
         status = mirror.stop(_MIRROR_STOP_S)
+        if status == _TERMINATED and not self._in_sync:
+            status = 0  # it was stopped so early that it did not listen to signals yet
         return Summary(
             self._progress.copied_records() if self._progress.observed else 0,
             self._progress.copied_bytes() if self._progress.observed else 0.0,
