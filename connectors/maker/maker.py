@@ -18,7 +18,7 @@ from connect.clients.admin import Admin
 from connect.clock import Deadline
 from connect.config.providers import ConfigProviders
 from connect.config.worker import WorkerConfig
-from connect.errors import ConfigError
+from connect.errors import ConfigError, RetriableError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.herder import ConnectorStatus, Herder
 from connect.runtime.plugins import PluginRegistry
@@ -167,12 +167,25 @@ class MirrorMaker:
         return WorkerConfig.from_properties(self._config.worker_config(plan.source, plan.target))
 
     def _probe(self, plan: FlowPlan) -> None:
-        props = self._worker_config(plan).own_client_properties("probe")
+        """Raise, saying so, where the target is not reached or has too few brokers for the topic
+        of source offsets."""
+        worker = self._worker_config(plan)
+        props = worker.own_client_properties("probe")
+        topic, factor = worker.offset_storage_topic, worker.offset_storage_replication_factor
         admin = Admin(props)
         try:
             contact(admin, plan.target, props, CONTACT_TIMEOUT_S)
+            if factor <= 1 or topic in admin.list_topics(CONTACT_TIMEOUT_S):
+                return
+            brokers = admin.broker_count(CONTACT_TIMEOUT_S)
         finally:
             admin.close()
+        if brokers < factor:
+            raise RetriableError(
+                f"Topic {topic} is to have {factor} replicas, and cluster {plan.target} has "
+                f"{brokers} broker{'' if brokers == 1 else 's'} now; start more brokers, or set "
+                f"offset.storage.replication.factor={brokers}"
+            )
 
     def _make_herder(self, plan: FlowPlan) -> Herder:
         worker = Worker(

@@ -22,7 +22,7 @@ from connectors.mirror.config_heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatCo
 from connectors.mirror.formats import Heartbeat
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.topic_refresh import NEVER_S, RETRY_CAP_S, RETRY_FIRST_S, STOP_TIMEOUT_S
-from connectors.mirror.topic_sync import ensure_compacted_topic
+from connectors.mirror.topic_sync import ensure_compacted_topic, with_remedy
 
 __all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask", "heartbeat_record"]
 
@@ -100,7 +100,8 @@ class MirrorHeartbeatConnector(Connector):
             if error.retriable or isinstance(error, ConfigError):
                 raise
             # Not allowed to create topics, say: someone else may have created it, so go on.
-            log.error("Topic %s could not be created: %s", topic, error)
+            reason = with_remedy(error, "heartbeats.topic.replication.factor")
+            log.error("Topic %s could not be created: %s", topic, reason)
         finally:
             admin.close()
         if not self._topic_tried:

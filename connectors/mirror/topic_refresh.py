@@ -49,6 +49,8 @@ RETRY_FIRST_S, RETRY_CAP_S = 0.25, 15.0
 CONTACT_TIMEOUT_S = 10.0
 """How long a first contact may take before the cluster is called unreachable, and tried again."""
 
+OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
+
 GRACE_S = 10.0
 """What is waited beyond a call's own timeout, so that its own error is the one seen."""
 
@@ -215,7 +217,7 @@ class TopicRefresh:
             try:
                 ensure_compacted_topic(admin, name, factor, self._timeout)
             except ConnectError as error:
-                failures.append(TopicFailure(name, error))
+                failures.append(TopicFailure(name, error, OWN_FACTOR_KEY))
         self._own_topics_ready = not failures
         return failures
 
@@ -231,7 +233,7 @@ class TopicRefresh:
 
     def _report(self, failures: Sequence[TopicFailure]) -> None:
         """Log each failure when it is new or became another; and when it is over."""
-        current = {failure.remote: str(failure.error) for failure in failures}
+        current = {failure.remote: str(failure) for failure in failures}
         for remote, message in current.items():
             if self._failures.get(remote) != message:
                 log.error("%s: topic %s is not ready: %s", self._flow, remote, message)

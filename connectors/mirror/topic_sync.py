@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from connect.clients.admin import Admin, ConfigEntry, ConfigSource
+from connect.clients.errors import broker_code
 from connect.clients.short_threads import ShortThreads
 from connect.errors import ConnectError
 from connectors.mirror.discovery import Growth, MissingTopic, TopicPlan
@@ -24,6 +25,7 @@ __all__ = [
     "copied_configs",
     "creation_configs",
     "ensure_compacted_topic",
+    "with_remedy",
 ]
 
 log = logging.getLogger(__name__)
@@ -31,16 +33,24 @@ log = logging.getLogger(__name__)
 PARALLEL_CALLS = 8
 """Topics in creation at a time. A controller creates one after another; this hides round trips."""
 
+INVALID_REPLICATION_FACTOR = 38
+"""The protocol's error code."""
+
 COMPACTED = {"cleanup.policy": "compact"}
 """The only config that mirroring's own topics are created with."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFailure:
-    """A topic of the target that is not as planned, and why."""
+    """A topic that is not as planned, and why. `factor_key`: the property that its replication
+    factor comes from."""
 
     remote: str
     error: ConnectError
+    factor_key: str = "replication.factor"
+
+    def __str__(self) -> str:
+        return with_remedy(self.error, self.factor_key)
 
 
 def copied_configs(
@@ -138,6 +148,13 @@ def _grow(target: Admin, growth: Growth, timeout: float) -> TopicFailure | None:
         "Raised topic %s from %d to %d partitions", growth.remote, growth.existing, growth.wanted
     )
     return None
+
+
+def with_remedy(error: ConnectError, factor_key: str) -> str:
+    """The error's text, and what to do where the topic was to have too many replicas."""
+    if broker_code(error) == INVALID_REPLICATION_FACTOR:
+        return f"{str(error).rstrip('.')}. Start more brokers, or lower {factor_key}"
+    return str(error)
 
 
 def ensure_compacted_topic(
