@@ -19,6 +19,8 @@ from deploy.brokers import KafkaCluster, KafkaRuntime, kafka_runtime
 # Folders whose tests are marked with the folder's name, so that `-m` can choose.
 _MARKED = ("integration", "compat", "faults")
 _TESTS = Path(__file__).parent
+# Tests write records with timestamps of long ago, which are not to disappear in the middle of one.
+_KEEP = {"log.retention.ms": "-1"}
 _LOGS = _TESTS.parent / "build" / "test-logs" / str(os.getpid())
 
 
@@ -63,12 +65,12 @@ def logs(session_logs: Path, request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def source_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
     """A single-node cluster to copy from. Tests that kill brokers make clusters of their own."""
-    with KafkaCluster(name="source", kafka=kafka, logs=session_logs) as cluster:
+    with KafkaCluster(name="source", properties=_KEEP, kafka=kafka, logs=session_logs) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def target_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
     """A single-node cluster to copy to."""
-    with KafkaCluster(name="target", kafka=kafka, logs=session_logs) as cluster:
+    with KafkaCluster(name="target", properties=_KEEP, kafka=kafka, logs=session_logs) as cluster:
         yield cluster
