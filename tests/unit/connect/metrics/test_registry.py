@@ -57,3 +57,21 @@ def test_a_source_that_fails_is_left_out_counted_and_logged_once(
     assert own_failures(samples) == 2
     assert len(caplog.records) == 1
     assert "closed already" in caplog.text
+
+
+def test_a_scope_keeps_two_workers_of_one_process_apart() -> None:
+    registry = MetricRegistry()
+    for flow in ("a->b", "b->a"):
+        registry.scoped({"flow": flow}).register("connect-worker-metrics", {}, lambda: {"x": 1})
+
+    assert [s.tags for s in registry.collect()[:-1]] == [{"flow": "a->b"}, {"flow": "b->a"}]
+
+
+def test_a_scope_leaves_groups_alone_that_name_their_clusters() -> None:
+    registry = MetricRegistry()
+    scope = registry.scoped({"flow": "a->b"})
+    remove = scope.register("MirrorSourceConnector", {"source": "a", "target": "b"}, dict)
+
+    assert scope.collect()[0].tags == {"source": "a", "target": "b"}
+    remove()
+    assert len(scope.collect()) == 1
