@@ -46,7 +46,8 @@ class OffsetSyncRule:
             self._synced = newest
         self._upstream = upstream + count - 1
         self._downstream = last
-        self.delayed = None if self._synced == last else (self._upstream, last)
+        end = (self._upstream, last)
+        self.delayed = None if due[-1:] == [end] else end
         return due
 
     def _broken(self, upstream: int, downstream: int) -> bool:
