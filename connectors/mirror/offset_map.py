@@ -188,7 +188,11 @@ class PartitionPages:
                 page.segments[-1] = Segment(last.source, last.target, last.length + count)
                 self._note(page)
                 return
-            if source < end or len(page.segments) >= PAGE_SEGMENTS:
+            if source < end:
+                # Copied again: pages written before must not overrule those of now.
+                self._session += 1
+                page = None
+            elif len(page.segments) >= PAGE_SEGMENTS:
                 page = None
         if page is None:
             page = self._current = MapPage(self._session)
