@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 from connect.clients.errors import from_librdkafka
 from connect.clients.factory import producer
 from connect.clock import Deadline
-from connect.errors import ConnectError
+from connect.errors import ConnectError, RetriableError
 from connectors.mirror.formats import OffsetSync
 
 if TYPE_CHECKING:
@@ -86,12 +86,10 @@ class SyncProducer:
                     result.set_result(None)
 
         for key, value in pages:
-            while True:
-                try:
-                    self._send(self._map_topic, key, value, delivered)
-                    break
-                except BufferError:
-                    self._producer.poll(0.01)
+            try:
+                self._send(self._map_topic, key, value, delivered)
+            except BufferError:
+                delivered(RetriableError("the producer's queue is full: the cluster is too slow"))
         if not pages:
             result.set_result(None)
         return result
