@@ -31,6 +31,9 @@ MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 _MAX_IOVECS = 256
 """Buffers for one sendmsg: well below the kernel's limit of 1,024."""
 
+_RESPONSES_A_TURN = 4
+"""A broker that answers faster than we work must not keep the loop from everything else."""
+
 _POOL_GRANULE = 1024 * 1024
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
@@ -101,12 +104,14 @@ class Channel:
         self._out: deque[Buffer] = deque()
         self._awaited: deque[_Awaited] = deque()
         self._correlation_id = 0
+        self._closed = False
         self._size_bytes = bytearray(4)
         self._incoming: bytearray | None = None
         self._incoming_view: memoryview | None = None
         self._wanted = 4
         self._got = 0
         self.throttled_until = 0.0
+        self.responses = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.name = f"{connection.host}:{connection.port}"
@@ -128,6 +133,11 @@ class Channel:
     def next_deadline(self) -> float | None:
         """Monotonic time at which the oldest request counts as lost; None when there is none."""
         return self._awaited[0].deadline if self._awaited else None
+
+    def postpone(self, seconds: float) -> None:
+        """The broker reads nothing for so long (a quota): give what waits that much more time."""
+        for awaited in self._awaited:
+            awaited.deadline += seconds
 
     def send(
         self,
@@ -189,15 +199,25 @@ class Channel:
     def receive(self) -> None:
         """Read what the socket has, and call the callback of each response that is whole.
 
+        After a few responses others have their turn, though the socket may have more: it is still
+        readable then. A callback may close the channel.
+
         Raises:
             BrokerUnavailable: the broker closed the connection.
             CorruptData: a length or correlation id that cannot be.
         """
-        while self._fill():
+        enough = self.responses + _RESPONSES_A_TURN
+        while not self._closed and self._fill():
             if self._incoming is None:
                 self._start_body()
-            else:
-                self._finish_body(self._incoming)
+                continue
+            self._finish_body(self._incoming)
+            if self.responses >= enough and not self._has_decrypted():
+                return
+
+    def _has_decrypted(self) -> bool:
+        """Whether bytes wait inside TLS, where no selector sees them."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def _fill(self) -> bool:
         """Read until the wanted bytes are there (True) or the socket has no more (False)."""
@@ -237,10 +257,12 @@ class Channel:
                 f"{self.name}: response {correlation_id} answers no request that is waiting"
             )
         awaited = self._awaited.popleft()
+        self.responses += 1
         awaited.on_response(Response(buffer, memoryview(buffer)[4:size]))
 
     def close(self) -> None:
         """Close the socket and forget what was waiting: callbacks are not called any more."""
+        self._closed = True
         self._out.clear()
         self._awaited.clear()
         self._incoming = None
