@@ -129,10 +129,12 @@ class MirrorSourceTask(TransferTask):
         wanted = set(partitions)
         for key in assigned - wanted:
             engine.remove(key)
-        added = [key for key in partitions if key not in assigned]
+        added = [key for key in partitions if not engine.keep(key)]
         offsets = self.context.stored_offsets([self._source_partition(key) for key in added])
+        came_back = self._take_back(added)
         for key, offset in zip(added, offsets, strict=True):
-            engine.add(key, self._target(key), _position(offset), self._metrics(key))
+            position = came_back.get(key, _position(offset))
+            engine.add(key, self._target(key), position, self._metrics(key))
         engine.watch()
         _LOG.info(
             "%s task %d: %d partitions, %d of them new",
@@ -141,6 +143,17 @@ class MirrorSourceTask(TransferTask):
             len(wanted),
             len(added),
         )
+
+    def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Positions of partitions that left and are here again before they were stored. Their old
+        copies must not be stored any more: that could come after what the new ones reached."""
+        keys = set(added)
+        self._left += self._running().take_departed()
+        back = {p.source: p.acked_position for p in self._left if p.source in keys}
+        self._left = [p for p in self._left if p.source not in keys]
+        for key in keys & self._metric_removers.keys():
+            self._metric_removers.pop(key)()
+        return {key: position for key, position in back.items() if position >= 0}
 
     def _source_partition(self, key: TopicPartition) -> dict[str, str | int]:
         # Key order as Java writes it: it is part of the stored key's bytes.

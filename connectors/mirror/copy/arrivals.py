@@ -65,8 +65,10 @@ class Arrivals:
         starts: StartPositions,
         hooks: ArrivalHooks,
         partition_bytes: int,
+        preference_s: float,
     ) -> None:
-        """Args: partition_bytes: how much of a partition may wait before it is held back."""
+        """Args: partition_bytes: how much of a partition may wait before it is held back.
+        preference_s: how long the leader's choice of a replica to read from is followed."""
         self._partitions = partitions
         self._link = link
         self._loop = loop
@@ -75,6 +77,7 @@ class Arrivals:
         self._starts = starts
         self._hooks = hooks
         self._partition_bytes = partition_bytes
+        self._preference_s = preference_s
         self.ignoring = False
         """While True, records that arrive are left for a later fetch."""
 
@@ -98,6 +101,7 @@ class Arrivals:
         if self.ignoring:
             for partition, _, _, position in fresh:
                 partition.position = position
+                self._hooks.refresh_interest(partition)
             return
         node.pump()
         for partition, fetched, headers, position in fresh:
@@ -113,12 +117,11 @@ class Arrivals:
             fetched.last_stable_offset if isolated else fetched.high_watermark
         )
         partition.log_start_offset = fetched.log_start_offset
-        partition.source_failures = 0
-        partition.source_error = None
         if fetched.preferred_replica >= 0:
             self._prefer(partition, fetched.preferred_replica)
             return
         if not len(fetched.records):
+            self._source_works(partition)
             return
         try:
             headers = read_headers(fetched.records)
@@ -126,6 +129,7 @@ class Arrivals:
             self._source_failed(partition, str(error))
             return
         if not headers:
+            self._source_works(partition)
             return
         position = partition.position
         partition.position = max(position, headers[-1].next_offset)
@@ -140,21 +144,18 @@ class Arrivals:
         position: int,
         buffer: FetchBuffer,
     ) -> None:
-        try:
-            batches = outgoing_batches(
-                fetched.records,
-                headers,
-                position=position,
-                max_batch_bytes=partition.max_batch_bytes,
-                aborted=fetched.aborted,
-                options=self._options,
-                buffer=buffer,
-                budget=self._budget,
-            )
-        except CorruptData as error:
-            partition.position = position
-            self._source_failed(partition, str(error))
-            return
+        batches, unreadable = outgoing_batches(
+            fetched.records,
+            headers,
+            position=position,
+            max_batch_bytes=partition.max_batch_bytes,
+            aborted=fetched.aborted,
+            options=self._options,
+            buffer=buffer,
+            budget=self._budget,
+        )
+        if unreadable is not None:
+            partition.position = unreadable[0]
         for batch in batches:
             partition.enqueue(batch)
         partition.skipped_to(partition.position)
@@ -166,6 +167,10 @@ class Arrivals:
                 self._loop.now_ms(),
             )
             self._hooks.offer(partition)
+        if unreadable is not None:
+            self._source_failed(partition, unreadable[1])
+            return
+        self._source_works(partition)
         if partition.pending_bytes >= self._partition_bytes:
             self._hooks.refresh_interest(partition)
 
@@ -173,12 +178,30 @@ class Arrivals:
         """The leader sent us to a replica in our rack (KIP-392)."""
         if replica in self._link.snapshot.nodes:
             partition.preferred_replica = replica
+            partition.preferred_until = self._loop.now() + self._preference_s
             self._hooks.place(partition)
+        else:
+            self._link.request_refresh((partition.source[0],))
+            self._source_failed(
+                partition, f"reads go to broker {replica}, which is not known", visible=False
+            )
 
     # Trouble on the source's side.
 
+    @staticmethod
+    def _source_works(partition: PartitionCopy) -> None:
+        partition.source_failures = 0
+        partition.source_error = None
+
     def _fetch_failed(self, partition: PartitionCopy, code: int) -> None:
-        partition.preferred_replica = UNKNOWN
+        if partition.preferred_replica != UNKNOWN:
+            # Only the leader's word counts: the replica may lag, or be one no more.
+            partition.preferred_replica = UNKNOWN
+            self._hooks.place(partition)
+            self._source_failed(
+                partition, f"the preferred replica answered {code_facts(code).name}", visible=False
+            )
+            return
         if code == _OFFSET_OUT_OF_RANGE:
             partition.source_retry_at = float("inf")
             self._hooks.refresh_interest(partition)

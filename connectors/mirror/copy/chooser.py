@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from connect.errors import CorruptData
 from connect.protocol.batches import (
@@ -25,7 +26,7 @@ from connectors.mirror.copy.aborted import AbortedTransactions
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition import Outgoing
 
-__all__ = ["CopyOptions", "Way", "choose", "outgoing_batches"]
+__all__ = ["Chosen", "CopyOptions", "Way", "choose", "outgoing_batches"]
 
 TINY_BATCH_RECORDS = 4
 TINY_BATCH_BYTES = 8 * 1024
@@ -66,6 +67,14 @@ def choose(header: BatchHeader, position: int, max_bytes: int, options: CopyOpti
     return Way.SHALLOW
 
 
+class Chosen(NamedTuple):
+    """Batches for the target, in order. `unreadable`: the source offset of the first batch that
+    cannot be copied, and why; the batches are then those before it."""
+
+    batches: list[Outgoing]
+    unreadable: tuple[int, str] | None
+
+
 def _data_batches(
     records: memoryview,
     headers: Sequence[BatchHeader],
@@ -73,22 +82,31 @@ def _data_batches(
     aborted: Sequence[tuple[int, int]],
     options: CopyOptions,
 ) -> Iterator[BatchHeader]:
-    """The batches to copy: checked, not control, not aborted, not wholly before the position."""
+    """The batches to copy: checked, not control, not aborted, not wholly before the position.
+
+    Raises:
+        _Unreadable: the batch that comes next fails its CRC, or is no control batch.
+    """
     transactions = AbortedTransactions(aborted) if options.read_committed and aborted else None
     for header in headers:
         if options.check_crcs and not crc_matches(records, header):
-            raise CorruptData(f"the batch at offset {header.base_offset} fails its CRC")
+            raise _Unreadable(header, "it fails its CRC")
         if header.attributes & CONTROL:
-            if transactions is not None:
-                batch = records[header.start : header.start + header.size]
-                if abort_marker(batch):
-                    transactions.ended(header)
+            if transactions is not None and _ends_by_abort(records, header):
+                transactions.ended(header)
             continue
         if transactions is not None and transactions.aborts(header):
             continue
         if header.next_offset <= position or (header.magic == 2 and header.records == 0):
             continue
         yield header
+
+
+def _ends_by_abort(records: memoryview, header: BatchHeader) -> bool:
+    try:
+        return abort_marker(records[header.start : header.start + header.size])
+    except CorruptData as error:
+        raise _Unreadable(header, str(error)) from error
 
 
 def _ways(
@@ -119,27 +137,44 @@ def outgoing_batches(
     options: CopyOptions,
     buffer: FetchBuffer,
     budget: MemoryBudget,
-) -> list[Outgoing]:
+) -> Chosen:
     """One partition's fetched records as batches for the target, in order.
 
     `position` is the first source offset wanted, `max_batch_bytes` the target's limit (0: not
     known). Shallow batches stay slices of `buffer`; others get memory of their own, charged to
-    `budget`.
-
-    Raises:
-        CorruptData: a batch fails its CRC, or its records do not parse.
+    `budget` until the caller's `retain` and `release`.
     """
     limit = max_batch_bytes or MAX_UNKNOWN_LIMIT
-    wanted = list(_data_batches(records, headers, position, aborted, options))
+    wanted: list[BatchHeader] = []
+    unreadable: _Unreadable | None = None
+    try:
+        for header in _data_batches(records, headers, position, aborted, options):
+            wanted.append(header)
+    except _Unreadable as error:
+        unreadable = error
     outgoing: list[Outgoing] = []
-    for way, run in _ways(wanted, position, limit, options):
-        if way is Way.RECORDS:
-            outgoing += _record_by_record(records, run, position, limit, options, budget)
-        elif way is Way.RECOMPRESS:
-            outgoing += [_recompressed(records, header, options, budget) for header in run]
-        else:
-            outgoing += [_shallow(records, header, buffer) for header in run]
-    return outgoing
+    try:
+        for way, run in _ways(wanted, position, limit, options):
+            if way is Way.RECORDS:
+                _record_by_record(records, run, position, limit, options, budget, outgoing)
+            elif way is Way.RECOMPRESS:
+                for header in run:
+                    outgoing.append(_recompressed(records, header, options, budget))
+            else:
+                outgoing += [_shallow(records, header, buffer) for header in run]
+    except _Unreadable as error:
+        unreadable = error  # an earlier one than that found before
+    if unreadable is None:
+        return Chosen(outgoing, None)
+    return Chosen(outgoing, (max(position, unreadable.offset), str(unreadable)))
+
+
+class _Unreadable(Exception):
+    """The batch at `offset` cannot be copied."""
+
+    def __init__(self, header: BatchHeader, reason: str) -> None:
+        super().__init__(f"the batch at source offset {header.base_offset} is corrupt: {reason}")
+        self.offset = header.base_offset
 
 
 MAX_UNKNOWN_LIMIT = 1 << 30
@@ -162,7 +197,10 @@ def _recompressed(
     records: memoryview, header: BatchHeader, options: CopyOptions, budget: MemoryBudget
 ) -> Outgoing:
     batch = records[header.start : header.start + header.size]
-    data = recompress(batch, options.codec or 0, options.level)
+    try:
+        data = recompress(batch, options.codec or 0, options.level)
+    except CorruptData as error:
+        raise _Unreadable(header, str(error)) from error
     return Outgoing(
         data=memoryview(data),
         records=header.records,
@@ -181,20 +219,28 @@ def _record_by_record(
     limit: int,
     options: CopyOptions,
     budget: MemoryBudget,
-) -> list[Outgoing]:
+    into: list[Outgoing],
+) -> None:
     batches = [records[header.start : header.start + header.size] for header in run]
     largest = max(header.size for header in run)
-    rebatched = rebatch(
-        batches,
-        from_offset=position,
-        codec=KEEP_CODEC if options.codec is None else options.codec,
-        level=options.level,
-        max_bytes=min(limit, max(options.merge_bytes, largest)),
-    )
+    try:
+        rebatched = rebatch(
+            batches,
+            from_offset=position,
+            codec=KEEP_CODEC if options.codec is None else options.codec,
+            level=options.level,
+            max_bytes=min(limit, max(options.merge_bytes, largest)),
+        )
+    except CorruptData as error:
+        if len(run) == 1:
+            raise _Unreadable(run[0], str(error)) from error
+        for header in run:  # up to the one that is corrupt
+            _record_by_record(records, [header], position, limit, options, budget, into)
+        return
     outgoing = [from_rebatched(part, FetchBuffer(budget, part.data)) for part in rebatched]
     if outgoing:
         outgoing[-1].resume = run[-1].next_offset
-    return outgoing
+    into += outgoing
 
 
 def from_rebatched(part: Rebatched, buffer: FetchBuffer) -> Outgoing:

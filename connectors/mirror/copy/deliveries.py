@@ -13,8 +13,8 @@ from concurrent.futures import CancelledError, Future
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
-from connect.errors import ConnectError
-from connect.protocol.messages import ProducedPartition
+from connect.errors import ConnectError, CorruptData
+from connect.protocol.messages import ProducedPartition, TopicPartition
 from connectors.mirror.copy import recovery
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition import (
@@ -33,7 +33,9 @@ _LOG = logging.getLogger(__name__)
 OnAcked = Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
 """(partition, source offset runs, target offset of the first record)."""
 
-_SHED_AFTER_FAILURES = 2
+_PIPELINED_S = 600.0
+"""A target forgets an idle producer only after `producer.id.expiration.ms`, a day by default."""
+
 _PRODUCER_RETRY_S = 1.0
 _REPEAT_WARNING_EVERY = 20
 
@@ -62,6 +64,7 @@ class Deliveries:
         self._producer: tuple[int, int] | None = None
         self._producer_asked = False
         self._producerless: set[PartitionCopy] = set()
+        self._served: set[TopicPartition] = set()
         self._closed = False
 
     # Results.
@@ -74,14 +77,19 @@ class Deliveries:
     ) -> None:
         """One batch was answered, or its connection was lost."""
         partition.unanswered -= 1
+        if partition.unanswered == 0 and partition.awaits_answers:
+            partition.awaits_answers = False
+            self._loop.post(lambda: self._on_moved(partition))
         if isinstance(result, ConnectError):
             batch.maybe_written = True
             self._failed(partition, batch, Failure.RETRY, str(result))
         elif result.error in (0, recovery.DUPLICATE_SEQUENCE_NUMBER):
             batch.base_offset = result.base_offset
             batch.answered = True
+            partition.pipelined_until = self._loop.now() + _PIPELINED_S
             self._advance(partition)
         else:
+            batch.maybe_written |= not recovery.surely_refused(result.error)
             self._failed(partition, batch, *recovery.classify(batch, result))
         if partition.unanswered == 0 and partition.state is CopyState.RECOVERING:
             self._resolve(partition)
@@ -103,12 +111,16 @@ class Deliveries:
             else:
                 metrics.record_level(batch.records, 1)
             partition.forget(batch)
-            self._on_acked(partition, batch.runs, batch.base_offset)
+            # A duplicate whose place the target forgot is not before the end of what came before.
+            base = batch.base_offset if batch.base_offset >= 0 else partition.target_end
+            partition.target_end = UNKNOWN if base < 0 else base + batch.records
+            self._on_acked(partition, batch.runs, base)
         metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
+        failing = partition.failing
         if partition.state is CopyState.ACTIVE:
             partition.failures = 0
             partition.target_error = None
-        if partition.held:
+        if partition.held or failing:
             self._on_moved(partition)
 
     def _failed(
@@ -132,24 +144,42 @@ class Deliveries:
         if partition.leaving:
             partition.drop_all()
             return
-        partition.failures += 1
+        if failure is not Failure.SPLIT:
+            partition.failures += 1
         partition.target_error = reason
         self._log(partition, failure, reason)
         if failure is Failure.SPLIT:
-            recovery.split_head(partition, self._budget)
-            self._activate(partition)
-        elif failure is Failure.NEW_PRODUCER:
-            self._retire(partition)
-            recovery.restart_sequence(partition)
+            failure = self._split(partition)
+        if failure is Failure.SPLIT:
             self._activate(partition)
         elif failure is Failure.BLOCK:
             self._wait(partition, recovery.block(partition))
+        elif failure is Failure.NEW_PRODUCER and not partition.failing:
+            recovery.restart_sequence(partition)
+            self._activate(partition)
         else:
-            partition.state = CopyState.BACKOFF
-            if partition.failures >= _SHED_AFTER_FAILURES:
+            if failure is Failure.NEW_PRODUCER:
+                recovery.restart_sequence(partition)
+            elif partition.failing:
                 recovery.shed(partition, self._budget)
+            partition.state = CopyState.BACKOFF
             self._link.request_refresh((partition.target[0],))
             self._wait(partition, self._backoff(partition))
+
+    def _split(self, partition: PartitionCopy) -> Failure:
+        """Split the oldest batch. What cannot be split waits for the target's limit."""
+        try:
+            recovery.split_head(partition, self._budget)
+        except CorruptData as error:
+            partition.target_error = f"{partition.target_error}; it cannot be split: {error}"
+            partition.failures += 1
+            return Failure.BLOCK
+        return Failure.SPLIT
+
+    def relieve(self, partition: PartitionCopy) -> None:
+        """Its target is silent or not known: hold no more memory for it than must be."""
+        if partition.queue or partition.in_flight:
+            recovery.evacuate(partition, self._budget)
 
     def _log(self, partition: PartitionCopy, failure: Failure, reason: str) -> None:
         repeated = partition.failures > 1 and partition.failures % _REPEAT_WARNING_EVERY
@@ -185,20 +215,24 @@ class Deliveries:
         self._producerless.add(partition)
         self._hand_out()
 
-    def _retire(self, partition: PartitionCopy) -> None:
-        """The partition's producer id is no good any more: the next one is a new one."""
-        if self._producer is not None and partition.producer_id == self._producer[0]:
-            self._producer = None
-
     def _hand_out(self) -> None:
+        """A producer id serves a target partition once: from sequence number 0 on again, the
+        target would take new batches for duplicates of those it has."""
         if self._producer is None:
             self._ask_producer()
             return
         waiting, self._producerless = self._producerless, set()
         for partition in waiting:
+            if partition.target in self._served:
+                self._producerless.add(partition)
+                continue
+            self._served.add(partition.target)
             partition.producer_id, partition.producer_epoch = self._producer
             partition.target_error = None
             self._on_moved(partition)
+        if self._producerless:
+            self._producer = None
+            self._ask_producer()
 
     def _ask_producer(self) -> None:
         if self._producer_asked or self._closed:
@@ -219,6 +253,7 @@ class Deliveries:
                 partition.target_error = str(error)
             self._loop.after(_PRODUCER_RETRY_S, self._ask_producer)
             return
+        self._served.clear()
         self._hand_out()
 
     def close(self) -> None:

@@ -15,12 +15,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.errors import code_facts
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import BrokerUnavailable
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.arrivals import Arrivals
@@ -94,6 +96,7 @@ class CopyEngine:
             self._starts,
             self,
             self._partition_bytes,
+            settings.source.metadata_max_age_ms / 1000,
         )
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
@@ -122,7 +125,7 @@ class CopyEngine:
         metrics: PartitionMetrics,
     ) -> None:
         """Begin to copy a partition. `position`: the first source offset to copy; None: where
-        auto.offset.reset says."""
+        auto.offset.reset says. Not for a partition that `keep` could keep."""
         partition = PartitionCopy(source=source, target=target, metrics=metrics)
         self._partitions[source] = partition
         self._deliveries.equip(partition)
@@ -139,14 +142,26 @@ class CopyEngine:
         self._target.watch_topics({p.target[0] for p in self._partitions.values()})
         self._on_metadata()
 
+    def keep(self, source: TopicPartition) -> bool:
+        """Go on with a partition that is here, also with one that `remove` was called for and that
+        has not left. False: it is not here."""
+        partition = self._partitions.get(source)
+        if partition is None:
+            return False
+        if partition.leaving:
+            partition.leaving = False
+            if partition.position == UNKNOWN or partition.source_retry_at == float("inf"):
+                self._starts.locate(partition)
+            self.refresh_interest(partition)
+        return True
+
     def remove(self, source: TopicPartition) -> None:
         """Stop copying a partition: once what was sent is answered, `take_departed` has it."""
         partition = self._partitions.get(source)
         if partition is None or partition.leaving:
             return
         partition.leaving = True
-        while partition.queue and partition.queue[-1].sequence == UNKNOWN:
-            partition.forget(partition.queue.pop())
+        self._drop_unsent(partition)
         self.refresh_interest(partition)
         if not partition.in_flight:
             self._on_left(partition)
@@ -167,16 +182,33 @@ class CopyEngine:
         self._arrivals.ignoring = not on
         for node in self._source_nodes.values():
             node.paused = not on
+        for partition in self._partitions.values():
+            self.refresh_interest(partition)
+        for node in self._source_nodes.values():
             node.pump()
 
     def drain(self, deadline: Deadline) -> bool:
-        """Stop fetching and finish what is under way; False if the deadline came first."""
+        """Stop fetching and learn what became of all that was sent; False if the deadline came
+        first. What was not sent yet is dropped, to be fetched again: so nothing is waited for but
+        answers, and not for partitions whose batches the target surely refused."""
         self.set_fetching(False)
-        while any(p.in_flight or p.queue for p in self._partitions.values()):
+        for partition in self._partitions.values():
+            self._drop_unsent(partition)
+        waiting = [p for p in self._partitions.values() if p.outcome_unknown]
+        while waiting:
             if deadline.expired():
                 return False
             self.step(min(0.1, deadline.remaining()))
+            waiting = [p for p in waiting if p.outcome_unknown]
         return True
+
+    @staticmethod
+    def _drop_unsent(partition: PartitionCopy) -> None:
+        if partition.position == UNKNOWN:
+            return
+        while partition.queue and partition.queue[-1].sequence == UNKNOWN:
+            partition.forget(partition.queue.pop())
+        partition.position = partition.resume
 
     def health(self) -> list[PartitionHealth]:
         """How each partition does. From any thread."""
@@ -206,12 +238,22 @@ class CopyEngine:
         self._metadata_posted = False
         for partition in self._partitions.values():
             self.place(partition)
+        self._starts.ask()
+        nodes: list[tuple[ClusterLink, BrokerNode]] = [
+            *((self._source, node) for node in self._source_nodes.values()),
+            *((self._target, node) for node in self._target_nodes.values()),
+        ]
+        for link, node in nodes:
+            known = link.snapshot.nodes
+            if known and node.node_id not in known and node.channel is not None:
+                node.lose(BrokerUnavailable("the broker is not part of its cluster any more"))
 
     def place(self, partition: PartitionCopy) -> None:
         """Follow the partition's leaders on both sides."""
         source, target = self._source.snapshot, self._target.snapshot
+        self._check_topic_id(partition, source.topic_ids.get(partition.source[0]))
         leader, epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))
-        if epoch != partition.source_epoch:
+        if epoch != partition.source_epoch or self._loop.now() >= partition.preferred_until:
             partition.preferred_replica = UNKNOWN
         if partition.preferred_replica in source.nodes:
             leader = partition.preferred_replica
@@ -222,9 +264,37 @@ class CopyEngine:
             partition.source_node = leader
         partition.source_epoch = epoch
         target_leader = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[0]
-        partition.target_node = target_leader if target_leader in target.nodes else UNKNOWN
+        self._place_target(partition, target_leader if target_leader in target.nodes else UNKNOWN)
         self._explain(partition)
         self.refresh_interest(partition)
+
+    def _place_target(self, partition: PartitionCopy, leader: int) -> None:
+        if leader == partition.target_node:
+            return
+        if partition.target_node != UNKNOWN:
+            self._target_node(partition.target_node).withdraw(partition)
+        partition.target_node = leader
+        if leader == UNKNOWN:
+            self._deliveries.relieve(partition)
+
+    def _check_topic_id(self, partition: PartitionCopy, topic_id: UUID | None) -> None:
+        """A topic that was deleted and created again has another id, and all its records are new;
+        its offsets may well reach beyond those that were copied."""
+        before = partition.source_topic_id
+        if topic_id is None or topic_id == before:
+            return
+        partition.source_topic_id = topic_id
+        if before is not None and partition.position != UNKNOWN:
+            partition.source_retry_at = float("inf")
+            self._starts.begin_again(partition)
+
+    def _on_flow(self, node: TargetNode) -> None:
+        """A target broker fell silent, or answers again."""
+        for partition in self._partitions.values():
+            if partition.target_node == node.node_id or partition.sent_node == node.node_id:
+                if node.stalled:
+                    self._deliveries.relieve(partition)
+                self.refresh_interest(partition)
 
     def _explain(self, partition: PartitionCopy) -> None:
         """Say why a partition has no leader, once the clusters answered."""
@@ -270,6 +340,7 @@ class CopyEngine:
                 self._budget,
                 self._settings.produce,
                 self._deliveries.on_result,
+                self._on_flow,
             )
             self._target_nodes[node_id] = node
         return node
@@ -278,21 +349,33 @@ class CopyEngine:
 
     def refresh_interest(self, partition: PartitionCopy) -> None:
         """Bring the source's fetch session and the target's ready list in line with the state."""
+        if self._partitions.get(partition.source) is not partition:
+            return  # it left, and another may be in its place
+        target = None
+        if partition.target_node != UNKNOWN:
+            target = self._target_node(partition.target_node)
         wanted = (
             partition.state is CopyState.ACTIVE
             and not partition.leaving
             and partition.position != UNKNOWN
             and partition.source_node != UNKNOWN
-            and partition.target_node != UNKNOWN
+            and target is not None
+            and not target.stalled
+            and not self._waits_for_silent(partition)
+            and not (partition.failing and partition.queue)
             and partition.source_retry_at <= self._loop.now()
         )
         held = wanted and partition.pending_bytes >= self._partition_bytes
         if partition.source_node != UNKNOWN:
             self._show_source(partition, wanted and not held, held)
-        if partition.queue and partition.target_node != UNKNOWN:
-            node = self._target_node(partition.target_node)
-            node.offer(partition)
-            node.pump()
+        if target is not None and (partition.queue or target.stalled):
+            target.offer(partition)
+            target.pump()
+
+    def _waits_for_silent(self, partition: PartitionCopy) -> bool:
+        """Whether what is in flight went to a broker that has fallen silent."""
+        node = self._target_nodes.get(partition.sent_node) if partition.in_flight else None
+        return node is not None and node.stalled
 
     def offer(self, partition: PartitionCopy) -> None:
         """It has batches to send: `pump_targets` sends them."""
@@ -321,6 +404,9 @@ class CopyEngine:
     def _on_left(self, partition: PartitionCopy) -> None:
         if self._partitions.get(partition.source) is partition:
             self._leave_source(partition)
+            if partition.target_node != UNKNOWN:
+                self._target_node(partition.target_node).withdraw(partition)
+            partition.drop_all()
             del self._partitions[partition.source]
             self._departed.append(partition)
 

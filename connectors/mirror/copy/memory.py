@@ -10,6 +10,9 @@ from connect.clients.channel import BufferPool
 
 __all__ = ["FetchBuffer", "MemoryBudget"]
 
+RESPONSE_SHARE = 8
+"""A fetch asks for at most this fraction of the task's memory."""
+
 
 class MemoryBudget:
     """Bytes held, against a limit. `limit` is exceeded by at most one response."""
@@ -17,23 +20,46 @@ class MemoryBudget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        self.readers = 0
+        """How many source brokers share the memory."""
         self.pool = BufferPool(max_free=limit // 4)
+        self._waiting: dict[object, None] = {}
 
     @property
     def free(self) -> int:
         return max(0, self.limit - self.used)
 
+    @property
+    def response_bytes(self) -> int:
+        """What one fetch may ask for: so little that all readers' fetches together, which hold it
+        back while they wait at their brokers, leave half of the memory to what is on its way."""
+        return max(1, self.limit // max(RESPONSE_SHARE, 2 * self.readers))
+
+    def admit(self, reader: object, size: int) -> bool:
+        """Whether this reader may fetch `size` bytes now. Those who may not keep their place in a
+        line, so that with little memory every reader has its turn."""
+        if self.free >= size and next(iter(self._waiting), reader) is reader:
+            self._waiting.pop(reader, None)
+            return True
+        self._waiting[reader] = None
+        return False
+
+    def withdraw(self, reader: object) -> None:
+        """This reader does not wait for memory any more."""
+        self._waiting.pop(reader, None)
+
 
 class FetchBuffer:
     """Memory shared by batches: returned to the pool when the last of them lets go."""
 
-    __slots__ = ("_budget", "_buffer", "_holders", "_size")
+    __slots__ = ("_budget", "_buffer", "_holders", "_reusable", "_size")
 
     def __init__(self, budget: MemoryBudget, buffer: bytearray, *, held: bool = False) -> None:
         """Args: held: count the creator as a holder, who must `release` too."""
         self._budget = budget
         self._buffer: bytearray | None = buffer
         self._size = len(buffer)
+        self._reusable = True
         self._holders = 1 if held else 0
         budget.used += self._size
 
@@ -50,5 +76,11 @@ class FetchBuffer:
         self._holders -= 1
         if self._holders <= 0 and self._buffer is not None:
             self._budget.used -= self._size
-            self._budget.pool.release(self._buffer)
+            if self._reusable:
+                self._budget.pool.release(self._buffer)
             self._buffer = None
+
+    def abandon(self) -> None:
+        """Let go of memory that may still be on its way to a socket: it is never used again."""
+        self._reusable = False
+        self.release()

@@ -66,6 +66,9 @@ class BrokerNode:
         """The connection is gone, or could not be made: `error` says why."""
         raise NotImplementedError
 
+    def on_connected(self) -> None:
+        """There is a connection again."""
+
     # The connection's life.
 
     @property
@@ -84,7 +87,9 @@ class BrokerNode:
         """The broker asked for a pause (KIP-219): keep silent for that long."""
         if milliseconds > 0 and self.channel is not None:
             seconds = milliseconds / 1000
-            self.channel.throttled_until = self._loop.now() + seconds
+            until = self._loop.now() + seconds
+            self.channel.throttled_until = max(until, self.channel.throttled_until)
+            self.channel.postpone(seconds)
             self._loop.after(seconds, self._pump_if_open)
 
     def _connect(self) -> None:
@@ -115,12 +120,12 @@ class BrokerNode:
             return
         self.channel = Channel(connection, self._settings.client_id, self._pool)
         self._loop.watch(self.channel, self._on_event)
-        self._failures = 0
         self.error = None
         lifetime = connection.session_lifetime_ms / 1000
         if lifetime > 0:
             channel = self.channel
             self._loop.after(lifetime * RENEW_AT, lambda: self._renew(channel))
+        self.on_connected()
         self.pump()
 
     def _failed(self, error: ConnectError) -> None:
@@ -164,7 +169,8 @@ class BrokerNode:
             if mask & READ:
                 channel.receive()
         except ConnectError as error:
-            self.lose(error)
+            if self.channel is channel:
+                self.lose(error)
             return
         if self.channel is channel:
             self._loop.update(channel)
@@ -179,9 +185,17 @@ class BrokerNode:
             self.lose(BrokerUnavailable(f"{self.role} {channel.name} did not answer in time"))
 
     def lose(self, error: ConnectError) -> None:
-        """The connection failed: close it, tell the subclass, reconnect if there is work."""
-        idle = self.channel is not None and self.channel.in_flight == 0
+        """The connection failed: close it, tell the subclass, reconnect if there is work.
+
+        One that never answered anything counts as not made: the next waits, longer each time.
+        """
+        channel = self.channel
+        idle = channel is None or channel.in_flight == 0
         self._drop_channel()
+        if channel is not None and not channel.responses:
+            self._failed(error)
+            return
+        self._failures = 0
         if not idle:
             _LOG.warning("%s %d: %s", self.role, self.node_id, error)
         self._link.request_refresh()

@@ -21,6 +21,7 @@ import enum
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
@@ -33,6 +34,8 @@ OffsetRun = tuple[int, int]
 """(first source offset, count): so many consecutive source offsets."""
 
 UNKNOWN = -1
+
+_FAILING_AFTER = 2
 
 
 class CopyState(enum.Enum):
@@ -71,7 +74,7 @@ class Outgoing:
     """First sequence number; assigned when first sent, and kept: a resend must be the same."""
     answered: bool = False
     maybe_written: bool = False
-    """Sent, and the connection was lost before the answer."""
+    """Sent, and the target may have it, though it did not say so."""
     failure: Failure | None = None
     reason: str = ""
     base_offset: int = UNKNOWN
@@ -103,7 +106,10 @@ class PartitionCopy:
 
     source_node: int = UNKNOWN
     source_epoch: int = UNKNOWN
+    source_topic_id: UUID | None = None
     preferred_replica: int = UNKNOWN
+    preferred_until: float = 0.0
+    """When to ask the leader again which replica to read from (monotonic seconds)."""
     source_retry_at: float = 0.0
     source_failures: int = 0
     fetching: bool = False
@@ -115,7 +121,15 @@ class PartitionCopy:
     in_flight: deque[Outgoing] = field(default_factory=deque)
     unanswered: int = 0
     pending_bytes: int = 0
-    is_ready: bool = False
+    sent_node: int = UNKNOWN
+    """The broker that everything in flight was sent to."""
+    pipelined_until: float = 0.0
+    """Until then the target surely knows the producer's last sequence number, so that several
+    batches may be in flight (monotonic seconds)."""
+    awaits_answers: bool = False
+    """Has more to send, and must not before what is in flight is answered."""
+    target_end: int = UNKNOWN
+    """The target offset after the last one acknowledged."""
     producer_id: int = UNKNOWN
     producer_epoch: int = UNKNOWN
     next_sequence: int = 0
@@ -134,6 +148,13 @@ class PartitionCopy:
         """A batch left the pipeline: acknowledged, replaced or dropped."""
         self.pending_bytes -= len(batch.data)
         batch.buffer.release()
+
+    @property
+    def resume(self) -> int:
+        """The source offset after the last batch under way."""
+        if self.queue:
+            return self.queue[-1].resume
+        return self.in_flight[-1].resume if self.in_flight else self.acked_position
 
     def skipped_to(self, offset: int) -> None:
         """Everything before `offset` that is not in a batch needs no copying."""
@@ -160,6 +181,16 @@ class PartitionCopy:
         if batch.sequence == UNKNOWN:
             batch.sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + batch.records) & 0x7FFFFFFF
+
+    @property
+    def outcome_unknown(self) -> bool:
+        """Whether the target has, or may have, batches that it did not acknowledge."""
+        return bool(self.in_flight) or any(batch.maybe_written for batch in self.queue)
+
+    @property
+    def failing(self) -> bool:
+        """Whether the target refused it more than once in a row: fetching more is no use then."""
+        return self.failures >= _FAILING_AFTER
 
     @property
     def error(self) -> str | None:

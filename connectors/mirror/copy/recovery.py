@@ -7,6 +7,8 @@ that was sent is answered, and then the oldest batch's failure decides for all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from connect.clients.errors import code_facts
 from connect.protocol.messages import ProducedPartition
 from connect.protocol.records import split
@@ -16,15 +18,21 @@ from connectors.mirror.copy.partition import UNKNOWN, CopyState, Failure, Outgoi
 
 __all__ = [
     "DUPLICATE_SEQUENCE_NUMBER",
+    "block",
     "classify",
+    "evacuate",
     "requeue",
     "restart_sequence",
     "shed",
     "split_head",
+    "surely_refused",
 ]
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
 
 MESSAGE_TOO_LARGE = 10
 RECORD_LIST_TOO_LARGE = 18
+NOT_ENOUGH_REPLICAS = 19
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 DUPLICATE_SEQUENCE_NUMBER = 46
 INVALID_PRODUCER_EPOCH = 47
@@ -40,6 +48,10 @@ _LOST_SEQUENCE = (
     UNKNOWN_PRODUCER_ID,
     PRODUCER_FENCED,
 )
+
+_NOT_APPENDED = (UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS, *_TOO_LARGE, *_LOST_SEQUENCE)
+"""Answers given before the log was touched. After others the batch may be in it all the same: a
+leader that steps down after it appended answers NOT_LEADER_OR_FOLLOWER."""
 
 _FIRST_BLOCK_S = 1.0
 _LONGEST_BLOCK_S = 60.0
@@ -66,6 +78,12 @@ def classify(batch: Outgoing, result: ProducedPartition) -> tuple[Failure, str]:
     return Failure.BLOCK, reason
 
 
+def surely_refused(code: int) -> bool:
+    """Whether this answer says that the batch is not in the log, now or soon."""
+    facts = code_facts(code)
+    return code in _NOT_APPENDED or not (facts.retriable or facts.stale_metadata)
+
+
 def requeue(partition: PartitionCopy) -> tuple[Failure, str]:
     """Put everything sent and not acknowledged back in front of the queue, in order.
 
@@ -73,6 +91,8 @@ def requeue(partition: PartitionCopy) -> tuple[Failure, str]:
     """
     head = partition.in_flight[0]
     failure, reason = head.failure or Failure.RETRY, head.reason
+    for batch in partition.in_flight:
+        batch.maybe_written |= batch.answered
     unknown = any(batch.maybe_written for batch in partition.in_flight)
     partition.queue.extendleft(reversed(partition.in_flight))
     partition.in_flight.clear()
@@ -82,33 +102,55 @@ def requeue(partition: PartitionCopy) -> tuple[Failure, str]:
 
 
 def shed(partition: PartitionCopy, budget: MemoryBudget) -> None:
-    """Keep only what was sent before, in memory of its own, so that a partition that cannot move
-    does not hold whole fetch responses. The rest is fetched again later."""
-    kept: list[Outgoing] = []
-    resume = partition.acked_position
-    for batch in partition.queue:
-        partition.forget(batch)
-        if batch.sequence != UNKNOWN:
-            kept.append(batch)
-            resume = batch.resume
-    partition.queue.clear()
-    for batch in kept:
+    """Keep of what waits only what the target may have already, and the oldest to try again with,
+    in memory of its own: a partition that cannot move must not hold whole fetch responses. The
+    rest is fetched again later. Where memory is short, the oldest is not kept either."""
+    sent = [batch for batch in partition.queue if batch.sequence != UNKNOWN]
+    kept = max((n for n, batch in enumerate(sent, 1) if batch.maybe_written), default=0)
+    if not kept and sent and 2 * budget.used < budget.limit:
+        kept = 1
+    if kept < len(sent):
+        partition.next_sequence = sent[kept].sequence
+    while len(partition.queue) > kept:
+        partition.forget(partition.queue.pop())
+    _own_memory(partition, partition.queue, budget)
+    partition.position = partition.resume
+
+
+def evacuate(partition: PartitionCopy, budget: MemoryBudget) -> None:
+    """As `shed`, for a partition whose broker is silent: what is in flight gets memory of its own
+    too. The old memory may be half sent, so it is not used again."""
+    shed(partition, budget)
+    _own_memory(partition, partition.in_flight, budget)
+
+
+def _own_memory(
+    partition: PartitionCopy, batches: Iterable[Outgoing], budget: MemoryBudget
+) -> None:
+    for batch in batches:
+        size = len(batch.data)
+        if batch.buffer.size == size:
+            continue
         own = bytearray(batch.data)
+        old = batch.buffer
         batch.data = memoryview(own)
         batch.buffer = FetchBuffer(budget, own)
-        partition.enqueue(batch)
-    partition.position = resume
+        batch.buffer.retain()
+        old.abandon()
 
 
 def split_head(partition: PartitionCopy, budget: MemoryBudget) -> None:
-    """Replace the oldest batch by its halves. Later sequence numbers stay right."""
-    head = partition.queue.popleft()
+    """Replace the oldest batch by its halves. Later sequence numbers stay right.
+
+    Raises:
+        CorruptData: its records do not parse; nothing has changed.
+    """
+    head = partition.queue[0]
+    parts = split(head.data, runs=list(head.runs))
+    partition.queue.popleft()
     partition.max_batch_bytes = max(1, len(head.data) - 1)
     sequence = head.sequence
-    halves = [
-        from_rebatched(part, FetchBuffer(budget, part.data))
-        for part in split(head.data, runs=list(head.runs))
-    ]
+    halves = [from_rebatched(part, FetchBuffer(budget, part.data)) for part in parts]
     halves[-1].resume = head.resume
     for half in halves:
         half.sequence = sequence
@@ -125,17 +167,21 @@ def restart_sequence(partition: PartitionCopy) -> None:
     partition.producer_id = UNKNOWN
     partition.producer_epoch = UNKNOWN
     partition.next_sequence = 0
+    partition.pipelined_until = 0.0
     for batch in partition.queue:
         batch.sequence = UNKNOWN
         batch.maybe_written = False
 
 
 def block(partition: PartitionCopy) -> float:
-    """Drop everything under way, to be fetched again after the returned seconds."""
+    """Drop everything under way, to be fetched again after the returned seconds.
+
+    Only where none of it can be on the target: its sequence numbers are given out again.
+    """
     oldest = partition.queue[0]
     partition.next_sequence = oldest.sequence
     partition.drop_all()
     partition.position = partition.acked_position
     partition.max_batch_bytes = 0
     partition.state = CopyState.BLOCKED
-    return float(min(_LONGEST_BLOCK_S, _FIRST_BLOCK_S * 2 ** min(partition.failures, 6)))
+    return float(min(_LONGEST_BLOCK_S, _FIRST_BLOCK_S * 2 ** min(partition.failures - 1, 6)))

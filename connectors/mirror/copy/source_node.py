@@ -6,6 +6,7 @@ while we do.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from connect.clients.channel import Response
@@ -29,6 +30,8 @@ from connectors.mirror.copy.partition import PartitionCopy
 
 __all__ = ["SourceNode"]
 
+_LOG = logging.getLogger(__name__)
+
 OnFetched = Callable[["SourceNode", FetchResponse, FetchBuffer], None]
 OnSourceLost = Callable[["SourceNode", ConnectError], None]
 
@@ -36,13 +39,9 @@ FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
 _STALE_SESSION = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH)
 
-RESPONSE_SHARE = 8
-"""A fetch asks for at most this fraction of the task's memory."""
-
 HELD_WAIT_MS = 5
 """How long a fetch may wait at the broker while partitions are held back: they join the next."""
 
-_ANSWER_GRACE_S = 30.0
 _ERROR_PAUSE_S = 0.5
 
 
@@ -68,7 +67,7 @@ class SourceNode(BrokerNode):
         self._on_fetched = on_fetched
         self._on_source_lost = on_source_lost
         self._session = FetchSession()
-        self._response_bytes = max(1, min(fetch.fetch_max_bytes, budget.limit // RESPONSE_SHARE))
+        budget.readers += 1
         self._reserved = 0
         self._silent_until = 0.0
         self.held = 0
@@ -97,12 +96,14 @@ class SourceNode(BrokerNode):
         return self._session.requested_offset(partition.source)
 
     def pump(self) -> None:
-        if self.paused or self._reserved or self._session.empty or not self.sendable:
+        if self._reserved:
             return
-        if self._loop.now() < self._silent_until or self._budget.free < self._response_bytes:
-            return
-        channel = self.channel
+        channel = self.channel if self._may_fetch() else None
         if channel is None:
+            self._budget.withdraw(self)
+            return
+        size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes)
+        if not self._budget.admit(self, size):
             return
         request = self._session.next_request()
         wait_ms = self._fetch.fetch_max_wait_ms
@@ -113,19 +114,27 @@ class SourceNode(BrokerNode):
             request.forgotten,
             max_wait_ms=wait_ms,
             min_bytes=self._fetch.fetch_min_bytes,
-            max_bytes=self._response_bytes,
+            max_bytes=size,
             isolation=self._fetch.isolation_level,
             session_id=request.session_id,
             session_epoch=request.epoch,
             rack=self._fetch.client_rack,
         )
-        self._reserve(self._response_bytes)
-        deadline = self._loop.now() + wait_ms / 1000 + _ANSWER_GRACE_S
+        self._reserve(size)
+        deadline = self._loop.now() + (wait_ms + self._settings.request_timeout_ms) / 1000
         try:
             channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
             self._loop.update(channel)
         except ConnectError as error:
             self.lose(error)
+
+    def _may_fetch(self) -> bool:
+        return (
+            not self.paused
+            and not self._session.empty
+            and self.sendable
+            and self._loop.now() >= self._silent_until
+        )
 
     def _reserve(self, size: int) -> None:
         """Hold back the memory that the response under way may need."""
@@ -142,6 +151,7 @@ class SourceNode(BrokerNode):
                 self._refused(fetched.error)
             else:
                 self._session.accepted(fetched.session_id)
+                self.error = None
                 self._on_fetched(self, fetched, buffer)
         finally:
             buffer.release()
@@ -152,11 +162,15 @@ class SourceNode(BrokerNode):
         if code in _STALE_SESSION:
             return
         error = error_from_code(code, f"fetch from {self.role} {self.node_id}")
+        if self.error is None:
+            _LOG.warning("%s; trying again", error)
+        self.error = str(error)
         self._silent_until = self._loop.now() + _ERROR_PAUSE_S
         self._loop.after(_ERROR_PAUSE_S, self._pump_if_open)
         self._on_source_lost(self, error)
 
     def on_lost(self, error: ConnectError) -> None:
         self._reserve(0)
+        self._budget.withdraw(self)
         self._session.reset()
         self._on_source_lost(self, error)

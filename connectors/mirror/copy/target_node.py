@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from connect.clients.channel import Response
@@ -27,6 +27,13 @@ __all__ = ["TargetNode"]
 
 Sent = Sequence[tuple[PartitionCopy, Outgoing]]
 OnResult = Callable[[PartitionCopy, Outgoing, "ProducedPartition | ConnectError"], None]
+OnFlow = Callable[["TargetNode"], None]
+
+STALLED_AFTER_S = 3.0
+"""A broker that answers nothing for so long takes no more of the memory until it answers again."""
+
+_MOST_GRACE_MS = 5_000
+"""The broker may use the whole timeout for replication before it answers."""
 
 REQUEST_SHARE = 32
 """A request carries at most this fraction of the task's memory, so that five in flight to a broker
@@ -34,7 +41,8 @@ that stopped answering leave most of it to the others."""
 
 
 class TargetNode(BrokerNode):
-    """See the module. `on_result` hears once about every batch that was sent."""
+    """See the module. `on_result` hears once about every batch that was sent; `on_flow` when the
+    broker stops to answer (`stalled`), and when it does again."""
 
     role = "target broker"
 
@@ -47,22 +55,29 @@ class TargetNode(BrokerNode):
         budget: MemoryBudget,
         produce: ProduceSettings,
         on_result: OnResult,
+        on_flow: OnFlow,
     ) -> None:
         super().__init__(node_id, link, settings, loop, budget.pool)
         self._produce = produce
         self._on_result = on_result
-        self._ready: deque[PartitionCopy] = deque()
+        self._on_flow = on_flow
+        self.stalled = False
+        self._progress_at = 0.0
+        self._ready: OrderedDict[PartitionCopy, None] = OrderedDict()
         self._sent: deque[Sent] = deque()
         self._request_bytes = max(produce.max_request_size, budget.limit // REQUEST_SHARE)
 
     def needed(self) -> bool:
-        return bool(self._ready)
+        known = self.node_id in self._link.snapshot.nodes
+        return bool(self._ready) or (self.stalled and known)
 
     def offer(self, partition: PartitionCopy) -> None:
         """This partition has a batch to send; `pump` sends it."""
-        if not partition.is_ready:
-            partition.is_ready = True
-            self._ready.append(partition)
+        self._ready[partition] = None
+
+    def withdraw(self, partition: PartitionCopy) -> None:
+        """This partition is led by another broker now."""
+        self._ready.pop(partition, None)
 
     def pump(self) -> None:
         while self._ready and self.sendable:
@@ -76,16 +91,17 @@ class TargetNode(BrokerNode):
         batches: dict[TopicPartition, memoryview | bytearray] = {}
         sent: list[tuple[PartitionCopy, Outgoing]] = []
         size = 0
+        now = self._loop.now()
         again: list[PartitionCopy] = []
         while self._ready:
-            partition = self._ready[0]
-            if not self._may_send(partition):
-                self._ready.popleft().is_ready = False
+            partition = next(iter(self._ready))
+            if not self._may_send(partition, now):
+                del self._ready[partition]
                 continue
             batch = partition.queue[0]
             if sent and size + len(batch.data) > self._request_bytes:
                 break
-            self._ready.popleft()
+            del self._ready[partition]
             partition.queue.popleft()
             self._stamp(partition, batch)
             batches[partition.target] = batch.data
@@ -93,23 +109,30 @@ class TargetNode(BrokerNode):
             size += len(batch.data)
             if partition.queue:
                 again.append(partition)
-            else:
-                partition.is_ready = False
-        self._ready.extend(again)
+        for partition in again:
+            self._ready[partition] = None
         if sent:
             self._transmit(batches, sent)
         return bool(sent)
 
-    def _may_send(self, partition: PartitionCopy) -> bool:
-        return (
-            bool(partition.queue)
-            and partition.target_node == self.node_id
-            and partition.state is CopyState.ACTIVE
-            and partition.producer_id >= 0
+    def _may_send(self, partition: PartitionCopy, now: float) -> bool:
+        if (
+            not partition.queue
+            or partition.target_node != self.node_id
+            or partition.state is not CopyState.ACTIVE
+            or partition.producer_id < 0
+        ):
+            return False
+        # A broker that knows nothing of the producer takes a batch with any sequence number. So a
+        # later batch must not reach one before an earlier batch surely did: not another leader
+        # while the old one has not answered, and not one that never answered this producer.
+        partition.awaits_answers = bool(partition.in_flight) and (
+            partition.sent_node != self.node_id or now >= partition.pipelined_until
         )
+        return not partition.awaits_answers
 
-    @staticmethod
-    def _stamp(partition: PartitionCopy, batch: Outgoing) -> None:
+    def _stamp(self, partition: PartitionCopy, batch: Outgoing) -> None:
+        partition.sent_node = self.node_id
         partition.assign_sequence(batch)
         stamp_for_produce(
             batch.data, partition.producer_id, partition.producer_epoch, batch.sequence
@@ -129,8 +152,10 @@ class TargetNode(BrokerNode):
         timeout_ms = self._produce.request_timeout_ms
         body, size = encode_produce(batches, timeout_ms)
         self._sent.append(sent)
-        # The broker may use the whole timeout for replication before it answers.
-        deadline = self._loop.now() + 2 * timeout_ms / 1000
+        now = self._loop.now()
+        deadline = now + (timeout_ms + min(timeout_ms, _MOST_GRACE_MS)) / 1000
+        if not channel.in_flight:
+            self._progress_at = now
         try:
             channel.send(PRODUCE_API, PRODUCE_VERSION, body, size, deadline, self._answered)
             self._loop.update(channel)
@@ -141,6 +166,7 @@ class TargetNode(BrokerNode):
         results, throttle_ms = parse_produce(response.body)
         self._pool.release(response.buffer)
         self.throttle(throttle_ms)
+        self._progress_at = self._loop.now()
         sent = self._sent.popleft()
         by_partition = {(result.topic, result.partition): result for result in results}
         for partition, batch in sent:
@@ -151,7 +177,25 @@ class TargetNode(BrokerNode):
                 result
                 or CorruptData(f"{self.role} {self.node_id} left {partition.target} unanswered"),
             )
+        self._flow(stalled=False)
         self.pump()
+
+    def on_connected(self) -> None:
+        self._flow(stalled=False)
+
+    def check_deadline(self, now: float) -> None:
+        super().check_deadline(now)
+        channel = self.channel
+        if channel is None or not channel.in_flight:
+            return
+        silent_since = max(self._progress_at, channel.throttled_until)
+        if now - silent_since > STALLED_AFTER_S:
+            self._flow(stalled=True)
+
+    def _flow(self, *, stalled: bool) -> None:
+        if self.stalled != stalled:
+            self.stalled = stalled
+            self._on_flow(self)
 
     def on_lost(self, error: ConnectError) -> None:
         waiting, self._sent = self._sent, deque()
@@ -161,3 +205,5 @@ class TargetNode(BrokerNode):
         # Those not sent yet are retried when the connection is back; `needed` keeps it coming.
         for partition in self._ready:
             partition.target_error = partition.target_error or str(error)
+        if self.error is not None:
+            self._flow(stalled=True)
