@@ -191,7 +191,7 @@ class MirrorMaker:
         worker = Worker(
             self._worker_config(plan),
             self._plugins,
-            self.metrics,
+            self.metrics.scoped({"flow": plan.name}),
             worker_id=f"{socket.getfqdn()}/{plan.name}/{uuid.uuid4()}",
         )
         return StandaloneHerder(worker, name=f"herder-{plan.name}")

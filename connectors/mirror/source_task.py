@@ -98,6 +98,7 @@ class MirrorSourceTask(TransferTask):
         self._policy: ReplicationPolicy = replication_policy(config)
         self._session = SYSTEM_CLOCK.now_ms()
         consumer = source_consumer(config, task.task_index)
+        self._client_id = consumer["client.id"]
         settings = engine_settings(self._config, consumer, self.context.producer_properties())
         self._engine = CopyEngine(settings, self._acked)
         if self._config.emit_offset_syncs_enabled or self._config.mirror_offset_map_enabled:
@@ -175,6 +176,8 @@ class MirrorSourceTask(TransferTask):
             self._config.target_cluster_alias,
             self._target(key)[0],
             key[1],
+            source_topic=key[0],
+            client_id=self._client_id,
         )
         self._metric_removers[key] = metrics.register(self.context.metrics)
         return metrics
