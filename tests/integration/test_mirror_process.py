@@ -1,0 +1,181 @@
+"""The mirror as a process: signals, exit status, its pages, its log, flows that fail alone."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from deploy.brokers import KafkaCluster
+from deploy.brokers.cache import cache_directory
+from deploy.brokers.ports import LOOPBACK, PortLease
+from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.producing import numbered, produce
+from tests.support.served import health_of, metric, page
+from tests.support.topics import end_offset
+from tests.support.waiting import wait_until
+
+PREFIX = "kafka_connect_mirror_mirrorsourceconnector"
+
+
+@pytest.fixture
+def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> MirroredFlow:
+    return MirroredFlow(source_cluster, target_cluster)
+
+
+@pytest.fixture
+def log(logs: Path) -> Path:
+    return logs / "mirror.log"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_within_seconds_with_final_offsets_stored(
+    flow: MirroredFlow, log: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    topic = flow.topic("t", partitions=2)
+    written = threading.Event()
+    stop = threading.Event()
+
+    def write() -> None:
+        n = 0
+        while not stop.is_set():
+            batch = [*numbered(200, start=n), *numbered(200, start=n, partition=1)]
+            produce(flow.source_servers, topic, batch)
+            n += 200
+            written.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert written.wait(30)
+        properties = flow.properties({"B.offset.flush.interval.ms": "600000"})
+        with running(properties, tmp_path, log) as mirror:
+            flow.wait_records(topic, [1_000, 1_000])
+            mirror.signal(number)
+            began = time.monotonic()
+            assert mirror.wait(20) == 0
+            took = time.monotonic() - began
+    finally:
+        stop.set()
+        writer.join(60)
+
+    assert took < 5.0
+    stored = flow.stored_offsets()
+    for partition in (0, 1):
+        # Nothing is missing and nothing is dropped in between, so the copy's end is its position.
+        ends = end_offset(flow.target_servers, flow.remote(topic), partition)
+        assert stored[topic, partition] == ends - 1
+    with running(properties, tmp_path, log) as mirror:
+        counts = [end_offset(flow.source_servers, topic, partition) for partition in (0, 1)]
+        flow.wait_records(topic, counts)
+        stop_cleanly(mirror, log)
+    assert_equal_logs(flow, topic)
+
+
+def test_a_stop_in_the_middle_of_the_start_is_clean(
+    flow: MirroredFlow, log: Path, tmp_path: Path
+) -> None:
+    flow.topic()
+    with running(flow.properties(), tmp_path, log) as mirror:
+        wait_until(lambda: "MirrorMaker" in log.read_text() or log.stat().st_size > 0, 30, "a log")
+        stop_cleanly(mirror, log)
+
+
+def test_metrics_and_health_tell_what_was_copied(
+    flow: MirroredFlow, log: Path, tmp_path: Path, listener: str
+) -> None:
+    topic = flow.topic("t", partitions=2)
+    produce(flow.source_servers, topic, numbered(400, size=100), compression="lz4")
+    produce(flow.source_servers, topic, numbered(10, partition=1), batch_records=1)
+    with running(flow.properties({"metrics.listener": listener}), tmp_path, log) as mirror:
+        flow.wait_records(topic, [400, 10])
+        labels = {"source": flow.a, "target": flow.b, "topic": flow.remote(topic)}
+
+        def value(name: str, partition: int) -> float:
+            found = metric(listener, f"{PREFIX}_{name}", **labels, partition=str(partition))
+            assert len(found) == 1, name
+            return found[0][1]
+
+        wait_until(lambda: value("record_count", 0) == 400, 10, "400 records counted")
+        wait_until(lambda: value("record_lag", 0) == 0, 10, "no lag")
+        assert value("byte_count", 0) > 0
+        assert value("shallow_record_count", 0) == 400
+        assert value("time_lag_ms", 0) == 0
+        assert 0 <= value("record_age_ms", 0) < 600_000
+        assert 0 <= value("replication_latency_ms", 0) < 600_000
+        wait_until(lambda: value("record_count", 1) == 10, 10, "10 records counted")
+
+        health = health_of(listener)
+        assert health["status"] == "healthy", health
+        (connector,) = (c for c in health["connectors"] if c["name"] == "MirrorSourceConnector")
+        assert connector["state"] == "RUNNING"
+        (task,) = connector["tasks"]
+        assert {p["name"] for p in task["partitions"]} == {f"{topic}-0", f"{topic}-1"}
+        assert all(p["error"] is None and p["lag_records"] == 0 for p in task["partitions"])
+        stop_cleanly(mirror, log)
+
+
+def test_a_flow_whose_cluster_is_away_does_not_stop_the_others(
+    flow: MirroredFlow, log: Path, tmp_path: Path, listener: str
+) -> None:
+    topic = flow.topic()
+    produce(flow.source_servers, topic, numbered(30))
+    lease = PortLease(cache_directory() / "ports")
+    address = f"{LOOPBACK}:{lease.port}"
+    try:
+        away = {
+            "clusters": f"{flow.a}, {flow.b}, away",
+            "away.bootstrap.servers": address,
+            f"away->{flow.b}.enabled": "true",
+            f"{flow.a}->away.enabled": "true",
+            "metrics.listener": listener,
+        }
+        with running(flow.properties(away), tmp_path, log) as mirror:
+            flow.wait_records(topic, [30])
+            produce(flow.source_servers, topic, numbered(30, start=30))
+            flow.wait_records(topic, [60])
+            wait_until(lambda: address in log.read_text(), 30, "a sentence about it")
+            health = wait_until(
+                lambda: (h := health_of(listener))["status"] == "unhealthy" and h, 30, "unhealthy"
+            )
+            assert "away" in health["message"]
+            began = time.monotonic()
+            stop_cleanly(mirror, log)
+            assert time.monotonic() - began < 10.0
+    finally:
+        lease.close()
+    assert_equal_logs(flow, topic)
+
+
+def test_secrets_of_the_config_are_in_no_log_and_on_no_page(
+    flow: MirroredFlow, log: Path, tmp_path: Path, listener: str
+) -> None:
+    secret = "open-sesame-4711"
+    topic = flow.topic()
+    produce(flow.source_servers, topic, numbered(5))
+    jaas = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username=\\"me\\" password=\\"{secret}\\";'
+    )
+    extra = {
+        "metrics.listener": listener,
+        # No flow mirrors from it, but heartbeats go there.
+        "clusters": f"{flow.a}, {flow.b}, guarded",
+        "guarded.bootstrap.servers": flow.source_servers,
+        "guarded.security.protocol": "SASL_PLAINTEXT",
+        "guarded.sasl.mechanism": "PLAIN",
+        "guarded.sasl.jaas.config": jaas,
+        f"guarded->{flow.b}.enabled": "true",
+        f"{flow.b}.ssl.keystore.password": secret,
+        "A->B.producer.override.ssl.key.password": secret,
+    }
+    with running(flow.properties(extra), tmp_path, log) as mirror:
+        flow.wait_records(topic, [5])
+        wait_until(lambda: log.read_text().count("guarded") >= 4, 30, "the flow fails to connect")
+        pages = [page(listener, "/metrics"), page(listener, "/health")]
+        assert mirror.stop(15) == 0
+    for text in (log.read_text(), *pages):
+        assert secret not in text
