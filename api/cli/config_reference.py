@@ -25,7 +25,7 @@ __all__ = ["main", "render"]
 _TITLE = """# Configuration reference
 
 Made by `python -m api.cli.config_reference`; do not edit. How the levels of an mm2.properties
-combine is told in the configuration guide.
+combine is told in the [configuration guide](configuration.md).
 """
 
 
