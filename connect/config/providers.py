@@ -27,6 +27,7 @@ __all__ = [
     "DirectoryConfigProvider",
     "EnvVarConfigProvider",
     "FileConfigProvider",
+    "has_reference",
 ]
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,11 @@ ALLOWED_PATHS = "allowed.paths"
 ALLOWLIST_PATTERN = "allowlist.pattern"
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+
+
+def has_reference(value: str) -> bool:
+    """Whether a property value has a `${provider:key}` in it, known provider or not."""
+    return _REFERENCE.search(value) is not None
 
 
 class ConfigProvider(Protocol):

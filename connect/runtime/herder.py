@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from connect.clock import Deadline
-from connect.errors import ConnectError
 from connect.plugin import PartitionHealth
+from connect.runtime.connect_herder import NotFound
 from connect.runtime.states import Status
 
 __all__ = ["ConnectorStatus", "Herder", "TaskStatus", "UnknownConnector"]
 
 
-class UnknownConnector(ConnectError):
+class UnknownConnector(NotFound):
     """There is no connector, or no task, of this name."""
-
-    http_status = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +55,6 @@ class Herder(Protocol):
         Returns when the config is taken over; how starting goes is for the status to show. Raises
         `ConfigError`, and then nothing has changed.
         """
-
-    def delete_connector(self, name: str) -> None:
-        """Stop the connector and its tasks and forget them. Stored offsets stay.
-        Raises `UnknownConnector`."""
-
-    def pause_connector(self, name: str) -> None:
-        """Stop the connector; its tasks keep their resources but take nothing new."""
-
-    def resume_connector(self, name: str) -> None:
-        """Undo `pause_connector`."""
-
-    def restart_connector(self, name: str) -> None:
-        """Stop and start the connector itself, not its tasks."""
-
-    def restart_task(self, name: str, task: int) -> None:
-        """Stop and start one task, whatever its state. Raises `UnknownConnector`."""
 
     def status(self, name: str) -> ConnectorStatus:
         """Raises `UnknownConnector`."""

@@ -14,20 +14,26 @@ import threading
 from typing import TypeVar
 
 from connect.data.converters.base import Converter
-from connect.data.converters.byte_array import ByteArrayConverter
+from connect.data.transforms.base import Predicate, Transformation
 from connect.errors import ConfigError
 from connect.plugin import Connector
+from connect.runtime.builtin_plugins import builtin_plugins
 
-__all__ = ["ENTRY_POINT_GROUP", "PluginRegistry"]
+__all__ = ["ENTRY_POINT_GROUP", "PluginRegistry", "connector_type"]
 
 _log = logging.getLogger(__name__)
 
 ENTRY_POINT_GROUP = "kafka_connect_mirror.plugins"
 
 # The ends of class names that may be left off.
-_KINDS: tuple[type, ...] = (Connector, Converter)
+_KINDS: tuple[type, ...] = (Connector, Converter, Transformation, Predicate)
 
 T = TypeVar("T")
+
+
+def connector_type(connector: type[Connector]) -> str:
+    """`source` or `sink`, as REST says it. All connectors are sources as yet."""
+    return "source"
 
 
 class PluginRegistry:
@@ -39,7 +45,8 @@ class PluginRegistry:
         self._discovered = not discover
         self._classes: dict[str, list[type]] = {}
         self._names: dict[type, str] = {}
-        self.register(ByteArrayConverter, "org.apache.kafka.connect.converters.ByteArrayConverter")
+        for plugin, java_name in builtin_plugins():
+            self.register(plugin, java_name)
 
     def register(self, plugin: type, java_name: str | None = None) -> None:
         """Make a class known, under its Python name and under the Java class it stands for.
@@ -73,6 +80,14 @@ class PluginRegistry:
     def converter(self, name: str, key: str) -> type[Converter]:
         """The converter class that the config key `key` names. Raises `ConfigError`."""
         return self._find(name, Converter, key)  # type: ignore[type-abstract]
+
+    def transformation(self, name: str, key: str) -> type[Transformation]:
+        """The transformation class that the config key `key` names. Raises `ConfigError`."""
+        return self._find(name, Transformation, key)  # type: ignore[type-abstract]
+
+    def predicate(self, name: str, key: str) -> type[Predicate]:
+        """The predicate class that the config key `key` names. Raises `ConfigError`."""
+        return self._find(name, Predicate, key)  # type: ignore[type-abstract]
 
     def _find(self, name: str, kind: type[T], key: str) -> type[T]:
         found = self._of_kind(name, kind)

@@ -92,12 +92,14 @@ class InstanceId:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An instance's state since `since_ms` (epoch). `trace` is the text of what failed."""
+    """An instance's state since `since_ms` (epoch). `trace` is the text of what failed, `version`
+    the plugin's; None while no plugin was made."""
 
     state: State
     worker_id: str
     since_ms: int
     trace: str | None = None
+    version: str | None = None
 
 
 class InvalidTransition(ConnectError):
@@ -120,6 +122,12 @@ class StatusBook:
         self._lock = threading.Lock()
         self._statuses: dict[InstanceId, Status] = {}
         self._histories: dict[InstanceId, deque[State]] = {}
+        self._versions: dict[InstanceId, str] = {}
+
+    def set_version(self, instance: InstanceId, version: str) -> None:
+        """The version of the plugin that runs as `instance`: its statuses have it from now on."""
+        with self._lock:
+            self._versions[instance] = version
 
     def move(self, instance: InstanceId, state: State, trace: str | None = None) -> None:
         """Note a new state; one that the instance is in already is no news.
@@ -145,6 +153,7 @@ class StatusBook:
                 self._put(instance, State.DESTROYED, None)
                 del self._statuses[instance]
                 self._histories.pop(instance, None)
+            self._versions.pop(instance, None)
 
     def get(self, instance: InstanceId) -> Status | None:
         with self._lock:
@@ -166,7 +175,9 @@ class StatusBook:
                 assert self._histories[instance][-1] is status.state, instance
 
     def _put(self, instance: InstanceId, state: State, trace: str | None) -> None:
-        status = Status(state, self._worker_id, self._clock.now_ms(), trace)
+        status = Status(
+            state, self._worker_id, self._clock.now_ms(), trace, self._versions.get(instance)
+        )
         self._statuses[instance] = status
         if self._listener is not None:
             self._listener(instance, status)

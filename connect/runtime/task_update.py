@@ -31,15 +31,24 @@ def update_tasks(
     running: Sequence[TaskHost],
     wanted: Sequence[Mapping[str, str]],
     make: Callable[[int], TaskHost],
+    *,
+    restart_all: bool = False,
 ) -> list[TaskHost]:
-    """Returns the hosts of the wanted tasks, all started. Called on the herder's thread."""
+    """Returns the hosts of the wanted tasks, all started. Called on the herder's thread.
+
+    `restart_all`: the connector's own config has changed, and with it the converters and clients
+    of all tasks, so none can stay as it is.
+    """
     graceful_s = worker.config.task_shutdown_graceful_timeout_s
     plan = plan_tasks([host.config for host in running], wanted)
     tasks = list(running)
     stop_tasks([tasks[number] for number in plan.stop], Deadline(graceful_s, worker.clock))
     for number in reversed(plan.stop):
         worker.statuses.forget(tasks.pop(number).instance)
-    restart = [number for number in plan.change if not _offered(tasks[number], wanted[number])]
+    if restart_all:
+        restart = sorted([*plan.keep, *plan.change])
+    else:
+        restart = [number for number in plan.change if not _offered(tasks[number], wanted[number])]
     stop_tasks([tasks[number] for number in restart], Deadline(graceful_s, worker.clock))
     for number in restart:
         # Also where the old one had failed: its successor is not FAILED until it fails itself.
@@ -51,12 +60,13 @@ def update_tasks(
         host = make(number)
         tasks[number : number + 1] = [host]
         host.start()
-    if len(plan.keep) < max(len(running), len(wanted)):
+    kept = [number for number in plan.keep if number not in restart]
+    if len(kept) < max(len(running), len(wanted)):
         _log.info(
             "Tasks of %s: %d unchanged, %d changed in place, %d restarted, %d new, %d ended",
             connector,
-            len(plan.keep),
-            len(plan.change) - len(restart),
+            len(kept),
+            len(wanted) - len(kept) - len(restart) - len(plan.start),
             len(restart),
             len(plan.start),
             len(plan.stop),

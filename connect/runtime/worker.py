@@ -23,6 +23,7 @@ from connect.runtime.states import InstanceId, StatusBook, StatusListener
 from connect.runtime.task import WorkerTask, WorkerTaskContext
 from connect.runtime.task_host import TaskHost
 from connect.runtime.transfer_task import WorkerTransferTask
+from connect.runtime.transforms import has_transforms, make_chain
 from connect.runtime.worker_connector import ConnectorHost
 from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
 __all__ = ["Worker"]
+
+
+_CONVERTER_USES: tuple[ConverterUse, ...] = ("key", "value", "header")
 
 
 class Worker:
@@ -75,6 +79,13 @@ class Worker:
         """Close the offset store. The connectors and tasks were stopped before."""
         self._offsets.stop(deadline)
 
+    def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
+        """A connector's config as the connector gets it: what config providers know put in.
+
+        Raises `ConfigError` where a provider cannot read what it is asked for.
+        """
+        return self._providers.resolve(config)
+
     def connector_config(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
         """The config as the connector gets it: config providers resolved, `name` in it.
 
@@ -93,14 +104,14 @@ class Worker:
                 'Missing required configuration "connector.class" which has no default value.',
                 key="connector.class",
             )
-        self.plugins.connector(resolved["connector.class"]).config_def().parse(resolved)
-        if resolved.get("transforms", "").strip():
-            raise ConfigError(
-                f"Invalid value {resolved['transforms']} for configuration transforms: this worker"
-                " has no transformations; remove the key",
-                key="transforms",
-                value=resolved["transforms"],
-            )
+        connector = self.plugins.connector(resolved["connector.class"])
+        connector.config_def().parse(resolved)
+        make_chain(self.plugins, resolved).close()
+        if has_transforms(resolved) and issubclass(connector().task_class(), TransferTask):
+            raise _no_transforms(resolved)
+        for use in _CONVERTER_USES:
+            if resolved.get(f"{use}.converter"):
+                self._converter(resolved, use)
         return resolved
 
     def make_connector(
@@ -157,6 +168,8 @@ class Worker:
         interval_s = self.config.offset_flush_interval_s
         timeout_s = self.config.offset_flush_timeout_s
         if isinstance(task, TransferTask):
+            if has_transforms(connector_config):
+                raise _no_transforms(connector_config)
             return WorkerTransferTask(
                 task,
                 context,
@@ -173,6 +186,7 @@ class Worker:
                 task_config,
                 writer,
                 self._converters(connector_config),
+                make_chain(self.plugins, connector_config),
                 commit_interval_s=interval_s,
                 commit_timeout_s=timeout_s,
                 clock=self.clock,
@@ -223,6 +237,16 @@ class Worker:
         if use == "value":
             return self.config.value_converter
         return self.config.header_converter
+
+
+def _no_transforms(config: Mapping[str, str]) -> ConfigError:
+    name = config.get("connector.class", "this connector")
+    return ConfigError(
+        f"Invalid value {config['transforms']} for configuration transforms: the tasks of {name}"
+        " forward batches as they are and do not run transformations; remove the key",
+        key="transforms",
+        value=config["transforms"],
+    )
 
 
 class _BrokenTask(WorkerTask):

@@ -11,6 +11,7 @@ from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
+from connect.runtime.connect_herder import TaskId
 from connect.runtime.herder import UnknownConnector
 from connect.runtime.plugins import PluginRegistry
 from connect.runtime.standalone import StandaloneHerder
@@ -169,7 +170,7 @@ def test_a_failed_task_keeps_its_final_offsets_and_starts_there_again(
     bench.put(kind, fail_at="2", count="5")
     bench.becomes(State.RUNNING, State.FAILED)
     bench.told("stop a")
-    bench.herder.restart_task("lanes", 0)
+    bench.herder.restart_task(TaskId("lanes", 0))
     bench.told("start a at [2]")
     bench.becomes(State.RUNNING, State.FAILED)
 

@@ -1,0 +1,58 @@
+"""From what a connector answers to the task configs that are kept and run. Pure.
+
+Kept configs hold no secrets: where the connector's config refers to a config provider, so do the
+configs of its tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from connect.config.providers import has_reference
+from connect.config.types import ConfigType, parse_value
+
+__all__ = ["TASK_CLASS", "enforces_tasks_max", "kept_task_configs", "tasks_max", "too_many_tasks"]
+
+TASK_CLASS = "task.class"
+
+# A sink's own keys, which its tasks need to subscribe.
+_COPIED = ("topics", "topics.regex")
+
+
+def tasks_max(config: Mapping[str, str]) -> int:
+    """The connector's `tasks.max`. The config was validated before."""
+    return int(config.get("tasks.max", "1"))
+
+
+def enforces_tasks_max(config: Mapping[str, str]) -> bool:
+    """Whether more tasks than `tasks.max` fail the connector. The config was validated before."""
+    text = config.get("tasks.max.enforce", "true")
+    return parse_value("tasks.max.enforce", text, ConfigType.BOOLEAN) is True
+
+
+def too_many_tasks(connector: str, count: int, config: Mapping[str, str]) -> str | None:
+    """What to say about a connector that made `count` tasks; None when it may."""
+    limit = tasks_max(config)
+    if count <= limit:
+        return None
+    return (
+        f"The connector {connector} has generated {count} tasks, which is greater than {limit}, the"
+        " maximum number of tasks it is configured to create."
+    )
+
+
+def kept_task_configs(
+    raw_connector_config: Mapping[str, str],
+    task_class: str,
+    generated: Sequence[Mapping[str, str]],
+) -> list[dict[str, str]]:
+    """The task configs as they are kept and shown. `raw_connector_config` has references to config
+    providers unresolved; `task_class` is the name that finds the task's class again."""
+    references = {key: value for key, value in raw_connector_config.items() if has_reference(value)}
+    copied = {key: raw_connector_config[key] for key in _COPIED if key in raw_connector_config}
+    kept = []
+    for config in generated:
+        complete = {**config, TASK_CLASS: task_class, **copied}
+        complete.update({key: value for key, value in references.items() if key in complete})
+        kept.append(complete)
+    return kept
