@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -50,6 +51,7 @@ class CopyRun:
         self.order: dict[tuple[str, int], list[int]] = {}
         self.metrics: dict[tuple[str, int], PartitionMetrics] = {}
         self.most_memory = 0
+        self._commands: deque[bool] = deque()
         self._engine = CopyEngine(
             EngineSettings(
                 source=wire(source),
@@ -68,6 +70,7 @@ class CopyRun:
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
         mapping = self.mapping.setdefault(partition.source, {})
         order = self.order.setdefault(partition.source, [])
+        assert base >= 0, f"{partition.source}: acknowledged at an unknown offset"
         for first, count in runs:
             for n in range(count):
                 mapping[first + n] = base + n
@@ -85,6 +88,9 @@ class CopyRun:
             self._engine.watch()
             while not self._stop.is_set():
                 self._engine.step(0.2)
+                while self._commands:
+                    self._engine.set_fetching(self._commands[0])
+                    self._commands.popleft()
                 self.most_memory = max(self.most_memory, self._engine.memory_used)
             self._engine.drain(Deadline(5.0))
         except BaseException as error:  # noqa: BLE001 - raised again by the test's thread
@@ -108,6 +114,17 @@ class CopyRun:
         assert not self._thread.is_alive()
         if self._failure is not None and error is None:
             raise self._failure
+
+    def lost_records(self, topic: str, partition: int = 0) -> int:
+        """How many source offsets were reported as deleted before they were copied."""
+        found = [p for p in tuple(self._engine.partitions) if p.source == (topic, partition)]
+        return found[0].lost_records
+
+    def fetching(self, *, on: bool) -> None:
+        """Pause or resume, on the engine's thread."""
+        self._commands.append(on)
+        self._engine.wake()
+        wait_until(lambda: not self._commands, 10.0, "the engine paused or resumed")
 
     def positions(self) -> dict[tuple[str, int], int]:
         """The next source offset after what was acknowledged."""
