@@ -9,6 +9,7 @@
     ├── BrokerError                   a broker answered with a fatal error code
     ├── AuthenticationFailed          a broker refused our credentials, or we its certificate
     ├── CorruptData                   bytes that do not parse as what they claim to be
+    ├── DataError                     a value that does not fit its schema, or what works on it
     └── TaskFailed                    a connector or task reported an unrecoverable error
 
 Handlers ask the class (`retriable`, `http_status`), never the text.
@@ -23,6 +24,7 @@ __all__ = [
     "ConfigError",
     "ConnectError",
     "CorruptData",
+    "DataError",
     "DeadlineExceeded",
     "RetriableBrokerError",
     "RetriableError",
@@ -87,6 +89,10 @@ class AuthenticationFailed(ConnectError):
 
 class CorruptData(ConnectError):
     """Bytes that do not parse as what they claim to be."""
+
+
+class DataError(ConnectError):
+    """A value that does not fit its schema, or that a converter or transformation cannot take."""
 
 
 class TaskFailed(ConnectError):

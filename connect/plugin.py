@@ -22,6 +22,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from connect.data.record import (
+    Header,
+    OffsetValue,
+    SourceOffset,
+    SourcePartition,
+    SourceRecord,
+)
+
 if TYPE_CHECKING:
     from connect.clock import Deadline
     from connect.config.definition import ConfigDef
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Connector",
     "ConnectorContext",
+    "Header",
     "OffsetValue",
     "PartitionHealth",
     "RecordMetadata",
@@ -42,30 +51,7 @@ __all__ = [
     "TransferTask",
 ]
 
-OffsetValue = str | int | float | bool | None
-SourcePartition = Mapping[str, OffsetValue]
-"""Identifies what was read. **Key order matters**: the stored key is its JSON, byte for byte."""
-SourceOffset = Mapping[str, OffsetValue]
-"""Where reading got to. The same rule of order applies."""
 StoredOffset = tuple[SourcePartition, SourceOffset | None]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceRecord:
-    """One record for the target. `partition` None: the producer chooses; `timestamp_ms` None: now.
-
-    `key`, `value` and header values are what the task's converters take: for mirroring,
-    bytes or None.
-    """
-
-    source_partition: SourcePartition
-    source_offset: SourceOffset
-    topic: str
-    partition: int | None
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int | None = None
-    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +163,9 @@ class SourceTask(ABC):
     def commit_record(  # noqa: B027 - optional hook
         self, record: SourceRecord, metadata: RecordMetadata | None
     ) -> None:
-        """A record was acknowledged (metadata), or dropped by a transformation (None).
-        Called on the producer's callback thread."""
+        """A record was acknowledged (metadata; called on the producer's callback thread), or
+        dropped by a transformation (None; called on the task's thread). The record is the one that
+        `poll` gave, whatever transformations made of it."""
 
     def commit(self) -> None:  # noqa: B027 - optional hook
         """Source offsets up to everything acknowledged so far were stored."""

@@ -22,9 +22,15 @@ ALLOWED: dict[str, set[str]] = {
     "connect.protocol": {"connect.errors"},
     "connect.config": {"connect.errors", "connect.clock"},
     "connect.metrics": {"connect.errors", "connect.clock", "connect.config"},
-    "connect.plugin": {"connect.errors", "connect.clock", "connect.config", "connect.metrics"},
+    "connect.data": {"connect.errors", "connect.config"},
+    "connect.plugin": {
+        "connect.errors",
+        "connect.clock",
+        "connect.config",
+        "connect.data",
+        "connect.metrics",
+    },
     "connect.loop": {"connect.errors", "connect.clock"},
-    "connect.data": {"connect.errors", "connect.config", "connect.plugin"},
 }
 FOUNDATIONS = set(ALLOWED)
 ALLOWED["connect.clients"] = FOUNDATIONS

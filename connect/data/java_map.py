@@ -1,0 +1,73 @@
+"""The order in which Java's HashMap gives its entries.
+
+Java's transformations put records without schema into such maps, and converters write them in
+their order. The bytes of a key decide its partition, so the order is part of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from connect.data.java_numbers import narrow
+
+__all__ = ["copied_order", "hash_order"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+# Java's default number of buckets, and how full they may be before there are twice as many.
+_DEFAULT_BUCKETS = 16
+_LOAD = 0.75
+# Beyond this size one cannot think that anybody cares for the order.
+_MOST = 1 << 16
+
+
+def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict[K, V]:
+    """The entries, put one by one into `new HashMap<>(capacity)`, in its order.
+
+    Keys whose hash is not known here (structs, floats) keep the order they came in.
+    """
+    if len(entries) < 2 or len(entries) > _MOST:
+        return dict(entries)
+    buckets = _power_of_two(capacity)
+    while len(entries) > buckets * _LOAD:
+        buckets *= 2
+    places = {}
+    for key in entries:
+        hashed = _hash(key)
+        if hashed is None:
+            return dict(entries)
+        places[key] = (hashed ^ hashed >> 16) & (buckets - 1)
+    return {key: entries[key] for key in sorted(entries, key=places.__getitem__)}
+
+
+def copied_order(source_size: int, entries: Mapping[K, V]) -> dict[K, V]:
+    """The entries of `new HashMap<>(source)` to which others were added."""
+    return hash_order(entries, int(source_size / _LOAD + 1.0) if source_size else _DEFAULT_BUCKETS)
+
+
+def _power_of_two(capacity: int) -> int:
+    return 1 << (capacity - 1).bit_length() if capacity > 1 else 1
+
+
+def _hash(key: object) -> int | None:
+    """Java's hash code as 32 bits without sign."""
+    if key is None:
+        return 0
+    if isinstance(key, str):
+        return _string_hash(key)
+    if isinstance(key, bool):
+        return 1231 if key else 1237
+    if isinstance(key, int):
+        long = narrow(key, 64)
+        return (long ^ (long >> 32)) & 0xFFFFFFFF
+    return None
+
+
+def _string_hash(text: str) -> int:
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
