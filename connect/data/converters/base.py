@@ -6,9 +6,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Literal
 
-__all__ = ["Converter", "ConverterUse"]
+from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
+from connect.config.validators import OneOf
+from connect.data.schema import Schema, SchemaAndValue
+
+__all__ = ["CONVERTER_TYPE_KEY", "Converter", "ConverterUse"]
 
 ConverterUse = Literal["key", "value", "header"]
+
+CONVERTER_TYPE_KEY = ConfigKey(
+    "converter.type",
+    ConfigType.STRING,
+    validator=OneOf(("key", "value", "header")),
+    importance=Importance.LOW,
+    doc="How this converter is used; set by the worker.",
+)
 
 
 class Converter(ABC):
@@ -17,13 +29,24 @@ class Converter(ABC):
     Made without arguments, then configured once; afterwards called from one task's thread only.
     """
 
-    def configure(self, config: Mapping[str, str], use: ConverterUse) -> None:  # noqa: B027
+    CONFIG_DEF = ConfigDef([CONVERTER_TYPE_KEY])
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        """Its own keys, without the `key.converter.` and so on."""
+        return cls.CONFIG_DEF
+
+    def configure(self, config: Mapping[str, str], use: ConverterUse) -> None:
         """Take the `<use>.converter.` properties, prefix stripped. Raises `ConfigError`."""
+        self.take(self.config_def().parse({**config, "converter.type": use}))
+
+    def take(self, config: ParsedConfig) -> None:  # noqa: B027 - optional hook
+        """Take the checked values. Raises `ConfigError` for what is wrong between them."""
 
     @abstractmethod
-    def to_bytes(self, topic: str, value: object) -> bytes | None:
+    def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         """The bytes for a record's topic. Raises `ConnectError` for a value it does not take."""
 
     @abstractmethod
-    def from_bytes(self, topic: str, data: bytes | None) -> object:
-        """The value of bytes read from a topic. Raises `CorruptData`."""
+    def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        """The value of bytes read from a topic. Raises `DataError`, also for corrupt bytes."""

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from connect.data.converters.base import Converter
-from connect.errors import ConnectError
+from connect.data.schema import Schema, SchemaAndValue, Type
+from connect.data.schema_builder import OPTIONAL
+from connect.errors import DataError
 
 __all__ = ["ByteArrayConverter"]
+
+_SCHEMA = OPTIONAL[Type.BYTES]
 
 
 class ByteArrayConverter(Converter):
     """Passes bytes and null on unchanged, for keys, values and headers; refuses all else."""
 
-    def to_bytes(self, topic: str, value: object) -> bytes | None:
+    def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
+        if schema is not None and schema.type is not Type.BYTES:
+            raise DataError(f"Invalid schema type for ByteArrayConverter: {schema.type}")
         if value is None or isinstance(value, bytes):
             return value
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
-        raise ConnectError(
+        raise DataError(
             f"ByteArrayConverter takes bytes, but a record for topic {topic} has a"
             f" {type(value).__name__}; set the converter that fits the connector's data"
         )
 
-    def from_bytes(self, topic: str, data: bytes | None) -> bytes | None:
-        return data
+    def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        return SchemaAndValue(_SCHEMA, data)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connect.data.converters.byte_array import ByteArrayConverter
+from connect.data.schema import Type
+from connect.data.schema_builder import OPTIONAL
 from connect.errors import ConnectError
 
 
@@ -12,7 +14,7 @@ from connect.errors import ConnectError
 def test_bytes_and_null_pass_unchanged(data: bytes | None) -> None:
     converter = ByteArrayConverter()
     assert converter.to_bytes("t", data) == data
-    assert converter.from_bytes("t", data) == data
+    assert converter.from_bytes("t", data) == (OPTIONAL[Type.BYTES], data)
 
 
 def test_views_of_bytes_become_bytes() -> None:

@@ -1,0 +1,18 @@
+"""FloatConverter: 32-bit floating-point numbers."""
+
+from __future__ import annotations
+
+import struct
+
+from connect.data.converters.number import NumberConverter
+from connect.data.schema import Type
+
+__all__ = ["FloatConverter"]
+
+
+class FloatConverter(NumberConverter):
+    """Big-endian, as Kafka's FloatSerializer."""
+
+    TYPE = Type.FLOAT32
+    NAME = "float"
+    FORMAT = struct.Struct(">f")

@@ -1,0 +1,43 @@
+"""SimpleHeaderConverter: headers as text that says what it is. The default of Kafka Connect."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from connect.config.definition import ConfigDef
+from connect.config.types import invalid_value
+from connect.data.converters.base import Converter, ConverterUse
+from connect.data.schema import Schema, SchemaAndValue, Type
+from connect.data.schema_builder import REQUIRED
+from connect.data.values import parse, text_of
+from connect.errors import DataError
+
+__all__ = ["SimpleHeaderConverter"]
+
+_log = logging.getLogger(__name__)
+
+
+class SimpleHeaderConverter(Converter):
+    """For headers only. What it reads gets the schema that its text suggests."""
+
+    CONFIG_DEF = ConfigDef([])
+
+    def configure(self, config: Mapping[str, str], use: ConverterUse) -> None:
+        if use != "header":
+            raise invalid_value(
+                f"{use}.converter", "SimpleHeaderConverter", "it converts headers only"
+            )
+
+    def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
+        text = text_of(schema, value)
+        return None if text is None else text.encode()
+
+    def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        if data is None:
+            return SchemaAndValue(None, None)
+        try:
+            return parse(data.decode("utf-8", "replace"))
+        except (DataError, RecursionError) as error:
+            _log.warning("A header on topic %s is taken as bytes: %s", topic, error)
+            return SchemaAndValue(REQUIRED[Type.BYTES], data)
