@@ -1,4 +1,4 @@
-"""Runs a `plugin.SourceTask`: poll, convert, produce, and commit what was acknowledged.
+"""Runs a `plugin.SourceTask`: poll, transform, convert, produce, and commit what was acknowledged.
 
 Three parties share it: the task's thread does everything but acknowledgements, which come on the
 producer's own thread, and `stopping`/`wake`, which come from anywhere.
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from connect.clients.sender import RecordSender
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.data.converters.base import Converter
+from connect.data.record import as_header
+from connect.data.transforms.chain import TransformChain
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff
 from connect.plugin import RecordMetadata, SourceRecord, SourceTask, StoredOffset
@@ -57,6 +59,7 @@ class WorkerSourceTask(WorkerTask):
         config: Mapping[str, str],
         writer: OffsetWriter,
         converters: RecordConverters,
+        transforms: TransformChain,
         *,
         commit_interval_s: float,
         commit_timeout_s: float,
@@ -67,6 +70,7 @@ class WorkerSourceTask(WorkerTask):
         self._context = context
         self._config = config
         self._converters = converters
+        self._transforms = transforms
         self._commit_timeout_s = commit_timeout_s
         self._clock = clock
         self._sender: RecordSender | None = None
@@ -77,7 +81,7 @@ class WorkerSourceTask(WorkerTask):
         self._woken = threading.Event()
         self._acknowledged = threading.Condition()
         self._sent = self._answered = 0
-        self._written = self._polled = 0
+        self._written = self._polled = self._dropped = 0
         self._send_failure: ConnectError | None = None
         self._send_refused = False
         self._remove_metrics: Callable[[], None] | None = None
@@ -145,6 +149,7 @@ class WorkerSourceTask(WorkerTask):
         try:
             self._task.stop()
         finally:
+            self._transforms.close()
             if self._sender is not None:
                 # What could be acknowledged was waited for already.
                 self._sender.close(Deadline(0.0, self._clock))
@@ -195,13 +200,18 @@ class WorkerSourceTask(WorkerTask):
             self._batch.popleft()
 
     def _send(self, record: SourceRecord) -> None:
-        topic, converters = record.topic, self._converters
+        transformed = self._transforms.apply(record) if self._transforms else record
+        if transformed is None:
+            self._drop(record)
+            return
+        topic, converters = transformed.topic, self._converters
         headers = [
-            (name, converters.header.to_bytes(topic, value)) for name, value in record.headers
+            (name, converters.header.to_bytes(topic, value, schema))
+            for name, value, schema in map(as_header, transformed.headers)
         ]
-        key = converters.key.to_bytes(topic, record.key)
-        value = converters.value.to_bytes(topic, record.value)
-        timestamp_ms = None if record.timestamp_ms == -1 else record.timestamp_ms
+        key = converters.key.to_bytes(topic, transformed.key, transformed.key_schema)
+        value = converters.value.to_bytes(topic, transformed.value, transformed.value_schema)
+        timestamp_ms = None if transformed.timestamp_ms == -1 else transformed.timestamp_ms
         if timestamp_ms is not None and timestamp_ms < 0:
             raise ConnectError(
                 f"A record for topic {topic} has the timestamp {timestamp_ms}; allowed are -1"
@@ -219,7 +229,7 @@ class WorkerSourceTask(WorkerTask):
                 key,
                 value,
                 delivered,
-                partition=record.partition,
+                partition=transformed.partition,
                 timestamp_ms=timestamp_ms,
                 headers=headers,
             )
@@ -227,6 +237,18 @@ class WorkerSourceTask(WorkerTask):
             self._submitted.withdraw(submitted)
             raise
         self._sent += 1
+
+    def _drop(self, record: SourceRecord) -> None:
+        """A transformation dropped it. As in Java its offset is not kept, only that of the next
+        record that is sent."""
+        self._commit_record(record, None)
+        self._dropped += 1
+
+    def _commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        try:
+            self._task.commit_record(record, metadata)
+        except Exception:  # noqa: BLE001 - plugin code; the record was dealt with all the same
+            _log.exception("commit_record of task %s failed", self._name)
 
     def _delivered(
         self,
@@ -237,10 +259,7 @@ class WorkerSourceTask(WorkerTask):
     ) -> None:
         """On the producer's thread."""
         if error is None:
-            try:
-                self._task.commit_record(record, metadata)
-            except Exception:  # noqa: BLE001 - plugin code; the record is on the target all the same
-                _log.exception("commit_record of task %s failed", self._name)
+            self._commit_record(record, metadata)
             submitted.ack()
             self._written += 1
         elif self._send_failure is None:
@@ -266,5 +285,7 @@ class WorkerSourceTask(WorkerTask):
         return {
             "source-record-poll-total": float(self._polled),
             "source-record-write-total": float(self._written),
-            "source-record-active-count": float(max(0, self._polled - self._written)),
+            "source-record-active-count": float(
+                max(0, self._polled - self._written - self._dropped)
+            ),
         }

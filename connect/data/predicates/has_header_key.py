@@ -1,0 +1,24 @@
+"""HasHeaderKey: records with at least one header of a name."""
+
+from __future__ import annotations
+
+from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
+from connect.config.validators import NonEmptyString
+from connect.data.record import ConnectRecord
+from connect.data.transforms.base import Predicate
+
+__all__ = ["HasHeaderKey"]
+
+
+class HasHeaderKey(Predicate):
+    """Whatever its value."""
+
+    CONFIG_DEF = ConfigDef(
+        [ConfigKey("name", ConfigType.STRING, validator=NonEmptyString(), doc="The header's name.")]
+    )
+
+    def take(self, config: ParsedConfig) -> None:
+        self._name = config.string("name")
+
+    def test(self, record: ConnectRecord) -> bool:
+        return any(header[0] == self._name for header in record.headers)

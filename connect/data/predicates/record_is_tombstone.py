@@ -1,0 +1,15 @@
+"""RecordIsTombstone: records whose value is null."""
+
+from __future__ import annotations
+
+from connect.data.record import ConnectRecord
+from connect.data.transforms.base import Predicate
+
+__all__ = ["RecordIsTombstone"]
+
+
+class RecordIsTombstone(Predicate):
+    """Has no keys."""
+
+    def test(self, record: ConnectRecord) -> bool:
+        return record.value is None

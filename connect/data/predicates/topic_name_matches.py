@@ -1,0 +1,33 @@
+"""TopicNameMatches: records of topics whose name matches a regular expression."""
+
+from __future__ import annotations
+
+from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
+from connect.config.java_regex import compile_java_regex
+from connect.config.validators import AllOf, NonEmptyString
+from connect.data.record import ConnectRecord
+from connect.data.transforms.base import Predicate
+from connect.data.transforms.regex import JavaPattern
+
+__all__ = ["TopicNameMatches"]
+
+
+class TopicNameMatches(Predicate):
+    """The whole name must match."""
+
+    CONFIG_DEF = ConfigDef(
+        [
+            ConfigKey(
+                "pattern",
+                ConfigType.STRING,
+                validator=AllOf((NonEmptyString(), JavaPattern())),
+                doc="Java regular expression for the name of the topic.",
+            )
+        ]
+    )
+
+    def take(self, config: ParsedConfig) -> None:
+        self._pattern = compile_java_regex(config.string("pattern"))
+
+    def test(self, record: ConnectRecord) -> bool:
+        return self._pattern.fullmatch(record.topic) is not None

@@ -1,0 +1,38 @@
+"""DropHeaders: headers taken off by name."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
+from connect.config.validators import ValidList
+from connect.data.record import ConnectRecord
+from connect.data.transforms.base import Transformation
+
+__all__ = ["DropHeaders"]
+
+R = TypeVar("R", bound=ConnectRecord)
+
+
+class DropHeaders(Transformation):
+    """All headers of these names."""
+
+    CONFIG_DEF = ConfigDef(
+        [
+            ConfigKey(
+                "headers",
+                ConfigType.LIST,
+                validator=ValidList(allow_empty=False),
+                importance=Importance.HIGH,
+                doc="Names of the headers to take off.",
+            )
+        ]
+    )
+
+    def take(self, config: ParsedConfig) -> None:
+        self._names = frozenset(config.strings("headers"))
+
+    def apply(self, record: R) -> R | None:
+        return record.with_headers(
+            [header for header in record.headers if header[0] not in self._names]
+        )

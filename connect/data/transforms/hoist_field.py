@@ -1,0 +1,44 @@
+"""HoistField: the whole key or value, as the one field of a struct or map."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
+from connect.data.record import ConnectRecord
+from connect.data.schema import Schema
+from connect.data.schema_builder import SchemaBuilder
+from connect.data.struct import Struct
+from connect.data.transforms.base import OnKey, OnPart, OnValue, SchemaCache
+
+__all__ = ["HoistFieldKey", "HoistFieldValue"]
+
+R = TypeVar("R", bound=ConnectRecord)
+
+
+class _HoistField(OnPart):
+    CONFIG_DEF = ConfigDef(
+        [ConfigKey("field", ConfigType.STRING, doc="The name of the field to make.")]
+    )
+
+    def take(self, config: ParsedConfig) -> None:
+        self._field = config.string("field")
+        self._schemas = SchemaCache(self._wrapping)
+
+    def apply(self, record: R) -> R | None:
+        schema, value = self.part_schema(record), self.part(record)
+        if schema is None:
+            return self.with_part(record, None, {self._field: value})
+        wrapping = self._schemas.get(schema)
+        return self.with_part(record, wrapping, Struct(wrapping).put(self._field, value))
+
+    def _wrapping(self, schema: Schema) -> Schema:
+        return SchemaBuilder.struct().field(self._field, schema).build()
+
+
+class HoistFieldKey(OnKey, _HoistField):
+    """Of the key."""
+
+
+class HoistFieldValue(OnValue, _HoistField):
+    """Of the value."""

@@ -1,0 +1,45 @@
+"""InsertHeader: the same header on every record."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
+from connect.config.validators import NonNull
+from connect.data.record import ConnectRecord, Header
+from connect.data.transforms.base import Transformation
+from connect.data.values import parse
+
+__all__ = ["InsertHeader"]
+
+R = TypeVar("R", bound=ConnectRecord)
+
+
+class InsertHeader(Transformation):
+    """The value's text is read as SimpleHeaderConverter reads headers: `1` is a number."""
+
+    CONFIG_DEF = ConfigDef(
+        [
+            ConfigKey(
+                "header",
+                ConfigType.STRING,
+                validator=NonNull(),
+                importance=Importance.HIGH,
+                doc="The header's name.",
+            ),
+            ConfigKey(
+                "value.literal",
+                ConfigType.STRING,
+                validator=NonNull(),
+                importance=Importance.HIGH,
+                doc="The header's value, as text.",
+            ),
+        ]
+    )
+
+    def take(self, config: ParsedConfig) -> None:
+        schema, value = parse(config.string("value.literal"))
+        self._header = Header(config.string("header"), value, schema)
+
+    def apply(self, record: R) -> R | None:
+        return record.with_headers([*record.headers, self._header])

@@ -1,0 +1,77 @@
+"""Java's regular expressions in configs of transformations, and its replacement texts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.types import ConfigScalar
+from connect.errors import ConfigError, DataError
+
+__all__ = ["JavaPattern", "replace_first"]
+
+
+@dataclass(frozen=True, slots=True)
+class JavaPattern:
+    """The check that a value is a regular expression."""
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        try:
+            compile_java_regex(str(value))
+        except JavaRegexError as error:
+            raise ConfigError(
+                f"Invalid value {value} for configuration {key}: Invalid regex: {error}",
+                key=key,
+                value=value,
+            ) from error
+        return value
+
+    def describe(self) -> str:
+        return "valid regex"
+
+
+def replace_first(match: re.Match[str], replacement: str) -> str:
+    """The matched text, its match replaced: `$1` and `${name}` are groups, a backslash quotes.
+
+    Raises `DataError` for a group that the pattern does not have.
+    """
+    out: list[str] = []
+    at = 0
+    while at < len(replacement):
+        char = replacement[at]
+        if char == "\\":
+            if at + 1 == len(replacement):
+                raise DataError("character to be escaped is missing")
+            out.append(replacement[at + 1])
+            at += 2
+        elif char == "$":
+            text, at = _group(match, replacement, at + 1)
+            out.append(text)
+        else:
+            out.append(char)
+            at += 1
+    return match.string[: match.start()] + "".join(out) + match.string[match.end() :]
+
+
+def _group(match: re.Match[str], replacement: str, at: int) -> tuple[str, int]:
+    if at == len(replacement):
+        raise DataError("Illegal group reference: group index is missing")
+    if replacement[at] == "{":
+        end = replacement.find("}", at)
+        name = replacement[at + 1 : end]
+        if end < 0 or name not in match.re.groupindex:
+            raise DataError(f"No group with name {{{name}}}")
+        return match.group(name) or "", end + 1
+    if not ("0" <= replacement[at] <= "9"):
+        raise DataError("Illegal group reference")
+    number, at = int(replacement[at]), at + 1
+    if number > match.re.groups:
+        raise DataError(f"No group {number}")
+    # More digits belong to the number as long as there is such a group.
+    while at < len(replacement) and "0" <= replacement[at] <= "9":
+        longer = number * 10 + int(replacement[at])
+        if longer > match.re.groups:
+            break
+        number, at = longer, at + 1
+    return match.group(number) or "", at

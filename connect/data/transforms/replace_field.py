@@ -1,0 +1,138 @@
+"""ReplaceField: fields left out, or given other names."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
+from connect.config.types import ConfigScalar
+from connect.config.validators import ValidList
+from connect.data.java_map import hash_order
+from connect.data.record import ConnectRecord
+from connect.data.schema import Schema
+from connect.data.schema_builder import SchemaBuilder, copy_basics
+from connect.data.struct import Struct
+from connect.data.transforms.base import (
+    REPLACE_NULL_WITH_DEFAULT,
+    OnKey,
+    OnPart,
+    OnValue,
+    SchemaCache,
+    replace_null_key,
+    require_map,
+    require_struct,
+)
+from connect.errors import ConfigError
+
+__all__ = ["ReplaceFieldKey", "ReplaceFieldValue"]
+
+R = TypeVar("R", bound=ConnectRecord)
+
+_PURPOSE = "field replacement"
+
+
+class _Renames:
+    """Pairs of an old and a new name, with a colon between."""
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        assert isinstance(value, tuple)
+        _parse_renames(value)
+        return value
+
+    def describe(self) -> str:
+        return "list of colon-delimited pairs, e.g. foo:bar,abc:xyz"
+
+
+def _parse_renames(mappings: tuple[str, ...]) -> dict[str, str]:
+    renames = {}
+    for mapping in mappings:
+        parts = mapping.split(":")
+        while parts and not parts[-1]:
+            parts.pop()
+        if len(parts) != 2:
+            raise ConfigError(
+                f"Invalid value [{', '.join(mappings)}] for configuration renames: Invalid rename"
+                f" mapping: {mapping}",
+                key="renames",
+                value=mapping,
+            )
+        renames[parts[0]] = parts[1]
+    return renames
+
+
+class _ReplaceField(OnPart):
+    CONFIG_DEF = ConfigDef(
+        [
+            ConfigKey(
+                "exclude",
+                ConfigType.LIST,
+                (),
+                ValidList(),
+                doc="Fields to leave out, even where `include` names them.",
+            ),
+            ConfigKey(
+                "include",
+                ConfigType.LIST,
+                (),
+                ValidList(),
+                doc="Fields to keep; empty: all.",
+            ),
+            ConfigKey(
+                "renames",
+                ConfigType.LIST,
+                (),
+                _Renames(),
+                doc="New names of fields: `old:new`, separated by commas.",
+            ),
+            replace_null_key(),
+        ]
+    )
+
+    def take(self, config: ParsedConfig) -> None:
+        self._exclude = frozenset(config.strings("exclude"))
+        self._include = frozenset(config.strings("include"))
+        self._renames = _parse_renames(config.strings("renames"))
+        self._old_names = {new: old for old, new in self._renames.items()}
+        self._with_default = config.boolean(REPLACE_NULL_WITH_DEFAULT)
+        self._schemas = SchemaCache(self._reduced)
+
+    def apply(self, record: R) -> R | None:
+        value = self.part(record)
+        if value is None:
+            return record
+        if self.part_schema(record) is None:
+            return self._schemaless(record, require_map(value, _PURPOSE))
+        return self._with_schema(record, require_struct(value, _PURPOSE))
+
+    def _schemaless(self, record: R, value: dict[str, object]) -> R:
+        kept = {
+            self._renames.get(name, name): field
+            for name, field in value.items()
+            if self._keeps(name)
+        }
+        return self.with_part(record, None, hash_order(kept, len(value)))
+
+    def _with_schema(self, record: R, value: Struct) -> R:
+        updated = Struct(self._schemas.get(value.schema))
+        for field in updated.schema.fields:
+            old_name = self._old_names.get(field.name, field.name)
+            updated.put(field.name, value.value_of(old_name, with_default=self._with_default))
+        return self.with_part(record, updated.schema, updated)
+
+    def _keeps(self, name: str) -> bool:
+        return name not in self._exclude and (not self._include or name in self._include)
+
+    def _reduced(self, schema: Schema) -> Schema:
+        builder = copy_basics(schema, SchemaBuilder.struct())
+        for field in schema.fields:
+            if self._keeps(field.name):
+                builder.field(self._renames.get(field.name, field.name), field.schema)
+        return builder.build()
+
+
+class ReplaceFieldKey(OnKey, _ReplaceField):
+    """Of the key."""
+
+
+class ReplaceFieldValue(OnValue, _ReplaceField):
+    """Of the value."""

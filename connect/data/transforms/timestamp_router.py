@@ -1,0 +1,59 @@
+"""TimestampRouter: another topic, made from the topic and the record's time."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
+from connect.data.java_dates import DateFormat, InvalidPattern
+from connect.data.logical import from_ms
+from connect.data.record import ConnectRecord
+from connect.data.transforms.base import Transformation
+from connect.errors import ConfigError, DataError
+
+__all__ = ["TimestampRouter"]
+
+R = TypeVar("R", bound=ConnectRecord)
+
+
+class TimestampRouter(Transformation):
+    """One topic for each day, say. Times are in UTC."""
+
+    CONFIG_DEF = ConfigDef(
+        [
+            ConfigKey(
+                "topic.format",
+                ConfigType.STRING,
+                "${topic}-${timestamp}",
+                importance=Importance.HIGH,
+                doc="The new name; `${topic}` and `${timestamp}` stand for the old one and the"
+                " time.",
+            ),
+            ConfigKey(
+                "timestamp.format",
+                ConfigType.STRING,
+                "yyyyMMdd",
+                importance=Importance.HIGH,
+                doc="How the time is written, as a pattern of java.text.SimpleDateFormat.",
+            ),
+        ]
+    )
+
+    def take(self, config: ParsedConfig) -> None:
+        self._topic_format = config.string("topic.format")
+        pattern = config.string("timestamp.format")
+        try:
+            self._timestamp_format = DateFormat(pattern)
+        except InvalidPattern as error:
+            raise ConfigError(
+                f"Invalid value {pattern} for configuration timestamp.format: {error}",
+                key="timestamp.format",
+                value=pattern,
+            ) from error
+
+    def apply(self, record: R) -> R | None:
+        if record.timestamp_ms is None:
+            raise DataError(f"Timestamp missing on record: {record}")
+        time = self._timestamp_format.format(from_ms(record.timestamp_ms))
+        named = self._topic_format.replace("${topic}", record.topic)
+        return record.with_topic(named.replace("${timestamp}", time))
