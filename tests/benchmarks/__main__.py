@@ -99,19 +99,26 @@ class Bench:
 
     def run(self) -> None:
         older = Results.read(self._path) if self._path and self._path.exists() else Results()
-        with open_arena(_LOGS) as arena:
-            for name in self._names:
-                if name in FLOWS:
-                    self._copy(arena, FLOWS[name])
-                elif name == LATENCY:
-                    self._latency(arena)
-                elif name == START:
-                    self._start(arena)
-                else:
-                    self._idle(arena)
-        self.results.keep_from(older, self._names)
-        if self._path is not None:
-            self.results.write(self._path)
+        done: list[str] = []
+        try:
+            with open_arena(_LOGS) as arena:
+                for name in self._names:
+                    self._measure(arena, name)
+                    done.append(name)
+        finally:
+            self.results.merge(older, done)
+            if self._path is not None and done:
+                self.results.write(self._path)
+
+    def _measure(self, arena: Arena, name: str) -> None:
+        if name in FLOWS:
+            self._copy(arena, FLOWS[name])
+        elif name == LATENCY:
+            self._latency(arena)
+        elif name == START:
+            self._start(arena)
+        else:
+            self._idle(arena)
 
     def _copy(self, arena: Arena, flow: Flow) -> None:
         wanted = self._records or (flow.quick_records if self._quick else flow.records)

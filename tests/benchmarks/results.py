@@ -84,16 +84,19 @@ class Results:
     starts: list[StartResult] = field(default_factory=list)
     idles: list[IdleResult] = field(default_factory=list)
 
-    def keep_from(self, older: Results, replaced: Iterable[str]) -> None:
-        """Add what `older` has of flows that are not in `replaced`."""
-        gone = set(replaced)
-        self.copies = [r for r in older.copies if r.flow not in gone] + self.copies
-        if "latency" not in gone:
-            self.latencies = older.latencies + self.latencies
-        if "start" not in gone:
-            self.starts = older.starts + self.starts
-        if "idle" not in gone:
-            self.idles = older.idles + self.idles
+    def merge(self, older: Results, finished: Iterable[str]) -> None:
+        """Keep what was measured now of the flows that were finished, and what `older` has of all
+        others."""
+        new = set(finished)
+        self.copies = [row for row in older.copies if row.flow not in new] + [
+            row for row in self.copies if row.flow in new
+        ]
+        if "latency" not in new:
+            self.latencies = older.latencies
+        if "start" not in new:
+            self.starts = older.starts
+        if "idle" not in new:
+            self.idles = older.idles
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")

@@ -55,6 +55,8 @@ def flow_properties(
         "tasks.max": "2",
         "replication.factor": "1",
         "offset-syncs.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
         "offset.storage.replication.factor": "1",
         "status.storage.replication.factor": "1",
         "config.storage.replication.factor": "1",

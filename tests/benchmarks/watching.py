@@ -36,6 +36,14 @@ class EndOffsets:
 
     def total(self) -> int:
         """Records at the target, for topics without gaps."""
+        return sum(max(0, end) for end in self._ends())
+
+    def led(self) -> bool:
+        """Whether the broker leads all partitions already: metadata says so a little earlier."""
+        return len(self._ends()) == self._partitions
+
+    def _ends(self) -> list[int]:
+        """End offsets of the partitions that answer."""
         topic = ListOffsetsRequest.ListOffsetsTopic
         request = ListOffsetsRequest(
             version=_VERSION,
@@ -54,12 +62,12 @@ class EndOffsets:
             ],
         )
         response = self._connection.call(request, Deadline(_CALL_S))
-        return sum(
-            max(0, part.offset)
+        return [
+            part.offset
             for found in response.topics
             for part in found.partitions
             if part.error_code == 0
-        )
+        ]
 
     def close(self) -> None:
         self._connection.close()
