@@ -1,15 +1,26 @@
-"""The keys that every connector has, in the order and groups of Kafka Connect 4.3.1's forms."""
+"""The keys that every connector has, every source and every sink, in the order and groups of Kafka
+Connect 4.3.1's forms."""
 
 from __future__ import annotations
 
 from connect.config.definition import REQUIRED, ConfigKey, Importance, Width
 from connect.config.types import ConfigScalar, ConfigType
-from connect.config.validators import OneOf, PrintableName, Range, UniqueAliases
+from connect.config.validators import (
+    JavaPattern,
+    NonEmptyString,
+    OneOf,
+    OrNull,
+    PrintableName,
+    Range,
+    UniqueAliases,
+    ValidList,
+)
 
-__all__ = ["CONNECTOR_KEYS"]
+__all__ = ["CONNECTOR_KEYS", "SINK_CONNECTOR_KEYS", "SOURCE_CONNECTOR_KEYS"]
 
 _COMMON, _TRANSFORMS = "Common", "Transforms"
 _PREDICATES, _ERRORS = "Predicates", "Error Handling"
+_EXACTLY_ONCE = "Exactly Once Support"
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
@@ -26,25 +37,44 @@ def _converter_keys(kind: str, order: int) -> tuple[ConfigKey, ...]:
             width=Width.SHORT,
             display_name=f"{kind.capitalize()} converter class",
         ),
-        _version_key(f"{kind}.converter.plugin.version", f"the {kind} converter", order + 1),
+        _version_key(
+            f"{kind}.converter.plugin.version",
+            f"the {kind} converter",
+            order + 1,
+            f"{kind.capitalize()} converter version",
+        ),
     )
 
 
-def _version_key(name: str, subject: str, order: int, importance: Importance = _LOW) -> ConfigKey:
+def _version_key(
+    name: str,
+    subject: str,
+    order: int,
+    display_name: str,
+    importance: Importance = _LOW,
+    width: Width = Width.SHORT,
+) -> ConfigKey:
     return ConfigKey(
         name,
         ConfigType.STRING,
         None,
         importance=importance,
-        doc=f"Version range of {subject}. Accepted for Kafka Connect's sake; it has no effect.",
+        doc=f"Version of {subject}, or a range of them: `1.2`, `[1.0,2.0)`, `latest`.",
         group=_COMMON,
         order=order,
-        width=Width.SHORT,
+        width=width,
+        display_name=display_name,
     )
 
 
 def _error_key(
-    name: str, kind: ConfigType, default: ConfigScalar, order: int, doc: str
+    name: str,
+    kind: ConfigType,
+    default: ConfigScalar,
+    order: int,
+    display_name: str,
+    doc: str,
+    width: Width = Width.SHORT,
 ) -> ConfigKey:
     return ConfigKey(
         name,
@@ -55,6 +85,8 @@ def _error_key(
         doc,
         _ERRORS,
         order,
+        width,
+        display_name,
     )
 
 
@@ -82,7 +114,9 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         width=Width.LONG,
         display_name="Connector class",
     ),
-    _version_key("connector.plugin.version", "the connector", 3, _MEDIUM),
+    _version_key(
+        "connector.plugin.version", "the connector", 3, "Connector version", _MEDIUM, Width.MEDIUM
+    ),
     ConfigKey(
         "tasks.max",
         ConfigType.INT,
@@ -150,20 +184,25 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         ConfigType.LONG,
         0,
         1,
+        "Retry Timeout for Errors",
         "How long a failed record operation is tried again, in ms. 0: not; -1: without end.",
+        Width.MEDIUM,
     ),
     _error_key(
         "errors.retry.delay.max.ms",
         ConfigType.LONG,
         60_000,
         2,
+        "Maximum Delay Between Retries for Errors",
         "The longest wait between two tries, in ms.",
+        Width.MEDIUM,
     ),
     _error_key(
         "errors.tolerance",
         ConfigType.STRING,
         "none",
         3,
+        "Error Tolerance",
         "`none`: the first failed record fails the task. `all`: such records are skipped.",
     ),
     _error_key(
@@ -171,6 +210,7 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         ConfigType.BOOLEAN,
         False,
         4,
+        "Log Errors",
         "Whether each failed record operation is logged.",
     ),
     _error_key(
@@ -178,6 +218,130 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         ConfigType.BOOLEAN,
         False,
         5,
+        "Log Error Details",
         "Whether that log holds the record itself.",
     ),
 )
+
+
+SOURCE_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
+    *CONNECTOR_KEYS,
+    ConfigKey(
+        "topic.creation.groups",
+        ConfigType.LIST,
+        (),
+        UniqueAliases("group"),
+        _LOW,
+        "Groups of new topics, each with its own partitions, replication factor and configs.",
+        "Topic Creation",
+        1,
+        Width.LONG,
+        "Topic Creation Groups",
+    ),
+    ConfigKey(
+        "exactly.once.support",
+        ConfigType.STRING,
+        "requested",
+        OneOf(("REQUIRED", "REQUESTED"), ignore_case=True),
+        _MEDIUM,
+        "`required`: the connector is refused where it cannot write exactly once.",
+        _EXACTLY_ONCE,
+        2,
+        Width.SHORT,
+        "Exactly once support",
+    ),
+    ConfigKey(
+        "transaction.boundary",
+        ConfigType.STRING,
+        "poll",
+        OneOf(("INTERVAL", "POLL", "CONNECTOR"), ignore_case=True),
+        _MEDIUM,
+        "Where transactions end under exactly-once: after each batch of records, at an interval,"
+        " or where the connector says.",
+        _EXACTLY_ONCE,
+        3,
+        Width.SHORT,
+        "Transaction Boundary",
+    ),
+    ConfigKey(
+        "transaction.boundary.interval.ms",
+        ConfigType.LONG,
+        None,
+        OrNull(Range(0)),
+        _LOW,
+        "That interval, in ms. Without it, the worker's `offset.flush.interval.ms`.",
+        _EXACTLY_ONCE,
+        4,
+        Width.SHORT,
+        "Transaction boundary interval",
+    ),
+    ConfigKey(
+        "offsets.storage.topic",
+        ConfigType.STRING,
+        None,
+        NonEmptyString(),
+        _LOW,
+        "A topic of the connector's own for its source offsets.",
+        "offsets.topic",
+        1,
+        Width.LONG,
+        "Offsets topic",
+    ),
+)
+"""Of every source connector."""
+
+SINK_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
+    *CONNECTOR_KEYS,
+    ConfigKey(
+        "topics",
+        ConfigType.LIST,
+        (),
+        ValidList(),
+        _HIGH,
+        "Topics to read.",
+        _COMMON,
+        4,
+        Width.LONG,
+        "Topics",
+    ),
+    ConfigKey(
+        "topics.regex",
+        ConfigType.STRING,
+        "",
+        JavaPattern(),
+        _HIGH,
+        "A regular expression (Java's) of topics to read, in place of `topics`.",
+        _COMMON,
+        4,
+        Width.LONG,
+        "Topics regex",
+    ),
+    _error_key(
+        "errors.deadletterqueue.topic.name",
+        ConfigType.STRING,
+        "",
+        6,
+        "Dead Letter Queue Topic Name",
+        "Topic that gets the records that could not be processed. Empty: they are dropped.",
+        Width.MEDIUM,
+    ),
+    _error_key(
+        "errors.deadletterqueue.topic.replication.factor",
+        ConfigType.SHORT,
+        3,
+        7,
+        "Dead Letter Queue Topic Replication Factor",
+        "Its replication factor, should the worker have to create it.",
+        Width.MEDIUM,
+    ),
+    _error_key(
+        "errors.deadletterqueue.context.headers.enable",
+        ConfigType.BOOLEAN,
+        False,
+        8,
+        "Enable Error Context Headers",
+        "Whether headers of such a record say what went wrong.",
+        Width.MEDIUM,
+    ),
+)
+"""Of every sink connector."""

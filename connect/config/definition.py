@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from connect.config.types import (
     ConfigScalar,
@@ -20,28 +20,33 @@ from connect.config.types import (
     invalid_value,
     parse_value,
 )
-from connect.config.validators import Validator
+from connect.config.validators import Validator, ValidList
 from connect.errors import ConfigError
 
 __all__ = [
     "REQUIRED",
     "ConfigDef",
     "ConfigKey",
+    "ConfigProblem",
     "ConfigType",
     "ConfigValue",
     "Importance",
     "ParsedConfig",
+    "Recommender",
+    "Required",
     "SecretStr",
     "Width",
     "invalid_value",
 ]
 
 
-class _Required(enum.Enum):
+class Required(enum.Enum):
+    """The type of `REQUIRED`."""
+
     REQUIRED = "REQUIRED"
 
 
-REQUIRED: Final = _Required.REQUIRED
+REQUIRED: Final = Required.REQUIRED
 """The default of a key that has none: it must be given."""
 
 
@@ -62,6 +67,16 @@ class Width(enum.Enum):
     LONG = "LONG"
 
 
+class Recommender(Protocol):
+    """What a form may offer for a key, given the other values."""
+
+    def valid_values(self, props: Mapping[str, str | None]) -> tuple[str, ...]:
+        """Values to choose from; empty where anything goes."""
+
+    def visible(self, props: Mapping[str, str | None]) -> bool:
+        """Whether the key means anything beside the other values."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
     """One key. `default` is a parsed value (LIST: a tuple of strings), None, or REQUIRED.
@@ -72,7 +87,7 @@ class ConfigKey:
 
     name: str
     type: ConfigType
-    default: ConfigScalar | _Required = REQUIRED
+    default: ConfigScalar | Required = REQUIRED
     validator: Validator | None = None
     importance: Importance = Importance.MEDIUM
     doc: str = ""
@@ -82,6 +97,7 @@ class ConfigKey:
     display_name: str | None = None
     dependents: tuple[str, ...] = ()
     internal: bool = False
+    recommender: Recommender | None = None
 
     @property
     def required(self) -> bool:
@@ -92,18 +108,24 @@ class ConfigKey:
         if self.name in props:
             value = parse_value(self.name, props[self.name], self.type)
         elif self.default is REQUIRED:
-            raise ConfigError(
-                f'Missing required configuration "{self.name}" which has no default value.',
-                key=self.name,
-            )
+            raise ConfigError(_missing(self.name), key=self.name)
         else:
             value = self.default
         return self.validator.check(self.name, value) if self.validator else value
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """What is wrong with the value of one key, beyond what the key itself tells."""
+
+    key: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """One key's outcome in a validation. `value` is text as REST prints it; secrets are hidden."""
+    """One key's outcome in a validation. `value` is text as REST prints it; secrets are hidden, and
+    it is None where the text does not parse."""
 
     name: str
     value: str | None
@@ -233,13 +255,45 @@ class ConfigDef:
 
 
 def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
-    try:
-        value = key.parse(props)
-    except ConfigError as error:
-        given = props.get(key.name)
-        shown = None if given is None or key.type is ConfigType.PASSWORD else given
-        return ConfigValue(key.name, shown, (str(error),))
-    return ConfigValue(key.name, None if value is None else format_value(value))
+    """As Java does it: a value that does not parse is checked as null all the same."""
+    errors: list[str] = []
+    value: ConfigScalar = None
+    if key.name in props:
+        try:
+            value = parse_value(key.name, props[key.name], key.type)
+        except ConfigError as error:
+            errors.append(str(error))
+    elif key.default is REQUIRED:
+        errors.append(_missing(key.name))
+    else:
+        value = key.default
+    if key.validator is not None:
+        try:
+            _check(key.name, key.validator, value)
+        except ConfigError as error:
+            errors.append(str(error))
+    recommended: tuple[str, ...] = ()
+    visible = True
+    if key.recommender is not None:
+        recommended = key.recommender.valid_values(props)
+        visible = key.recommender.visible(props)
+    text = None if value is None else format_value(value)
+    return ConfigValue(key.name, text, tuple(errors), recommended, visible)
+
+
+def _check(name: str, validator: Validator, value: ConfigScalar) -> None:
+    # A client that is started with them drops duplicates, with a warning; a form may not have any.
+    if isinstance(validator, ValidList) and isinstance(value, tuple) and _repeats(value):
+        raise ConfigError(f"Configuration '{name}' values must not be duplicated.", key=name)
+    validator.check(name, value)
+
+
+def _repeats(values: tuple[str, ...]) -> bool:
+    return len(set(values)) != len(values)
+
+
+def _missing(name: str) -> str:
+    return f'Missing required configuration "{name}" which has no default value.'
 
 
 def _markdown_row(key: ConfigKey) -> str:

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.types import ConfigScalar, invalid_value
 from connect.errors import ConfigError
 
 __all__ = [
     "AllOf",
+    "JavaPattern",
     "NonEmptyString",
     "NonNull",
     "OneOf",
@@ -93,16 +95,22 @@ class NonNull:
 
 @dataclass(frozen=True, slots=True)
 class PrintableName:
-    """A name: not empty, and free of control characters (C0, DEL and C1)."""
+    """A name: not empty, and free of control characters (C0, DEL and C1). That it is missing is for
+    its key to say."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        if value is None:
+            return None
         if not isinstance(value, str) or value == "":
-            raise invalid_value(key, value, "String must be non-empty")
-        control = [f"U+{ord(char):04X}" for char in value if _is_control(char)]
+            raise invalid_value(key, value, "String may not be empty")
+        control = [str(ord(char)) for char in value if _is_control(char)]
         if control:
             shown = "".join("?" if _is_control(char) else char for char in value)
             raise invalid_value(
-                key, shown, f"String may not contain control sequences but had {control}"
+                key,
+                shown,
+                "String may not contain control sequences but had the following ASCII chars: "
+                + ", ".join(control),
             )
         return value
 
@@ -112,6 +120,21 @@ class PrintableName:
 
 def _is_control(char: str) -> bool:
     return char < " " or "\x7f" <= char <= "\x9f"
+
+
+@dataclass(frozen=True, slots=True)
+class JavaPattern:
+    """A regular expression of Java's."""
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        try:
+            compile_java_regex(str(value))
+        except JavaRegexError as error:
+            raise invalid_value(key, value, f"Invalid regex: {error}") from error
+        return value
+
+    def describe(self) -> str:
+        return "valid regex"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +205,7 @@ class ValidList:
 
 @dataclass(frozen=True, slots=True)
 class UniqueAliases:
-    """A list of aliases of one kind ("transformation", "predicate") where none comes twice."""
+    """A list of aliases of one kind ("transformation", "group", ...) where none comes twice."""
 
     kind: str
 
@@ -190,7 +213,8 @@ class UniqueAliases:
         if not isinstance(value, tuple):
             raise invalid_value(key, value, "entry must be non null")
         if len(set(value)) != len(value):
-            raise invalid_value(key, value, f"Duplicate {self.kind} alias provided.")
+            shown = f"[{', '.join(value)}]"
+            raise invalid_value(key, shown, "Duplicate alias provided.")
         return value
 
     def describe(self) -> str:

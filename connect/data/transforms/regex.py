@@ -3,32 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-from connect.config.java_regex import JavaRegexError, compile_java_regex
-from connect.config.types import ConfigScalar
-from connect.errors import ConfigError, DataError
+from connect.config.validators import JavaPattern
+from connect.errors import DataError
 
 __all__ = ["JavaPattern", "replace_first"]
-
-
-@dataclass(frozen=True, slots=True)
-class JavaPattern:
-    """The check that a value is a regular expression."""
-
-    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
-        try:
-            compile_java_regex(str(value))
-        except JavaRegexError as error:
-            raise ConfigError(
-                f"Invalid value {value} for configuration {key}: Invalid regex: {error}",
-                key=key,
-                value=value,
-            ) from error
-        return value
-
-    def describe(self) -> str:
-        return "valid regex"
 
 
 def replace_first(match: re.Match[str], replacement: str) -> str:
