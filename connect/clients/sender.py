@@ -48,6 +48,11 @@ class RecordSender:
         self._thread = threading.Thread(target=self._serve, name=f"sender-{client_id}", daemon=True)
         self._thread.start()
 
+    @property
+    def producer(self) -> confluent_kafka.Producer:
+        """The producer itself, for transactions. This sender polls and closes it."""
+        return self._producer
+
     def send(
         self,
         topic: str,

@@ -124,7 +124,8 @@ class TopicLog:
     `send` and `read_to_end` are safe from any thread. `on_record` is called on the reading thread,
     in each partition's order; an exception from it ends the log, and later calls raise it.
     `client_properties` are Java client properties, used for reading, writing and administration;
-    the settings the log depends on are forced. `create` None: the topic must exist.
+    the settings the log depends on are forced, those of its producer as far as
+    `producer_properties` does not say otherwise. `create` None: the topic must exist.
     """
 
     def __init__(
@@ -135,10 +136,12 @@ class TopicLog:
         *,
         create: TopicSpec | None = None,
         read_committed: bool = False,
+        producer_properties: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._topic = topic
         self._properties = dict(client_properties)
+        self._producer_properties = {**_PRODUCER_PROPERTIES, **(producer_properties or {})}
         self._on_record = on_record
         self._create = create
         self._read_committed = read_committed
@@ -184,9 +187,7 @@ class TopicLog:
             raise DeadlineExceeded(f"Writing to topic {self._topic} did not finish in time")
         ends = retry(lambda: self._ends(deadline), deadline, Backoff(0.02, 1.0), self._pause)
         with self._moved:
-            self._moved.wait_for(
-                lambda: self._over() or self._reached(ends), deadline.remaining()
-            )
+            self._moved.wait_for(lambda: self._over() or self._reached(ends), deadline.remaining())
             if self._failure is not None:
                 raise ConnectError(f"Reading topic {self._topic} failed") from self._failure
             if self._reached(ends):
@@ -228,7 +229,7 @@ class TopicLog:
             if self._stopping.is_set():
                 raise ConnectError(f"The log of topic {self._topic} is closed")
             if self._sender is None:
-                self._sender = RecordSender({**self._properties, **_PRODUCER_PROPERTIES})
+                self._sender = RecordSender({**self._properties, **self._producer_properties})
             return self._sender
 
     def _beginnings(self, deadline: Deadline) -> dict[int, int]:

@@ -10,10 +10,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
+from connect.storage.instances import InstanceId, State, TargetState
 
 __all__ = [
     "ALLOWED_MOVES",
@@ -28,26 +28,6 @@ __all__ = [
 
 # Enough to see how an instance came where it is, little enough to print.
 _HISTORY = 10
-
-
-class State(Enum):
-    """What a connector or a task is doing."""
-
-    UNASSIGNED = "UNASSIGNED"
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    FAILED = "FAILED"
-    DESTROYED = "DESTROYED"
-    RESTARTING = "RESTARTING"
-    STOPPED = "STOPPED"
-
-
-class TargetState(Enum):
-    """What the user wants a connector to do."""
-
-    STARTED = "STARTED"
-    PAUSED = "PAUSED"
-    STOPPED = "STOPPED"
 
 
 _S = State
@@ -73,21 +53,6 @@ ALLOWED_MOVES: Mapping[State | None, frozenset[State]] = {
     _S.DESTROYED: frozenset(),
 }
 """From each state (None: not known yet) to which others an instance may move."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class InstanceId:
-    """A connector (`task` -1) or one of its tasks."""
-
-    connector: str
-    task: int = -1
-
-    @property
-    def is_task(self) -> bool:
-        return self.task >= 0
-
-    def __str__(self) -> str:
-        return f"{self.connector}-{self.task}" if self.is_task else self.connector
 
 
 @dataclass(frozen=True, slots=True)

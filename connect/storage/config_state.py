@@ -1,0 +1,331 @@
+"""What the records of the config topic add up to: connectors, tasks, target states.
+
+`ConfigStateBuilder` takes the records in the topic's order and gives immutable snapshots and
+events; it has no clock, thread or socket. Its rules are Kafka Connect's (KafkaConfigBackingStore),
+the odd ones too: workers compare what they read, so all must come to the same result from the same
+topic, also after compaction took records out of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from connect.storage.config_records import (
+    ConfigRecord,
+    ConnectorConfigRecord,
+    LoggerLevel,
+    RestartRequest,
+    SessionKey,
+    TargetStateRecord,
+    TaskCommitRecord,
+    TaskConfigRecord,
+    TaskCountRecord,
+    UnusableRecord,
+)
+from connect.storage.instances import InstanceId, TargetState
+
+__all__ = [
+    "EMPTY_STATE",
+    "NO_OFFSET",
+    "AppliedConfig",
+    "ClusterConfigState",
+    "ConfigEvent",
+    "ConfigStateBuilder",
+    "ConfigTransform",
+    "ConnectorConfigRemoved",
+    "ConnectorConfigUpdated",
+    "TargetStateChanged",
+    "TaskConfigsUpdated",
+]
+
+_log = logging.getLogger(__name__)
+
+NO_OFFSET = -1
+"""The config offset of a worker that has read nothing."""
+
+ConfigTransform = Callable[[str, Mapping[str, str]], Mapping[str, str]]
+"""(connector, raw config) -> the config with references to config providers resolved."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigUpdated:
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigRemoved:
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfigsUpdated:
+    """A connector's task configs were committed. `tasks` may be empty: then only their number, or
+    nothing, changed."""
+
+    tasks: tuple[InstanceId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStateChanged:
+    connector: str
+
+
+ConfigEvent = (
+    ConnectorConfigUpdated
+    | ConnectorConfigRemoved
+    | TaskConfigsUpdated
+    | TargetStateChanged
+    | SessionKey
+    | RestartRequest
+    | LoggerLevel
+)
+
+
+class AppliedConfig:
+    """The config of a connector when its tasks were committed.
+
+    It is transformed once, at the first question: what a config provider says later is a change.
+    """
+
+    __slots__ = ("_raw", "_transformed")
+
+    def __init__(self, raw: Mapping[str, str]) -> None:
+        self._raw = raw
+        self._transformed: Mapping[str, str] | None = None
+
+    def config(self, connector: str, transform: ConfigTransform | None) -> Mapping[str, str]:
+        if self._transformed is None:
+            self._transformed = self._raw if transform is None else transform(connector, self._raw)
+        return self._transformed
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfigState:
+    """A snapshot of all that the config topic says. Never changes; safe for all threads.
+
+    Its maps are not to be changed. Configs may hold secrets, so a printed snapshot has none.
+    """
+
+    offset: int = NO_OFFSET
+    """One more than the offset of the last record that was read. Workers compare it."""
+    session_key: SessionKey | None = None
+    connector_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    task_configs: Mapping[InstanceId, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    task_counts: Mapping[str, int] = field(default_factory=dict)
+    target_states: Mapping[str, TargetState] = field(default_factory=dict)
+    task_count_records: Mapping[str, int] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
+    applied_configs: Mapping[str, AppliedConfig] = field(default_factory=dict, repr=False)
+    connectors_pending_fencing: frozenset[str] = frozenset()
+    inconsistent: frozenset[str] = frozenset()
+    transform: ConfigTransform | None = field(default=None, repr=False, compare=False)
+
+    def connectors(self) -> list[str]:
+        """The names of all connectors, sorted."""
+        return sorted(self.connector_configs)
+
+    def contains(self, connector: str) -> bool:
+        return connector in self.connector_configs
+
+    def raw_connector_config(self, connector: str) -> Mapping[str, str] | None:
+        """The config as the user wrote it; None for an unknown connector."""
+        return self.connector_configs.get(connector)
+
+    def connector_config(self, connector: str) -> Mapping[str, str] | None:
+        """The config to run with: references to config providers are resolved now."""
+        return self._transformed(connector, self.connector_configs.get(connector))
+
+    def applied_connector_config(self, connector: str) -> Mapping[str, str] | None:
+        """The config that the connector's present tasks were made from."""
+        applied = self.applied_configs.get(connector)
+        return None if applied is None else applied.config(connector, self.transform)
+
+    def target_state(self, connector: str) -> TargetState | None:
+        return self.target_states.get(connector)
+
+    def tasks(self, connector: str) -> list[InstanceId]:
+        """The connector's tasks in order; none while its task configs are inconsistent."""
+        if connector in self.inconsistent:
+            return []
+        return [InstanceId(connector, task) for task in range(self.task_count(connector))]
+
+    def task_count(self, connector: str) -> int:
+        """How many tasks were committed, inconsistent or not; 0 when none were."""
+        return self.task_counts.get(connector, 0)
+
+    def raw_task_config(self, task: InstanceId) -> Mapping[str, str] | None:
+        return self.task_configs.get(task)
+
+    def task_config(self, task: InstanceId) -> Mapping[str, str] | None:
+        """The config to run the task with, as `connector_config`."""
+        return self._transformed(task.connector, self.task_configs.get(task))
+
+    def raw_task_configs(self, connector: str) -> list[Mapping[str, str]]:
+        """The configs of `tasks(connector)`, in their order."""
+        return [self.task_configs[task] for task in self.tasks(connector)]
+
+    def task_count_record(self, connector: str) -> int | None:
+        """With how many tasks zombies were fenced out last; None: never."""
+        return self.task_count_records.get(connector)
+
+    def task_config_generation(self, connector: str) -> int | None:
+        """How often task configs were committed since this worker began to read, counted from 0.
+        It only tells whether they changed: other workers may count differently."""
+        return self.generations.get(connector)
+
+    def pending_fencing(self, connector: str) -> bool:
+        """Whether tasks were committed since zombies were fenced out."""
+        return connector in self.connectors_pending_fencing
+
+    def _transformed(
+        self, connector: str, config: Mapping[str, str] | None
+    ) -> Mapping[str, str] | None:
+        if config is None or self.transform is None:
+            return config
+        return self.transform(connector, config)
+
+
+EMPTY_STATE = ClusterConfigState()
+
+
+class ConfigStateBuilder:
+    """Adds records up, one after the other. Not safe for threads: its store locks.
+
+    Until `startup_complete` there are no events: what is old has happened already.
+    """
+
+    def __init__(self, transform: ConfigTransform | None = None) -> None:
+        self._transform = transform
+        self._started = False
+        self._offset = NO_OFFSET
+        self._session_key: SessionKey | None = None
+        self._connector_configs: dict[str, Mapping[str, str]] = {}
+        self._task_configs: dict[InstanceId, Mapping[str, str]] = {}
+        self._deferred: dict[str, dict[InstanceId, Mapping[str, str]]] = {}
+        self._task_counts: dict[str, int] = {}
+        self._target_states: dict[str, TargetState] = {}
+        self._task_count_records: dict[str, int] = {}
+        self._generations: dict[str, int] = {}
+        self._applied_configs: dict[str, AppliedConfig] = {}
+        self._pending_fencing: set[str] = set()
+        self._inconsistent: set[str] = set()
+        self._snapshot: ClusterConfigState | None = None
+
+    def startup_complete(self) -> None:
+        """From now on records are news."""
+        self._started = True
+
+    def apply(self, offset: int, record: ConfigRecord) -> tuple[ConfigEvent, ...]:
+        """Take the record at this offset; what listeners are to hear of it.
+
+        A record counts in the config offset even if it is unusable, as long as its value was JSON.
+        """
+        self._offset = offset + 1
+        self._snapshot = None
+        events = self._take(record)
+        return events if self._started else ()
+
+    def snapshot(self) -> ClusterConfigState:
+        """What all records until now add up to."""
+        if self._snapshot is None:
+            self._snapshot = ClusterConfigState(
+                offset=self._offset,
+                session_key=self._session_key,
+                connector_configs=dict(self._connector_configs),
+                task_configs=dict(self._task_configs),
+                task_counts=dict(self._task_counts),
+                target_states=dict(self._target_states),
+                task_count_records=dict(self._task_count_records),
+                generations=dict(self._generations),
+                applied_configs=dict(self._applied_configs),
+                connectors_pending_fencing=frozenset(self._pending_fencing),
+                inconsistent=frozenset(self._inconsistent),
+                transform=self._transform,
+            )
+        return self._snapshot
+
+    def _take(self, record: ConfigRecord) -> tuple[ConfigEvent, ...]:
+        match record:
+            case ConnectorConfigRecord(connector, None):
+                self._forget(connector)
+                return (ConnectorConfigRemoved(connector),)
+            case ConnectorConfigRecord(connector, config) if config is not None:
+                self._connector_configs[connector] = config
+                self._target_states.setdefault(connector, TargetState.STARTED)
+                return (ConnectorConfigUpdated(connector),)
+            case TaskConfigRecord(task, config):
+                self._deferred.setdefault(task.connector, {})[task] = config
+                return ()
+            case TaskCommitRecord():
+                return self._commit(record)
+            case TargetStateRecord():
+                return self._set_target_state(record)
+            case TaskCountRecord(connector, tasks):
+                self._task_count_records[connector] = tasks
+                self._pending_fencing.discard(connector)
+                return ()
+            case SessionKey():
+                self._session_key = record
+                return (record,)
+            case RestartRequest() | LoggerLevel():
+                return (record,)
+            case UnusableRecord(reason):
+                _log.error("Ignoring a record of the config topic: %s", reason)
+        return ()
+
+    def _set_target_state(self, record: TargetStateRecord) -> tuple[ConfigEvent, ...]:
+        connector, known = record.connector, record.connector in self._connector_configs
+        if record.state is None:
+            # The removal of the config is what tells the herder. A connector that is still there
+            # has some target state always.
+            self._target_states.pop(connector, None)
+            if known:
+                self._target_states[connector] = TargetState.STARTED
+            return ()
+        changed = self._target_states.get(connector) is not record.state
+        self._target_states[connector] = record.state
+        return (TargetStateChanged(connector),) if changed and known else ()
+
+    def _commit(self, commit: TaskCommitRecord) -> tuple[ConfigEvent, ...]:
+        connector, count = commit.connector, commit.tasks
+        config = self._connector_configs.get(connector)
+        if config is None:
+            # The connector was deleted, or compaction put its config behind this commit; then its
+            # tasks will be made anew.
+            self._forget(connector)
+            return ()
+        if count is None:
+            _log.error("Ignoring a commit of tasks of connector %s: no number of tasks", connector)
+            return ()
+        waiting = self._deferred.get(connector)
+        present = set() if waiting is None else {task.task for task in waiting}
+        updated: tuple[InstanceId, ...] = ()
+        # More than the committed ones may wait, because compaction keeps tasks that are gone.
+        if present.issuperset(range(count)):
+            if waiting is not None:
+                self._task_configs.update(waiting)
+                updated = tuple(waiting)
+                self._generations[connector] = self._generations.get(connector, -1) + 1
+            self._inconsistent.discard(connector)
+            self._applied_configs[connector] = AppliedConfig(config)
+        else:
+            _log.debug("Only tasks %s of %d of %s have configs", present, count, connector)
+            self._inconsistent.add(connector)
+        if waiting is not None:
+            # Emptied, not removed: a commit that follows without configs is a new generation.
+            self._deferred[connector] = {}
+        self._task_counts[connector] = count
+        self._pending_fencing.add(connector)
+        return (TaskConfigsUpdated(updated),)
+
+    def _forget(self, connector: str) -> None:
+        """Of a connector that is gone its target state, fencing, generation and inconsistency stay;
+        they have records of their own."""
+        self._connector_configs.pop(connector, None)
+        self._task_counts.pop(connector, None)
+        self._deferred.pop(connector, None)
+        self._applied_configs.pop(connector, None)
+        for task in [task for task in self._task_configs if task.connector == connector]:
+            del self._task_configs[task]

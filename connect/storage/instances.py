@@ -1,0 +1,46 @@
+"""The nouns that stores and runtime share: which connector or task, its state, its target state.
+
+Names are Kafka Connect's, and so are the texts of the enums: they are written to Kafka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["InstanceId", "State", "TargetState"]
+
+
+class State(Enum):
+    """What a connector or a task is doing."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    DESTROYED = "DESTROYED"
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+
+
+class TargetState(Enum):
+    """What the user wants a connector to do."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InstanceId:
+    """A connector (`task` -1) or one of its tasks."""
+
+    connector: str
+    task: int = -1
+
+    @property
+    def is_task(self) -> bool:
+        return self.task >= 0
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}" if self.is_task else self.connector
