@@ -1,5 +1,4 @@
-"""The keys of Kafka's producers, consumers and admin clients (4.3.1), for validating what connectors
-override of them.
+"""The keys of Kafka's producers, consumers and admin clients (4.3.1), for validating overrides.
 
 Names, types, defaults and importances are Java's. What they do here, if anything, is said by
 `connect.clients.properties`.

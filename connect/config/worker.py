@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypedDict
 
-from connect.config.definition import ConfigDef
+from connect.config.definition import ConfigDef, ParsedConfig
 from connect.config.security import CLIENT_CONFIG_NAMES
-from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF
+from connect.config.types import SecretStr
+from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF, STANDALONE_CONFIG_DEF
+from connect.errors import ConfigError
 
 __all__ = ["WorkerConfig"]
 
@@ -55,11 +58,18 @@ class WorkerConfig:
     key_converter: str
     value_converter: str
     header_converter: str
-    offset_storage_topic: str
-    offset_storage_partitions: int
-    offset_storage_replication_factor: int
-    offset_storage_topic_configs: Mapping[str, str]
+    offset_storage_topic: str = ""
+    """Empty for a standalone worker."""
+    offset_storage_partitions: int = -1
+    offset_storage_replication_factor: int = -1
+    offset_storage_topic_configs: Mapping[str, str] = field(default_factory=dict)
     """Extra configs for creating the offsets topic: `offset.storage.<topic config>`."""
+    offset_storage_file: str | None = None
+    offset_storage_sql_url: SecretStr | None = None
+    override_policy: str = "All"
+    """Alias or class of the policy for client properties that connectors override."""
+    topic_tracking_enable: bool = True
+    topic_tracking_allow_reset: bool = True
     offset_flush_interval_s: float
     offset_flush_timeout_s: float
     task_shutdown_graceful_timeout_s: float
@@ -72,20 +82,29 @@ class WorkerConfig:
         """
         parsed = _NEEDED_CONFIG_DEF.parse(props)
         return cls(
-            originals=parsed.originals,
-            key_converter=parsed.string("key.converter"),
-            value_converter=parsed.string("value.converter"),
-            header_converter=parsed.string("header.converter"),
+            **_shared(parsed),
             offset_storage_topic=parsed.string("offset.storage.topic"),
             offset_storage_partitions=parsed.integer("offset.storage.partitions"),
             offset_storage_replication_factor=parsed.integer("offset.storage.replication.factor"),
             offset_storage_topic_configs=_topic_configs(props, "offset"),
-            offset_flush_interval_s=parsed.integer("offset.flush.interval.ms") / 1000,
-            offset_flush_timeout_s=parsed.integer("offset.flush.timeout.ms") / 1000,
-            task_shutdown_graceful_timeout_s=(
-                parsed.integer("task.shutdown.graceful.timeout.ms") / 1000
-            ),
         )
+
+    @classmethod
+    def for_standalone(cls, props: Mapping[str, str]) -> WorkerConfig:
+        """The same for a standalone worker, which keeps its offsets in a database.
+
+        Raises ConfigError for the first wrong or missing value.
+        """
+        parsed = STANDALONE_CONFIG_DEF.parse(props)
+        file = parsed.optional_string("offset.storage.file.filename")
+        url = parsed.secret("offset.storage.sql.url")
+        if file is None and url is None:
+            raise ConfigError(
+                'Missing required configuration "offset.storage.file.filename" which has no default'
+                " value. It, or offset.storage.sql.url, says where source offsets are kept.",
+                key="offset.storage.file.filename",
+            )
+        return cls(**_shared(parsed), offset_storage_file=file, offset_storage_sql_url=url)
 
     def own_client_properties(self, purpose: str) -> dict[str, str]:
         """Java properties of a client for the worker's own topics; `purpose` (such as `offsets`)
@@ -109,6 +128,38 @@ class WorkerConfig:
             **_without_prefix(self.originals, "producer."),
             **_without_prefix(connector_config, "producer.override."),
         }
+
+
+class _Shared(TypedDict):
+    """The fields that every kind of worker has."""
+
+    originals: Mapping[str, str]
+    key_converter: str
+    value_converter: str
+    header_converter: str
+    override_policy: str
+    topic_tracking_enable: bool
+    topic_tracking_allow_reset: bool
+    offset_flush_interval_s: float
+    offset_flush_timeout_s: float
+    task_shutdown_graceful_timeout_s: float
+
+
+def _shared(parsed: ParsedConfig) -> _Shared:
+    return {
+        "originals": parsed.originals,
+        "key_converter": parsed.string("key.converter"),
+        "value_converter": parsed.string("value.converter"),
+        "header_converter": parsed.string("header.converter"),
+        "override_policy": parsed.string("connector.client.config.override.policy"),
+        "topic_tracking_enable": parsed.boolean("topic.tracking.enable"),
+        "topic_tracking_allow_reset": parsed.boolean("topic.tracking.allow.reset"),
+        "offset_flush_interval_s": parsed.integer("offset.flush.interval.ms") / 1000,
+        "offset_flush_timeout_s": parsed.integer("offset.flush.timeout.ms") / 1000,
+        "task_shutdown_graceful_timeout_s": (
+            parsed.integer("task.shutdown.graceful.timeout.ms") / 1000
+        ),
+    }
 
 
 def _without_prefix(props: Mapping[str, str], prefix: str) -> dict[str, str]:

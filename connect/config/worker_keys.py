@@ -86,7 +86,13 @@ _WORKER_KEYS = (
     ),
     _key("offset.flush.interval.ms", _LONG, 60_000, "Between two commits of source offsets."),
     _key("offset.flush.timeout.ms", _LONG, 5000, "The longest a commit of offsets may take."),
-    _key("plugin.path", _LIST, None, "Where Java looks for plugins; no effect."),
+    _key(
+        "plugin.path",
+        _LIST,
+        None,
+        "Directories with plugins: Python packages, modules and wheels. Others are ignored.",
+        OrNull(ValidList(allow_empty=False)),
+    ),
     _key(
         "plugin.discovery",
         _STRING,
@@ -262,11 +268,21 @@ DISTRIBUTED_CONFIG_DEF = WORKER_CONFIG_DEF.extended(
 
 STANDALONE_CONFIG_DEF = WORKER_CONFIG_DEF.extended(
     [
-        _required(
+        _key(
             "offset.storage.file.filename",
             _STRING,
-            "File that keeps source offsets.",
-            OrNull(NonEmptyString()),
-        )
+            None,
+            "File that keeps source offsets: an SQLite database. Needed, unless"
+            " `offset.storage.sql.url` is given.",
+            NonEmptyString(),
+            _HIGH,
+        ),
+        _key(
+            "offset.storage.sql.url",
+            ConfigType.PASSWORD,
+            None,
+            "SQLAlchemy URL of the database that keeps source offsets in place of a file, such as"
+            " `postgresql+psycopg://user:password@host/database`.",
+        ),
     ]
 )
