@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from connect.data.record import (
     Header,
@@ -32,7 +32,7 @@ from connect.data.record import (
 
 if TYPE_CHECKING:
     from connect.clock import Deadline
-    from connect.config.definition import ConfigDef
+    from connect.config.definition import ConfigDef, ConfigProblem
     from connect.metrics.registry import MetricRegistry
 
 __all__ = [
@@ -123,8 +123,33 @@ class Connector(ABC):
 
     @classmethod
     def version(cls) -> str:
-        """The plugin's version, for REST and status."""
-        return "unknown"
+        """The plugin's version, for REST and status; `undefined` where it has none."""
+        return "undefined"
+
+    @classmethod
+    def connector_type(cls) -> Literal["source", "sink"]:
+        """Which way records go."""
+        return "source"
+
+    @classmethod
+    def validate(cls, config: Mapping[str, str]) -> Sequence[ConfigProblem]:
+        """What is wrong with a config beyond what `config_def` finds: rules between keys, things
+        that do not exist. Called on any thread, before there is an instance; must not take long."""
+        return ()
+
+    @classmethod
+    def alter_offsets(
+        cls,
+        config: Mapping[str, str],
+        offsets: Sequence[tuple[SourcePartition | None, SourceOffset | None]],
+    ) -> bool:
+        """The user is about to change these offsets of the stopped connector (KIP-875); an offset
+        of None deletes one. Raise `BadRequest` or another `ConnectError` to refuse.
+
+        True: nothing else has to be done. False: it may be that the connector keeps offsets
+        elsewhere, too, which the user has to change there; the answer says so.
+        """
+        return False
 
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:

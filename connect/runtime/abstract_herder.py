@@ -15,7 +15,6 @@ from connect.runtime.connect_herder import (
     TaskId,
     TaskStateInfo,
 )
-from connect.runtime.plugins import connector_type
 from connect.runtime.restart_plan import RestartPlan, RestartRequest, plan_restart
 from connect.runtime.states import InstanceId, Status
 from connect.runtime.worker import Worker
@@ -80,7 +79,7 @@ class AbstractHerder(ABC):
         if class_name is None:
             return "unknown"
         try:
-            return connector_type(self._worker.plugins.connector(class_name))
+            return self._worker.plugins.connector(class_name).connector_type()
         except ConfigError:
             return "unknown"
 

@@ -19,7 +19,7 @@ from connect.errors import ConfigError
 from connect.plugin import Connector
 from connect.runtime.builtin_plugins import builtin_plugins
 
-__all__ = ["ENTRY_POINT_GROUP", "PluginRegistry", "connector_type"]
+__all__ = ["ENTRY_POINT_GROUP", "PluginRegistry"]
 
 _log = logging.getLogger(__name__)
 
@@ -29,11 +29,6 @@ ENTRY_POINT_GROUP = "kafka_connect_mirror.plugins"
 _KINDS: tuple[type, ...] = (Connector, Converter, Transformation, Predicate)
 
 T = TypeVar("T")
-
-
-def connector_type(connector: type[Connector]) -> str:
-    """`source` or `sink`, as REST says it. All connectors are sources as yet."""
-    return "source"
 
 
 class PluginRegistry:
