@@ -76,7 +76,7 @@ class JsonConverter(Converter):
                 "decimal.format",
                 ConfigType.STRING,
                 "BASE64",
-                OneOf(("BASE64", "NUMERIC"), ignore_case=True),
+                OneOf(("NUMERIC", "BASE64"), ignore_case=True),
                 Importance.LOW,
                 "How decimals are written: BASE64 of their bytes, or as numbers (NUMERIC).",
                 _SERIALIZATION,
@@ -164,7 +164,7 @@ class JsonConverter(Converter):
             return None
         try:
             return schema_from_json(_parsed(text.encode()), self._options)
-        except DataError as error:
+        except (CorruptData, DataError) as error:
             raise invalid_value("schema.content", text, str(error)) from error
 
 

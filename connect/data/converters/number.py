@@ -24,7 +24,7 @@ class NumberConverter(Converter):
     def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if value is None:
             return None
-        if not self._takes(value):
+        if not self._takes(value, schema):
             raise DataError(f"Failed to serialize to {self.NAME} (was class {java_class(value)}): ")
         if isinstance(value, float):
             value = self._rounded(value)
@@ -38,7 +38,10 @@ class NumberConverter(Converter):
             raise CorruptData(f"Failed to deserialize {self.NAME}: ")
         return SchemaAndValue(schema, self.FORMAT.unpack(data)[0])
 
-    def _takes(self, value: object) -> bool:
+    def _takes(self, value: object, schema: Schema | None) -> bool:
+        # With a schema, its type must be this one; numbers without are taken when they fit.
+        if schema is not None and schema.type is not self.TYPE:
+            return False
         bits = INTEGER_BITS.get(self.TYPE)
         if bits is None:
             return isinstance(value, float)

@@ -55,8 +55,11 @@ class StringConverter(Converter):
             return None
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
+        text = java_string(schema, value)
+        if self._codec == "utf-16":
+            return codecs.BOM_UTF16_BE + text.encode("utf-16-be", "replace")
         # Java writes a question mark for what the character set does not have.
-        return java_string(schema, value).encode(self._codec, "replace")
+        return text.encode(self._codec, "replace")
 
     def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
         if data is None:

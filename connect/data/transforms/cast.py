@@ -35,7 +35,8 @@ R = TypeVar("R", bound=ConnectRecord)
 _PURPOSE = "cast types"
 _OUTPUT = (*INTEGER_BITS, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING)
 _INPUT = (*_OUTPUT, Type.BYTES)
-_WHOLE = ""
+# Stands for the whole key or value among the names of fields.
+_WHOLE = None
 
 
 class _Casts:
@@ -52,8 +53,8 @@ class _Casts:
         return "list of colon-delimited pairs, e.g. foo:bar,abc:xyz"
 
 
-def _parse_casts(mappings: tuple[str, ...]) -> dict[str, Type]:
-    casts: dict[str, Type] = {}
+def _parse_casts(mappings: tuple[str, ...]) -> dict[str | None, Type]:
+    casts: dict[str | None, Type] = {}
     for mapping in mappings:
         parts = mapping.split(":")
         while len(parts) > 1 and not parts[-1]:
@@ -138,7 +139,11 @@ class _Cast(OnPart):
         members = require_map(value, _PURPOSE)
         updated = {
             **members,
-            **{name: _cast(None, members.get(name), kind) for name, kind in self._casts.items()},
+            **{
+                name: _cast(None, members.get(name), kind)
+                for name, kind in self._casts.items()
+                if name is not None
+            },
         }
         return self.with_part(record, None, copied_order(len(members), updated))
 

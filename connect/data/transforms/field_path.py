@@ -74,6 +74,8 @@ class FieldPath:
 
 
 def _steps(path: str) -> list[str]:
+    if not path:
+        raise ConfigError("Invalid value  for configuration field: the path is empty", key="field")
     steps: list[str] = []
     at = 0
     while at < len(path):
@@ -84,7 +86,7 @@ def _steps(path: str) -> list[str]:
             end = len(path) if dot < 0 else dot
             name, at = path[at:end], end + 1
         steps.append(name)
-    if path.endswith(".") or not path:
+    if path.endswith("."):
         steps.append("")
     return steps
 

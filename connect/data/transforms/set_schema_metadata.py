@@ -1,4 +1,7 @@
-"""SetSchemaMetadata: another name or version for the schema of the key or value."""
+"""SetSchemaMetadata: another name or version for the schema of the key or value.
+
+As in Kafka Connect 4.3.1 the schema must be a struct's.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class _SetSchemaMetadata(OnPart):
             version=schema.version if self._version is None else self._version,
             doc=schema.doc,
             parameters=schema.parameters,
-            fields=[(field.name, field.schema) for field in schema.fields],
+            fields=[(field.name, field.schema) for field in schema.struct_fields()],
             key_schema=schema.key_schema,
             value_schema=schema.value_schema,
         )

@@ -53,7 +53,7 @@ class TimestampRouter(Transformation):
 
     def apply(self, record: R) -> R | None:
         if record.timestamp_ms is None:
-            raise DataError(f"Timestamp missing on record: {record}")
+            raise DataError(f"Timestamp missing on record: one for topic {record.topic}")
         time = self._timestamp_format.format(from_ms(record.timestamp_ms))
         named = self._topic_format.replace("${topic}", record.topic)
         return record.with_topic(named.replace("${timestamp}", time))
