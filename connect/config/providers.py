@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
-from typing import Protocol
 
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.properties import parse_properties
@@ -27,6 +27,7 @@ __all__ = [
     "DirectoryConfigProvider",
     "EnvVarConfigProvider",
     "FileConfigProvider",
+    "FindProvider",
     "has_reference",
 ]
 
@@ -44,9 +45,15 @@ def has_reference(value: str) -> bool:
     return _REFERENCE.search(value) is not None
 
 
-class ConfigProvider(Protocol):
-    """Gives values by path and key. Thread-safe."""
+class ConfigProvider(ABC):
+    """Gives values by path and key. Made without arguments and configured once; then used from any
+    thread."""
 
+    def configure(self, parameters: Mapping[str, str]) -> None:  # noqa: B027 - optional hook
+        """Take the `config.providers.<alias>.param.` properties, prefix stripped. Raises
+        `ConfigError`."""
+
+    @abstractmethod
     def get(self, path: str) -> Mapping[str, str]:
         """All that is found at `path` ("" where the reference has none); empty when there is
         nothing. Raises ConfigError when the path exists but cannot be read."""
@@ -79,7 +86,7 @@ class AllowedPaths:
         return Path(path)
 
 
-class FileConfigProvider:
+class FileConfigProvider(ConfigProvider):
     """Keys of a .properties file (UTF-8), read anew each time."""
 
     def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
@@ -95,7 +102,7 @@ class FileConfigProvider:
             raise ConfigError(f"Could not read properties from file {path}: {error}") from error
 
 
-class DirectoryConfigProvider:
+class DirectoryConfigProvider(ConfigProvider):
     """Each file of a directory is a key, its whole content (UTF-8) the value."""
 
     def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
@@ -118,7 +125,7 @@ class DirectoryConfigProvider:
             raise ConfigError(f"Could not read directory {path}: {error}") from error
 
 
-class EnvVarConfigProvider:
+class EnvVarConfigProvider(ConfigProvider):
     """Environment variables, as they were when the provider was made."""
 
     def __init__(
@@ -156,6 +163,10 @@ _FACTORIES: dict[str, Callable[[Mapping[str, str], str], ConfigProvider]] = {
 }
 
 
+FindProvider = Callable[[str, str], type[ConfigProvider]]
+"""The class that a name means, which the property of that key gave. Raises `ConfigError`."""
+
+
 class ConfigProviders:
     """The providers that a set of properties declares. Immutable; may be shared by threads."""
 
@@ -163,12 +174,17 @@ class ConfigProviders:
         self._providers = dict(providers)
 
     @classmethod
-    def from_properties(cls, props: Mapping[str, str]) -> ConfigProviders:
-        """Providers from `config.providers*`. ConfigError: a class is missing or unknown."""
+    def from_properties(
+        cls, props: Mapping[str, str], find: FindProvider | None = None
+    ) -> ConfigProviders:
+        """Providers from `config.providers*`. `find` knows those that are not Kafka's own.
+
+        ConfigError: a class is missing or unknown.
+        """
         names = parse_value(CONFIG_PROVIDERS, props.get(CONFIG_PROVIDERS, ""), ConfigType.LIST)
         aliases = ValidList().check(CONFIG_PROVIDERS, names)
         assert isinstance(aliases, tuple)
-        return cls({alias: _make_provider(alias, props) for alias in aliases})
+        return cls({alias: _make_provider(alias, props, find) for alias in aliases})
 
     def resolve(self, props: Mapping[str, str]) -> dict[str, str]:
         """`props` with every reference that can be resolved replaced by its value."""
@@ -186,7 +202,9 @@ class ConfigProviders:
         return {key: _REFERENCE.sub(replacement, value) for key, value in props.items()}
 
 
-def _make_provider(alias: str, props: Mapping[str, str]) -> ConfigProvider:
+def _make_provider(
+    alias: str, props: Mapping[str, str], find: FindProvider | None
+) -> ConfigProvider:
     class_key = f"{CONFIG_PROVIDERS}.{alias}.class"
     class_name = props.get(class_key, "").strip()
     if not class_name:
@@ -195,11 +213,15 @@ def _make_provider(alias: str, props: Mapping[str, str]) -> ConfigProvider:
             key=class_key,
         )
     factory = _FACTORIES.get(class_name.removeprefix(_JAVA_PACKAGE))
-    if factory is None:
-        known = ", ".join(_JAVA_PACKAGE + name for name in _FACTORIES)
-        raise invalid_value(class_key, class_name, f"unknown config provider; there are: {known}")
     prefix = f"{CONFIG_PROVIDERS}.{alias}.param."
     parameters = {
         key[len(prefix) :]: value for key, value in props.items() if key.startswith(prefix)
     }
-    return factory(parameters, prefix)
+    if factory is not None:
+        return factory(parameters, prefix)
+    if find is None:
+        known = ", ".join(_JAVA_PACKAGE + name for name in _FACTORIES)
+        raise invalid_value(class_key, class_name, f"unknown config provider; there are: {known}")
+    provider = find(class_name, class_key)()
+    provider.configure(parameters)
+    return provider

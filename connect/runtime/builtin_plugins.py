@@ -1,4 +1,5 @@
-"""The converters, transformations and predicates that come with Kafka Connect, by Java name."""
+"""The converters, transformations, predicates and policies that come with Kafka Connect, by Java
+name."""
 
 from __future__ import annotations
 
@@ -39,8 +40,14 @@ from connect.data.transforms.timestamp_converter import (
 )
 from connect.data.transforms.timestamp_router import TimestampRouter
 from connect.data.transforms.value_to_key import ValueToKey
+from connect.runtime.override_policy import (
+    AllConnectorClientConfigOverridePolicy,
+    AllowlistConnectorClientConfigOverridePolicy,
+    NoneConnectorClientConfigOverridePolicy,
+    PrincipalConnectorClientConfigOverridePolicy,
+)
 
-__all__ = ["builtin_plugins"]
+__all__ = ["builtin_plugins", "builtin_policies"]
 
 _KAFKA = "org.apache.kafka.connect"
 
@@ -74,6 +81,12 @@ _OF_KEY_OR_VALUE = (
     (TimestampConverterKey, TimestampConverterValue),
 )
 _PREDICATES = (HasHeaderKey, RecordIsTombstone, TopicNameMatches)
+_POLICIES = (
+    AllConnectorClientConfigOverridePolicy,
+    AllowlistConnectorClientConfigOverridePolicy,
+    NoneConnectorClientConfigOverridePolicy,
+    PrincipalConnectorClientConfigOverridePolicy,
+)
 
 
 def builtin_plugins() -> Iterator[tuple[type, str]]:
@@ -91,3 +104,9 @@ def builtin_plugins() -> Iterator[tuple[type, str]]:
         yield of_value, f"{_KAFKA}.transforms.{name}$Value"
     for predicate in _PREDICATES:
         yield predicate, f"{_KAFKA}.transforms.predicates.{predicate.__name__}"
+
+
+def builtin_policies() -> Iterator[tuple[type, str]]:
+    """The same for the client override policies."""
+    for policy in _POLICIES:
+        yield policy, f"{_KAFKA}.connector.policy.{policy.__name__}"

@@ -2,62 +2,89 @@
 
 A plugin is registered under its Java class name or its Python one; both work in configs, and so do
 the short forms that Java allows: the name's last part, with or without what kind of plugin it is.
-Plugins of installed packages are found through the entry point group `kafka_connect_mirror.plugins`
-(each entry point is a function that gets the registry and registers), when a name is not known yet.
+A short form that two plugins of a kind share means neither. Other plugins than ours are looked for
+(`plugin_discovery`) when a name is not known yet, or when all of them are asked for.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
-import logging
+import inspect
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
+from connect.config.providers import ConfigProvider
 from connect.data.converters.base import Converter
 from connect.data.transforms.base import Predicate, Transformation
 from connect.errors import ConfigError
 from connect.plugin import Connector
-from connect.runtime.builtin_plugins import builtin_plugins
+from connect.runtime.builtin_plugins import builtin_plugins, builtin_policies
+from connect.runtime.override_policy import ConnectorClientConfigOverridePolicy
+from connect.runtime.plugin_discovery import ENTRY_POINT_GROUP, discover_plugins
+from connect.runtime.plugin_kinds import PLUGIN_BASES, PluginKind, kinds_of
+from connect.version import KAFKA_VERSION
 
-__all__ = ["ENTRY_POINT_GROUP", "PluginRegistry"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "UNDEFINED_VERSION",
+    "PluginKind",
+    "PluginRegistry",
+    "RegisteredPlugin",
+]
 
-_log = logging.getLogger(__name__)
-
-ENTRY_POINT_GROUP = "kafka_connect_mirror.plugins"
-
-# The ends of class names that may be left off.
-_KINDS: tuple[type, ...] = (Connector, Converter, Transformation, Predicate)
+UNDEFINED_VERSION = "undefined"
+_KAFKAS_OWN = "org.apache.kafka."
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredPlugin:
+    """A plugin, the name that configs call it by, and its version."""
+
+    plugin: type
+    name: str
+    version: str
 
 
 class PluginRegistry:
     """Names of plugins and their classes. Safe to use from any thread."""
 
-    def __init__(self, *, discover: bool = True) -> None:
-        """`discover`: whether installed packages are looked through for a name not known yet."""
+    def __init__(self, *, discover: bool = True, plugin_path: Sequence[str] = ()) -> None:
+        """`discover`: whether installed packages and the directories of `plugin_path` are looked
+        through for other plugins than ours."""
         self._lock = threading.Lock()
+        self._discovery_lock = threading.RLock()
         self._discovered = not discover
+        self._plugin_path = tuple(plugin_path)
         self._classes: dict[str, list[type]] = {}
-        self._names: dict[type, str] = {}
-        for plugin, java_name in builtin_plugins():
+        self._plugins: dict[type, RegisteredPlugin] = {}
+        for plugin, java_name in (*builtin_plugins(), *builtin_policies()):
             self.register(plugin, java_name)
 
-    def register(self, plugin: type, java_name: str | None = None) -> None:
+    def register(
+        self, plugin: type, java_name: str | None = None, *, version: str | None = None
+    ) -> None:
         """Make a class known, under its Python name and under the Java class it stands for.
 
-        Registering a class again changes nothing.
+        `version` is for classes that tell none themselves. Registering a class again changes
+        nothing.
         """
-        python_name = f"{plugin.__module__}.{plugin.__qualname__}"
+        python_name = _python_name(plugin)
         names = {python_name, python_name.rpartition(".")[2]}
         if java_name is not None:
             names |= {java_name, java_name.rpartition(".")[2]}
-        kinds = [kind.__name__ for kind in _KINDS if issubclass(plugin, kind)]
+        ends = [base.__name__ for base in PLUGIN_BASES if _is(plugin, base)]
         names |= {
-            short.removesuffix(kind) for short in set(names) if "." not in short for kind in kinds
+            short.removesuffix(end) for short in set(names) if "." not in short for end in ends
         }
+        name = java_name or python_name
+        registered = RegisteredPlugin(plugin, name, _version(plugin, name, version))
         with self._lock:
-            self._names[plugin] = java_name or python_name
+            if plugin in self._plugins and java_name is None:
+                return
+            self._plugins[plugin] = registered
             for name in names - {""}:
                 classes = self._classes.setdefault(name, [])
                 if plugin not in classes:
@@ -66,14 +93,24 @@ class PluginRegistry:
     def name_of(self, plugin: type) -> str:
         """The name to write into configs: the Java class where there is one."""
         with self._lock:
-            return self._names.get(plugin, f"{plugin.__module__}.{plugin.__qualname__}")
+            registered = self._plugins.get(plugin)
+        return _python_name(plugin) if registered is None else registered.name
+
+    def version_of(self, plugin: type) -> str:
+        """Its version; `undefined` where it has none."""
+        with self._lock:
+            registered = self._plugins.get(plugin)
+        if registered is None:
+            return _version(plugin, _python_name(plugin), None)
+        return registered.version
 
     def connector(self, name: str) -> type[Connector]:
         """The connector class of a `connector.class`. Raises `ConfigError`."""
         return self._find(name, Connector, "connector.class")  # type: ignore[type-abstract]
 
     def converter(self, name: str, key: str) -> type[Converter]:
-        """The converter class that the config key `key` names. Raises `ConfigError`."""
+        """The converter class that the config key `key` names, also where it can only be used for
+        headers. Raises `ConfigError`."""
         return self._find(name, Converter, key)  # type: ignore[type-abstract]
 
     def transformation(self, name: str, key: str) -> type[Transformation]:
@@ -84,10 +121,43 @@ class PluginRegistry:
         """The predicate class that the config key `key` names. Raises `ConfigError`."""
         return self._find(name, Predicate, key)  # type: ignore[type-abstract]
 
-    def _find(self, name: str, kind: type[T], key: str) -> type[T]:
-        found = self._of_kind(name, kind)
-        if not found and self._discover():
-            found = self._of_kind(name, kind)
+    def config_provider(self, name: str, key: str) -> type[ConfigProvider]:
+        """The config provider class that the config key `key` names. Raises `ConfigError`."""
+        return self._find(name, ConfigProvider, key)  # type: ignore[type-abstract]
+
+    def override_policy(self, name: str, key: str) -> type[ConnectorClientConfigOverridePolicy]:
+        """The policy class that the config key `key` names. Raises `ConfigError`."""
+        return self._find(name, ConnectorClientConfigOverridePolicy, key)  # type: ignore[type-abstract]
+
+    def lookup(self, name: str) -> list[type]:
+        """All plugins, of whatever kind, that this name may mean."""
+        with self._lock:
+            found = list(self._classes.get(name, ()))
+        if not found:
+            self.discover()
+            with self._lock:
+                found = list(self._classes.get(name, ()))
+        return found
+
+    def all(self, kind: PluginKind) -> list[RegisteredPlugin]:
+        """Every plugin of a kind, by name."""
+        self.discover()
+        with self._lock:
+            found = [entry for entry in self._plugins.values() if kind in kinds_of(entry.plugin)]
+        return sorted(found, key=lambda entry: entry.name)
+
+    def discover(self) -> None:
+        """Look for plugins now, if that was not done yet."""
+        with self._discovery_lock:
+            if not self._discovered:
+                self._discovered = True
+                discover_plugins(self, self._plugin_path)
+
+    def _find(self, name: str, base: type[T], key: str) -> type[T]:
+        found = self._of(name, base)
+        if not found:
+            self.discover()
+            found = self._of(name, base)
         if len(found) == 1:
             return found[0]
         if found:
@@ -98,30 +168,41 @@ class PluginRegistry:
                 key=key,
                 value=name,
             )
-        known = ", ".join(self._known(kind)) or "none"
+        known = ", ".join(self._known(base)) or "none"
         raise ConfigError(
-            f"Invalid value {name} for configuration {key}: no {kind.__name__.lower()} of this name"
+            f"Invalid value {name} for configuration {key}: no {base.__name__.lower()} of this name"
             f" is installed; available are: {known}",
             key=key,
             value=name,
         )
 
-    def _of_kind(self, name: str, kind: type[T]) -> list[type[T]]:
+    def _of(self, name: str, base: type[T]) -> list[type[T]]:
         with self._lock:
-            return [plugin for plugin in self._classes.get(name, ()) if issubclass(plugin, kind)]
+            return [plugin for plugin in self._classes.get(name, ()) if _is(plugin, base)]
 
-    def _known(self, kind: type) -> list[str]:
+    def _known(self, base: type) -> list[str]:
         with self._lock:
-            return sorted(name for plugin, name in self._names.items() if issubclass(plugin, kind))
+            return sorted(entry.name for entry in self._plugins.values() if _is(entry.plugin, base))
 
-    def _discover(self) -> bool:
-        with self._lock:
-            if self._discovered:
-                return False
-            self._discovered = True
-        for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
-            try:
-                entry.load()(self)
-            except Exception:  # noqa: BLE001 - a broken package must not hide the others
-                _log.exception("The plugins of %s could not be registered", entry.value)
-        return True
+
+def _is(plugin: type, base: type) -> bool:
+    return inspect.isclass(plugin) and issubclass(plugin, base)
+
+
+def _python_name(plugin: type) -> str:
+    return f"{plugin.__module__}.{plugin.__qualname__}"
+
+
+def _version(plugin: type, name: str, given: str | None) -> str:
+    own = getattr(plugin, "version", None)
+    if callable(own):
+        try:
+            told = own()
+        except TypeError:
+            # A method of instances: it means something else.
+            told = None
+        if isinstance(told, str) and told != UNDEFINED_VERSION:
+            return told
+    if given is not None:
+        return given
+    return KAFKA_VERSION if name.startswith(_KAFKAS_OWN) else UNDEFINED_VERSION

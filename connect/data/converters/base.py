@@ -10,7 +10,7 @@ from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importan
 from connect.config.validators import OneOf
 from connect.data.schema import Schema, SchemaAndValue
 
-__all__ = ["CONVERTER_TYPE_KEY", "Converter", "ConverterUse"]
+__all__ = ["CONVERTER_TYPE_KEY", "Converter", "ConverterUse", "HeaderConverter"]
 
 ConverterUse = Literal["key", "value", "header"]
 
@@ -50,3 +50,7 @@ class Converter(ABC):
     @abstractmethod
     def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
         """The value of bytes read from a topic. Raises `DataError`, also for corrupt bytes."""
+
+
+class HeaderConverter(Converter):
+    """A converter that is of use for headers only; `to_bytes` and `from_bytes` get one value."""

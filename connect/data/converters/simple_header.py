@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from connect.config.definition import ConfigDef
 from connect.config.types import invalid_value
-from connect.data.converters.base import Converter, ConverterUse
+from connect.data.converters.base import ConverterUse, HeaderConverter
 from connect.data.schema import Schema, SchemaAndValue, Type
 from connect.data.schema_builder import REQUIRED
 from connect.data.values import parse, text_of
@@ -18,7 +18,7 @@ __all__ = ["SimpleHeaderConverter"]
 _log = logging.getLogger(__name__)
 
 
-class SimpleHeaderConverter(Converter):
+class SimpleHeaderConverter(HeaderConverter):
     """For headers only. What it reads gets the schema that its text suggests."""
 
     CONFIG_DEF = ConfigDef([])
