@@ -89,7 +89,7 @@ class MirroredFlow:
             "topics": f"{self.prefix}.*",
             "emit.heartbeats.enabled": "false",
             "heartbeats.replication.enabled": "false",
-            "offset.storage.partitions": "5",
+            "offset.storage.partitions": "1",
             f"{self.b}.offset.flush.interval.ms": "500",
             "metrics.listener": "",
             **renamed,
