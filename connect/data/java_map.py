@@ -43,7 +43,11 @@ def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict
 
 
 def copied_order(source_size: int, entries: Mapping[K, V]) -> dict[K, V]:
-    """The entries of `new HashMap<>(source)` to which others were added."""
+    """The entries of `new HashMap<>(source)` to which others were added.
+
+    As JDK 17 does it; from JDK 19 on a copy of 3, 6, 12 ... entries to which none is added may have
+    half the buckets, and so another order.
+    """
     return hash_order(entries, int(source_size / _LOAD + 1.0) if source_size else _DEFAULT_BUCKETS)
 
 

@@ -296,7 +296,7 @@ def test_delete_forgets_the_connector_but_not_its_offsets(bench: Bench) -> None:
         ({"connector.class": "Nope"}, "no connector of this name is installed"),
         ({"connector.class": "RecordLane", "count": "many"}, "many for configuration count"),
         ({"connector.class": "RecordLane", "name": "other"}, "both must be the same"),
-        ({"connector.class": "RecordLane", "transforms": "t"}, "has no transformations"),
+        ({"connector.class": "RecordLane", "transforms": "t"}, "transforms.t.type"),
         ({}, "connector.class"),
     ],
 )

@@ -154,8 +154,10 @@ class RecordLaneTask(SourceTask):
         )
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        assert metadata is not None
-        assert metadata.offset >= 0
+        if metadata is None:
+            Events.tell(self._config["topic"], f"dropped {record.source_offset['last']}")
+        else:
+            assert metadata.offset >= 0
 
     def commit(self) -> None:
         Events.tell(self._config["topic"], f"commit {self._config['lanes']}")
