@@ -226,9 +226,12 @@ class Worker:
         props = connector_config if own_name else self.config.originals
         converter = self.plugins.converter(own_name or self._default_converter(use), key)()
         prefix = f"{key}."
-        converter.configure(
-            {name[len(prefix) :]: props[name] for name in props if name.startswith(prefix)}, use
-        )
+        own = {name[len(prefix) :]: props[name] for name in props if name.startswith(prefix)}
+        try:
+            converter.configure(own, use)
+        except ConfigError as error:
+            where = f"{prefix}{error.key}" if error.key in own else key
+            raise ConfigError(f"{where}: {error}", key=where, value=error.value) from error
         return converter
 
     def _default_converter(self, use: ConverterUse) -> str:
