@@ -16,7 +16,7 @@ from pathlib import Path
 
 from connect.errors import ConnectError
 from deploy.brokers import DeployError
-from tests.benchmarks.arena import Arena, delete_topics, open_arena
+from tests.benchmarks.arena import Arena, create_led_topic, delete_topics, open_arena
 from tests.benchmarks.copying import measure_copy
 from tests.benchmarks.filling import fill
 from tests.benchmarks.flows import FLOWS, QUICK_FLOWS, Flow
@@ -27,7 +27,6 @@ from tests.benchmarks.payloads import make_payload
 from tests.benchmarks.report import as_text, update_page
 from tests.benchmarks.results import Results
 from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS, System
-from tests.support.topics import create_topic
 
 LATENCY, START, IDLE = "latency", "start", "idle"
 EVERYTHING = (*FLOWS, LATENCY, START, IDLE)
@@ -122,7 +121,7 @@ class Bench:
 
     def _copy(self, arena: Arena, flow: Flow) -> None:
         wanted = self._records or (flow.quick_records if self._quick else flow.records)
-        topic = create_topic(arena.source, name=flow.name, partitions=flow.partitions)
+        topic = create_led_topic(arena.source, flow.name, flow.partitions)
         payload = make_payload(flow.kind, flow.codec_number, flow.batch_bytes)
         records = fill(arena.source, topic, flow.partitions, payload, wanted, _FILL_S)
         _say(

@@ -13,19 +13,21 @@ from confluent_kafka import KafkaError, KafkaException
 from connect.clock import SYSTEM_CLOCK, Deadline
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaCluster, KafkaRuntime, kafka_runtime
 from tests.benchmarks.systems import System, flow_properties
-from tests.benchmarks.watching import ProcessUse
-from tests.support.topics import admin, topic_names
+from tests.benchmarks.watching import EndOffsets, ProcessUse
+from tests.support.topics import admin, create_topic, topic_names
 from tests.support.waiting import wait_until
 
-__all__ = ["Arena", "Mirror", "open_arena"]
+__all__ = ["Arena", "Mirror", "create_led_topic", "delete_topics", "open_arena"]
 
 _BROKER_JVM = JvmOptions(heap="2g", quick=False, flags=("-Xms1g", "-XX:MaxGCPauseMillis=20"))
 _BROKER_PROPERTIES = {
     # So that deleted copies leave the disk, and the page cache, before the next run.
     "log.segment.delete.delay.ms": "1000",
-    "num.network.threads": "3",
-    "num.io.threads": "8",
+    # Kafka ships 10 MiB, of which a broker touches the first page with the second batch of every
+    # partition. With some kernels that costs milliseconds, and nothing else would be measured.
+    "log.index.size.max.bytes": "1048576",
 }
+_CREATE_S = 300.0
 _DELETE_S = 120.0
 _STOP_S = 60.0
 # After a copy was deleted, the kernel may still be writing pages of it.
@@ -77,18 +79,21 @@ class Arena:
         system: System,
         topics: str,
         codec: str = "none",
-        extra: Mapping[str, str] | None = None,
+        existing: Mapping[str, int] | None = None,
     ) -> Iterator[Mirror]:
         """Run a mirror of `topics` with a source alias nobody had before; all that it wrote is
-        deleted afterwards."""
+        deleted afterwards. `existing`: topics, with their partitions, whose copies are created
+        before the launch, so that creating them is not measured."""
         self._runs += 1
         alias = f"run{self._runs}"
+        for topic, partitions in (existing or {}).items():
+            create_led_topic(self.target, f"{alias}.{topic}", partitions)
         properties = flow_properties(
             alias,
             self.source,
             self.target,
             topics,
-            {**system.tuning(alias, codec), **(extra or {})},
+            system.tuning(alias, codec),
         )
         name = f"{alias}-{system.name}"
         launched = SYSTEM_CLOCK.monotonic()
@@ -115,6 +120,15 @@ class Arena:
 
 def _internal(topic: str) -> bool:
     return topic.startswith("mm2-") or topic == "heartbeats"
+
+
+def create_led_topic(servers: str, name: str, partitions: int) -> str:
+    """Create a topic on a cluster of one broker, and wait until the broker leads all partitions:
+    metadata says so long before, where there are many."""
+    create_topic(servers, name=name, partitions=partitions)
+    with EndOffsets(servers, name, partitions) as ends:
+        wait_until(ends.led, _CREATE_S, f"leaders of {name}")
+    return name
 
 
 def delete_topics(servers: str, topics: set[str]) -> None:

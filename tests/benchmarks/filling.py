@@ -19,9 +19,7 @@ from connect.protocol.messages import (
     parse_produce,
 )
 from tests.benchmarks.payloads import Payload
-from tests.benchmarks.watching import EndOffsets
 from tests.support.copying import wire
-from tests.support.waiting import wait_until
 
 __all__ = ["fill"]
 
@@ -90,8 +88,6 @@ def fill(
 
     Raises `BrokerError` for what the broker refuses, and `DeadlineExceeded`.
     """
-    with EndOffsets(servers, topic, partitions) as ends:
-        wait_until(ends.led, timeout_s, f"leaders of {topic}")
     rounds = max(1, round(records / payload.batch_records / partitions))
     at_once = max(1, min(partitions, int(_REQUEST_BYTES / payload.batch_bytes)))
     filling = _Filling(servers, Deadline(timeout_s))

@@ -63,7 +63,7 @@ FLOWS = {
         ),
         Flow(
             "partitions",
-            "JSON, 64 KB batches, uncompressed, 1,000 partitions",
+            "JSON, 64 KB batches, uncompressed, 1,000 partitions (created before)",
             "json", "none", BATCH_BYTES, 1_000, 2_000_000, 400_000, "not slower",
         ),
     )
