@@ -90,7 +90,8 @@ def test_a_snapshot_never_changes() -> None:
     builder.apply(0, CREATED)
     before = builder.snapshot()
     assert builder.snapshot() is before
-    for offset, record in enumerate([CHANGED, task(0), commit(1), PAUSED, KEY]):
+    later: list[ConfigRecord] = [CHANGED, task(0), commit(1), PAUSED, KEY]
+    for offset, record in enumerate(later):
         builder.apply(offset, record)
     assert before.connector_config("c") == {"v": "1"}
     assert (before.tasks("c"), before.session_key) == ([], None)
