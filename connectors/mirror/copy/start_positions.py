@@ -129,7 +129,10 @@ class StartPositions:
         for key, offset in located.items():
             search = asked[key]
             if self._waiting.get(key) is not search:
-                continue  # it left, or is searched anew
+                continue  # it is searched anew
+            if search.partition.leaving:
+                del self._waiting[key]
+                continue
             if isinstance(offset, ConnectError):
                 search.partition.source_error = str(offset)
                 failed = True

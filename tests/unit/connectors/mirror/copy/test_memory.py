@@ -1,0 +1,60 @@
+"""Memory is counted while anybody holds it, and handed to those who wait in turn."""
+
+from __future__ import annotations
+
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+
+MIB = 1024 * 1024
+
+
+def test_a_buffer_counts_until_its_last_holder_lets_go() -> None:
+    budget = MemoryBudget(16 * MIB)
+    memory = budget.pool.acquire(2 * MIB)
+    buffer = FetchBuffer(budget, memory, held=True)
+    buffer.retain()
+    buffer.release()
+    assert (budget.used, budget.free) == (2 * MIB, 14 * MIB)
+    buffer.release()
+    assert budget.used == 0
+    assert budget.pool.acquire(2 * MIB) is memory
+
+
+def test_abandoned_memory_is_not_used_again() -> None:
+    budget = MemoryBudget(16 * MIB)
+    memory = budget.pool.acquire(2 * MIB)
+    buffer = FetchBuffer(budget, memory, held=True)
+    buffer.retain()
+    buffer.abandon()
+    buffer.release()
+    assert budget.used == 0
+    assert budget.pool.acquire(2 * MIB) is not memory
+
+
+def test_readers_are_admitted_in_the_order_they_came() -> None:
+    budget = MemoryBudget(10)
+    budget.used = 8
+    assert not budget.admit("first", 5)
+    assert not budget.admit("second", 5)
+    budget.used = 5
+    assert not budget.admit("second", 5)
+    assert not budget.admit("newcomer", 1)
+    assert budget.admit("first", 5)
+    assert budget.admit("second", 5)
+
+
+def test_a_reader_that_gives_up_holds_nobody_back() -> None:
+    budget = MemoryBudget(10)
+    budget.used = 8
+    assert not budget.admit("first", 5)
+    assert not budget.admit("second", 2)
+    budget.withdraw("first")
+    assert budget.admit("second", 2)
+    budget.withdraw("never came")
+
+
+def test_all_readers_fetches_together_leave_room_for_what_is_on_its_way() -> None:
+    budget = MemoryBudget(64 * MIB)
+    for readers in (1, 4, 5, 50, 1_000):
+        budget.readers = readers
+        assert 0 < budget.response_bytes <= budget.limit // 8
+        assert readers * budget.response_bytes <= budget.limit // 2

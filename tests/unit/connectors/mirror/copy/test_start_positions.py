@@ -1,0 +1,204 @@
+"""Where copying begins is asked of the source, until it answers, and never guessed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from types import MappingProxyType
+from typing import cast
+
+import pytest
+
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_snapshot import ClusterSnapshot
+from connect.clients.selector_loop import SelectorLoop
+from connect.clients.settings import AutoOffsetReset, FetchSettings
+from connect.clock import FakeClock
+from connect.errors import BrokerUnavailable, ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.partition import Outgoing, PartitionCopy
+from connectors.mirror.copy.start_positions import EARLIEST, LATEST, StartPositions
+from connectors.mirror.metrics import PartitionMetrics
+
+Located = Mapping[TopicPartition, "int | ConnectError"]
+
+
+class Source:
+    """A source cluster whose answers a test gives."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[set[TopicPartition], int]] = []
+        self.answers: list[Future[Located]] = []
+        self.snapshot = ClusterSnapshot(version=1)
+
+    def leads(self, *keys: TopicPartition) -> None:
+        self.snapshot = ClusterSnapshot(
+            version=2, leaders=MappingProxyType(dict.fromkeys(keys, (1, 0)))
+        )
+
+    def list_offsets(
+        self, partitions: Iterable[TopicPartition], timestamp: int, isolation: int, limit: float
+    ) -> Future[Located]:
+        self.asked.append((set(partitions), timestamp))
+        self.answers.append(Future())
+        return self.answers[-1]
+
+
+class Starting:
+    def __init__(self, reset: AutoOffsetReset = "earliest") -> None:
+        self.clock = FakeClock()
+        self.loop = SelectorLoop(self.clock)
+        self.source = Source()
+        self.located: list[PartitionCopy] = []
+        self.starts = StartPositions(
+            cast("ClusterLink", self.source),
+            self.loop,
+            FetchSettings(auto_offset_reset=reset),
+            self.located.append,
+        )
+
+    def partition(self, number: int, position: int = -1) -> PartitionCopy:
+        metrics = PartitionMetrics("s", "t", "copy", number, clock=self.clock)
+        made = PartitionCopy(("topic", number), ("copy", number), metrics)
+        made.position = made.acked_position = position
+        return made
+
+    def turn(self, seconds: float = 0.0) -> None:
+        self.clock.advance(seconds)
+        for _ in range(3):
+            self.loop.turn(0.0)
+
+
+@pytest.fixture
+def starting() -> Iterator[Starting]:
+    made = Starting()
+    yield made
+    made.loop.close()
+
+
+def test_all_that_wait_are_asked_for_at_once(starting: Starting) -> None:
+    first, second = starting.partition(0), starting.partition(1)
+    starting.source.leads(first.source, second.source)
+    starting.starts.locate(first)
+    starting.starts.locate(second)
+    starting.turn()
+    assert starting.source.asked == [({first.source, second.source}, EARLIEST)]
+    starting.source.answers[0].set_result({first.source: 5, second.source: 0})
+    starting.turn()
+    assert (first.position, first.acked_position) == (5, 5)
+    assert (second.position, second.acked_position) == (0, 0)
+    assert starting.located == [first, second]
+
+
+def test_a_partition_without_a_leader_delays_no_other(starting: Starting) -> None:
+    led, leaderless = starting.partition(0), starting.partition(1)
+    starting.source.leads(led.source)
+    for partition in (led, leaderless):
+        starting.starts.locate(partition)
+    starting.turn()
+    assert starting.source.asked == [({led.source}, EARLIEST)]
+    starting.source.answers[0].set_result({led.source: 0})
+    starting.turn()
+    starting.source.leads(led.source, leaderless.source)
+    starting.starts.ask()
+    starting.turn()
+    assert starting.source.asked[1:] == [({leaderless.source}, EARLIEST)]
+
+
+def test_errors_are_shown_and_tried_again(starting: Starting) -> None:
+    one, other = starting.partition(0), starting.partition(1)
+    starting.source.leads(one.source, other.source)
+    for partition in (one, other):
+        starting.starts.locate(partition)
+    starting.turn()
+    starting.source.answers[0].set_exception(BrokerUnavailable("all gone"))
+    starting.turn()
+    assert one.source_error == other.source_error == "all gone"
+    starting.turn(2.0)
+    starting.source.answers[1].set_result({one.source: 3, other.source: BrokerUnavailable("one")})
+    starting.turn()
+    assert one.position == 3
+    assert one.error is None
+    assert other.source_error == "one"
+    starting.turn(2.0)
+    assert starting.source.asked[2] == ({other.source}, EARLIEST)
+
+
+def test_the_reset_policy_decides(caplog: pytest.LogCaptureFixture) -> None:
+    latest, none = Starting("latest"), Starting("none")
+    for made in (latest, none):
+        partition = made.partition(0)
+        made.source.leads(partition.source)
+        made.starts.locate(partition)
+        made.turn()
+        if made is none:
+            assert made.source.asked == []
+            assert "auto.offset.reset=none" in str(partition.source_error)
+        else:
+            assert made.source.asked == [({partition.source}, LATEST)]
+        made.loop.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "offset", "lost", "said"),
+    [
+        (10, 60, 50, "offsets 10 to 59"),
+        (100, 40, 0, "ends before offset 100"),
+    ],
+)
+def test_what_the_source_lost_is_reported(
+    starting: Starting,
+    caplog: pytest.LogCaptureFixture,
+    before: int,
+    offset: int,
+    lost: int,
+    said: str,
+) -> None:
+    partition = starting.partition(0, position=before)
+    starting.source.leads(partition.source)
+    starting.starts.locate(partition)
+    starting.turn()
+    with caplog.at_level(logging.ERROR):
+        starting.source.answers[0].set_result({partition.source: offset})
+        starting.turn()
+    assert partition.position == offset
+    assert partition.lost_records == lost
+    assert said in caplog.text
+
+
+def test_a_position_is_not_replaced_before_what_was_fetched_is_copied(starting: Starting) -> None:
+    partition = starting.partition(0, position=20)
+    data = bytearray(100)
+    batch = Outgoing(
+        data=memoryview(data),
+        records=10,
+        runs=((10, 10),),
+        resume=20,
+        max_timestamp=0,
+        shallow=True,
+        buffer=FetchBuffer(MemoryBudget(1_000), data),
+    )
+    partition.acked_position = 10
+    partition.enqueue(batch)
+    starting.source.leads(partition.source)
+    starting.starts.begin_again(partition)
+    starting.turn(1.0)
+    assert starting.source.asked == []
+    partition.queue.clear()
+    partition.acked_position = 20
+    starting.turn(1.0)
+    assert starting.source.asked == [({partition.source}, EARLIEST)]
+
+
+def test_a_partition_that_leaves_is_not_moved_any_more(starting: Starting) -> None:
+    partition = starting.partition(0)
+    starting.source.leads(partition.source)
+    starting.starts.locate(partition)
+    starting.turn()
+    partition.leaving = True
+    starting.source.answers[0].set_result({partition.source: 7})
+    starting.turn()
+    assert partition.acked_position == -1
+    assert starting.located == []
