@@ -219,37 +219,51 @@ class OffsetMap:
 
     def __init__(self, pages: Iterable[MapPage]) -> None:
         """Pages in any order; later sessions win from their first offset on."""
-        segments: list[Segment] = []
         ordered = sorted(pages, key=lambda page: (page.session, page.first_source))
+        # How far each session knows the source, gaps included.
+        self._reach = {page.session: page.end_source for page in ordered}
+        placed: list[_Placed] = []
         for page in ordered:
-            segments = _cut(segments, page.first_source)
-            segments += page.segments
-        self._segments = segments
-        self._starts = [segment.source for segment in segments]
+            placed = _cut(placed, page.first_source)
+            placed += [_Placed(segment, page.session) for segment in page.segments]
+        self._placed = placed
+        self._starts = [segment.source for segment, _ in placed]
 
     @property
     def segments(self) -> list[Segment]:
-        return list(self._segments)
+        return [segment for segment, _ in self._placed]
 
     def downstream(self, source: int) -> int | None:
         """Where to go on reading on the target when `source` is next on the source: the offset of
-        that record, or of the next one that exists. None: before the map, or the map is empty."""
+        that record, or of the next one that exists. None: before the map, or the map is empty.
+
+        Where no session knows the source, because another program copied there or nobody has yet:
+        the end of what is known before it, so that nothing is left out.
+        """
         index = bisect_right(self._starts, source) - 1
         if index < 0:
             return None
-        segment = self._segments[index]
+        segment, session = self._placed[index]
         ahead = source - segment.source
         if ahead < segment.length:
             return segment.target + ahead
-        if index + 1 < len(self._segments):
-            return self._segments[index + 1].target
+        if index + 1 < len(self._placed):
+            following, later = self._placed[index + 1]
+            if later == session or self._reach[session] >= following.source:
+                return following.target
         return segment.target + segment.length
 
 
-def _cut(segments: list[Segment], end: int) -> list[Segment]:
+class _Placed(NamedTuple):
+    segment: Segment
+    session: int
+
+
+def _cut(placed: list[_Placed], end: int) -> list[_Placed]:
     """What of the segments lies before source offset `end`."""
-    kept = [segment for segment in segments if segment.source < end]
-    if kept and kept[-1].source + kept[-1].length > end:
-        last = kept[-1]
-        kept[-1] = Segment(last.source, last.target, end - last.source)
+    kept = [each for each in placed if each.segment.source < end]
+    if kept:
+        last, session = kept[-1]
+        if last.source + last.length > end:
+            kept[-1] = _Placed(Segment(last.source, last.target, end - last.source), session)
     return kept

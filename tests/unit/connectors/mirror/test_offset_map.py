@@ -89,6 +89,18 @@ def test_a_range_copied_twice_maps_to_its_later_copy() -> None:
     assert offset_map.downstream(70) == 110
 
 
+def test_what_another_program_copied_between_two_sessions_is_not_left_out() -> None:
+    before, after = MapPage(1, [Segment(0, 0, 100)]), MapPage(2, [Segment(150, 150, 50)])
+    offset_map = OffsetMap([before, after])
+    assert [offset_map.downstream(offset) for offset in (99, 100, 149, 150)] == [99, 100, 100, 150]
+
+
+def test_a_gap_that_the_earlier_session_saw_leads_to_the_later_copy() -> None:
+    crashed = MapPage(1, [Segment(0, 0, 49), Segment(50, 49, 50)])
+    again = MapPage(2, [Segment(50, 99, 50)])
+    assert OffsetMap([crashed, again]).downstream(49) == 99
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 300), st.integers(1, 1 << 40), st.integers(-50, 1 << 40)),
