@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
 __all__ = [
+    "AlteredOffset",
     "Connector",
     "ConnectorContext",
     "Header",
@@ -52,6 +53,8 @@ __all__ = [
 ]
 
 StoredOffset = tuple[SourcePartition, SourceOffset | None]
+AlteredOffset = tuple[SourcePartition | None, SourceOffset | None]
+"""What a user wants changed; None as offset: deleted. A partition of None can only be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ class Connector(ABC):
     def alter_offsets(
         cls,
         config: Mapping[str, str],
-        offsets: Sequence[tuple[SourcePartition | None, SourceOffset | None]],
+        offsets: Sequence[AlteredOffset],
     ) -> bool:
         """The user is about to change these offsets of the stopped connector (KIP-875); an offset
         of None deletes one. Raise `BadRequest` or another `ConnectError` to refuse.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from connect.config.types import (
@@ -103,6 +103,17 @@ class ConfigKey:
     def required(self) -> bool:
         return self.default is REQUIRED
 
+    def prefixed(self, prefix: str) -> ConfigKey:
+        """The same key with a prefix before its name. Its validator's errors name it without, as in
+        Java; so does its label on a form."""
+        return replace(
+            self,
+            name=prefix + self.name,
+            validator=self.validator and _Prefixed(prefix, self.validator),
+            dependents=tuple(prefix + name for name in self.dependents),
+            display_name=self.display_name or self.name,
+        )
+
     def parse(self, props: Mapping[str, str | None]) -> ConfigScalar:
         """This key's value in `props`, or its default. Raises ConfigError."""
         if self.name in props:
@@ -112,6 +123,20 @@ class ConfigKey:
         else:
             value = self.default
         return self.validator.check(self.name, value) if self.validator else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Prefixed:
+    """The validator of a key that was given a prefix."""
+
+    prefix: str
+    inner: Validator
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        return self.inner.check(key.removeprefix(self.prefix), value)
+
+    def describe(self) -> str:
+        return self.inner.describe()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +252,27 @@ class ConfigDef:
     def names(self) -> tuple[str, ...]:
         return tuple(self.keys)
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the keys, each once, in the order of the keys."""
+        return tuple(dict.fromkeys(key.group for key in self if key.group is not None))
+
+    def on_a_form(self) -> list[ConfigKey]:
+        """The keys in the order of a form: by group and place in it, then what must be given, then
+        by importance and name."""
+        groups: list[str | None] = [None, *self.groups]
+        rank = list(Importance)
+        return sorted(
+            self,
+            key=lambda key: (
+                groups.index(key.group),
+                key.order,
+                not key.required,
+                rank.index(key.importance),
+                key.name,
+            ),
+        )
+
     def extended(self, keys: Iterable[ConfigKey]) -> ConfigDef:
         """This definition and more keys."""
         return ConfigDef([*self, *keys])
@@ -282,6 +328,9 @@ def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
 
 
 def _check(name: str, validator: Validator, value: ConfigScalar) -> None:
+    if isinstance(validator, _Prefixed):
+        _check(name.removeprefix(validator.prefix), validator.inner, value)
+        return
     # A client that is started with them drops duplicates, with a warning; a form may not have any.
     if isinstance(validator, ValidList) and isinstance(value, tuple) and _repeats(value):
         raise ConfigError(f"Configuration '{name}' values must not be duplicated.", key=name)

@@ -16,10 +16,11 @@ from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.definition import ConfigDef
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
-from connect.plugin import Connector, SourceRecord, SourceTask, TransferTask
+from connect.plugin import AlteredOffset, Connector, SourceRecord, SourceTask, TransferTask
 from connectors.mirror import client_configs
 from connectors.mirror.config_heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatConfig
 from connectors.mirror.formats import Heartbeat
+from connectors.mirror.offset_checks import check_heartbeat_offset
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.topic_refresh import NEVER_S, RETRY_CAP_S, RETRY_FIRST_S, STOP_TIMEOUT_S
 from connectors.mirror.topic_sync import ensure_compacted_topic, with_remedy
@@ -60,6 +61,14 @@ class MirrorHeartbeatConnector(Connector):
     @classmethod
     def config_def(cls) -> ConfigDef:
         return HEARTBEAT_CONFIG_DEF
+
+    @classmethod
+    def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
+        """Offsets mean nothing here: the tasks never read them."""
+        for partition, offset in offsets:
+            if offset is not None:
+                check_heartbeat_offset(partition, offset)
+        return True
 
     def task_class(self) -> type[SourceTask] | type[TransferTask]:
         return MirrorHeartbeatTask

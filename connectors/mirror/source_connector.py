@@ -8,34 +8,25 @@ found the topics once there are no tasks; it asks for them when it has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-from connect.config.definition import ConfigDef
+from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
-from connect.plugin import Connector, SourceTask, TransferTask
+from connect.plugin import AlteredOffset, Connector, SourceTask, TransferTask
 from connectors.mirror import client_configs
 from connectors.mirror.config_source import SOURCE_CONFIG_DEF, SourceConfig
 from connectors.mirror.discovery import TopicPartition, assign_partitions, encode_partitions
 from connectors.mirror.filters import config_property_filter
+from connectors.mirror.offset_checks import check_source_offset
 from connectors.mirror.topic_refresh import TopicRefresh, topic_selector
 
 __all__ = [
-    "ConfigProblem",
     "MirrorSourceConnector",
     "reads_committed",
     "validate_source",
 ]
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigProblem:
-    """What validation has against the value of one key."""
-
-    key: str
-    message: str
 
 
 def reads_committed(props: Mapping[str, str]) -> bool:
@@ -75,6 +66,18 @@ class MirrorSourceConnector(Connector):
     @classmethod
     def config_def(cls) -> ConfigDef:
         return SOURCE_CONFIG_DEF
+
+    @classmethod
+    def validate(cls, config: Mapping[str, str]) -> Sequence[ConfigProblem]:
+        return validate_source(config)
+
+    @classmethod
+    def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
+        """Offsets are nowhere but where the worker keeps them."""
+        for partition, offset in offsets:
+            if offset is not None:
+                check_source_offset(partition, offset)
+        return True
 
     def task_class(self) -> type[SourceTask] | type[TransferTask]:
         from connectors.mirror.source_task import MirrorSourceTask
