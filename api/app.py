@@ -1,4 +1,4 @@
-"""The pages of a worker: `/metrics` for Prometheus, `/health` for people and probes, `/`.
+"""The pages of a mirror in dedicated mode: `/metrics` for Prometheus, `/health` for probes, `/`.
 
 Handlers only parse and format; what they show comes from the registry and the health source given
 to `create_app`, and is gathered when a page is asked for. Importing this module is slow (FastAPI),
@@ -7,27 +7,25 @@ so `api.server` does it on its own thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from importlib import metadata
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
 
 from api.health import HealthSource, health_document
+from api.routers.metrics import metrics_response
+from api.routers.root import DISTRIBUTION, version
 from connect.errors import ConnectError
-from connect.metrics.exposition import CONTENT_TYPE, parse_families, render
 from connect.metrics.registry import MetricRegistry
 
 __all__ = ["DISTRIBUTION", "create_app"]
-
-DISTRIBUTION = "kafka-connect-mirror"
 
 
 def create_app(registry: MetricRegistry, health: HealthSource) -> FastAPI:
     """The application. Its handlers run on worker threads, so `health` may be called from any."""
     app = FastAPI(title=DISTRIBUTION, docs_url=None, redoc_url=None, openapi_url=None)
-    version = _version()
+    installed = version()
 
     @app.exception_handler(ConnectError)
     def failed(_request: Request, error: ConnectError) -> JSONResponse:
@@ -36,12 +34,11 @@ def create_app(registry: MetricRegistry, health: HealthSource) -> FastAPI:
 
     @app.get("/")
     def root() -> dict[str, str]:
-        return {"name": DISTRIBUTION, "version": version}
+        return {"name": DISTRIBUTION, "version": installed}
 
     @app.get("/metrics")
     def metrics(family: Annotated[Sequence[str], Query()] = ()) -> Response:
-        blocks = render(registry.collect(), parse_families(family))
-        return StreamingResponse(_encoded(blocks), headers={"content-type": CONTENT_TYPE})
+        return metrics_response(registry, family)
 
     @app.get("/health")
     def health_page() -> JSONResponse:
@@ -50,16 +47,3 @@ def create_app(registry: MetricRegistry, health: HealthSource) -> FastAPI:
         return JSONResponse(health_document(health()))
 
     return app
-
-
-def _version() -> str:
-    try:
-        return metadata.version(DISTRIBUTION)
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
-def _encoded(blocks: Iterable[str]) -> Iterable[bytes]:
-    """Block by block: a page of many partitions is never in memory as a whole."""
-    for block in blocks:
-        yield block.encode()

@@ -20,8 +20,10 @@ from urllib.parse import urlsplit
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
+    import ssl
+
     import uvicorn
-    from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
 __all__ = ["ApiServer", "ListenerUnavailable", "parse_listener"]
 
@@ -33,12 +35,15 @@ _GRACE_S = 0.5
 
 _STOP_S = 5.0
 
+_KEEP_ALIVE_S = 30
+"""How long an idle connection is kept, as Java does: clients use theirs again."""
+
 
 class ListenerUnavailable(ConnectError):
     """The address cannot be listened on; the message names it, the reason and the remedy."""
 
 
-def parse_listener(listener: str, key: str = "listeners") -> tuple[str, int]:
+def parse_listener(listener: str, key: str = "listeners", scheme: str = "http") -> tuple[str, int]:
     """Host and port of `http://host:port`; the host may be empty (all addresses), the port 0 (any
     free one). Raises `ConfigError` naming `key`."""
     parts = urlsplit(listener.strip())
@@ -46,27 +51,39 @@ def parse_listener(listener: str, key: str = "listeners") -> tuple[str, int]:
         port = parts.port
     except ValueError:
         port = None
-    if parts.scheme.lower() != "http" or port is None or parts.path not in ("", "/"):
+    if parts.scheme.lower() != scheme or port is None or parts.path not in ("", "/"):
         raise ConfigError(
-            f"Invalid value {listener} for configuration {key}: use http://host:port, "
-            "for example http://localhost:8083",
+            f"Invalid value {listener} for configuration {key}: use {scheme}://host:port, "
+            f"for example {scheme}://localhost:8083",
             key=key,
             value=listener,
         )
     return parts.hostname or "", port
 
 
+def _offers_no_upgrade(record: logging.LogRecord) -> bool:
+    """Keeps from the log that a client offered HTTP/2, as Java's does with every request."""
+    return "upgrade request" not in record.getMessage()
+
+
 class ApiServer:
     """Serves one application on one listener. The owner calls `start` once and `stop`."""
 
     def __init__(
-        self, make_app: Callable[[], FastAPI], listener: str, key: str = "listeners"
+        self,
+        make_app: Callable[[], ASGIApp],
+        listener: str,
+        key: str = "listeners",
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """`make_app` is called on the server's thread, when first needed, and does the imports.
-        `key`: the property that `listener` comes from, for errors."""
+        `key`: the property that `listener` comes from, for errors. With `tls`, the listener is
+        https."""
         self._make_app = make_app
         self._listener = listener
-        self._host, self._asked_port = parse_listener(listener, key)
+        self._tls = tls
+        self._scheme = "http" if tls is None else "https"
+        self._host, self._asked_port = parse_listener(listener, key, self._scheme)
         self._key = key
         self._socket: socket.socket | None = None
         self._waker, self._wake = socket.socketpair()
@@ -75,10 +92,15 @@ class ApiServer:
         self._thread = threading.Thread(target=self._run, name="api-server", daemon=True)
         self.port = 0
 
+    def bind(self) -> None:
+        """Take the port, so that `port` is known. Raises `ListenerUnavailable`."""
+        if self._socket is None:
+            self._socket = self._bind()
+            self.port = self._socket.getsockname()[1]
+
     def start(self) -> Self:
         """Take the port and begin to serve; returns at once. Raises `ListenerUnavailable`."""
-        self._socket = self._bind()
-        self.port = self._socket.getsockname()[1]
+        self.bind()
         _LOG.info("listening on %s", self.url)
         self._thread.start()
         return self
@@ -87,18 +109,26 @@ class ApiServer:
     def url(self) -> str:
         """Where it is reached, with the real port."""
         host = self._host or "localhost"
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        shown = f"[{host}]" if ":" in host else host
+        return f"{self._scheme}://{shown}:{self.port}"
 
     def _bind(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         try:
-            taken = socket.create_server(
-                (self._host, self._asked_port), family=family, backlog=_BACKLOG
-            )
+            taken = self._listening_socket()
         except (OSError, OverflowError) as error:
             raise self._unavailable(error) from error
         taken.setblocking(False)
         return taken
+
+    def _listening_socket(self) -> socket.socket:
+        if not self._host and socket.has_dualstack_ipv6():
+            # As Java does: all addresses, of both families.
+            address = ("::", self._asked_port)
+            return socket.create_server(
+                address, family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True
+            )
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        return socket.create_server((self._host, self._asked_port), family=family, backlog=_BACKLOG)
 
     def _unavailable(self, error: OSError | OverflowError) -> ListenerUnavailable:
         code = error.errno if isinstance(error, OSError) else None
@@ -175,7 +205,13 @@ class ApiServer:
             "log_config": None,
             "log_level": logging.WARNING,
             "server_header": False,
+            "proxy_headers": False,
+            "timeout_keep_alive": _KEEP_ALIVE_S,
         }
+        tls = self._tls
+        if tls is not None:
+            settings["ssl_context_factory"] = lambda _config, _default: tls
+        logging.getLogger("uvicorn.error").addFilter(_offers_no_upgrade)
         server = uvicorn.Server(uvicorn.Config(self._make_app(), **settings))
         self._server = server
         if self._stopping.is_set():

@@ -23,8 +23,9 @@ from cryptography.hazmat.primitives.serialization import (
 from connect.clients.key_stores import KeyPair, read_key_pair, read_trusted_certificates
 from connect.clients.notices import warn_once
 from connect.config.types import ConfigType, invalid_value, parse_value
+from connect.errors import ConfigError
 
-__all__ = ["librdkafka_tls", "ssl_context", "verifies_hostname"]
+__all__ = ["librdkafka_tls", "server_ssl_context", "ssl_context", "verifies_hostname"]
 
 _VERSIONS = {
     "TLSv1": ssl.TLSVersion.TLSv1,
@@ -33,6 +34,11 @@ _VERSIONS = {
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
 _DEFAULT_VERSIONS = ("TLSv1.2", "TLSv1.3")
+_CLIENT_AUTH = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
 _TLS13_SUITE = re.compile(r"TLS_(?!.*_WITH_)")
 # TLS_RSA_WITH_X is a key exchange that OpenSSL leaves out of the name.
 _KEY_EXCHANGE = re.compile(r"^TLS_(?:RSA_WITH|(.+?)_WITH)_")
@@ -81,6 +87,42 @@ def ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
     # A trust store may hold a broker's own or an intermediate certificate, as in Java.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.check_hostname = verifies_hostname(props)
+    _set_versions_and_ciphers(context, props)
+    pair = read_key_pair(props)
+    if pair is not None:
+        _load_key_pair(context, pair)
+    return context
+
+
+def server_ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
+    """A server's context. `ssl.client.auth` (none, requested, required) says whether clients show
+    a certificate that the trust store vouches for. Raises ConfigError."""
+    _refuse_java_classes(props)
+    pair = read_key_pair(props)
+    if pair is None:
+        raise ConfigError(
+            'Missing required configuration "ssl.keystore.location": an https listener needs a '
+            "key and a certificate, given with ssl.keystore.* or listeners.https.ssl.keystore.*",
+            key="ssl.keystore.location",
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _set_versions_and_ciphers(context, props)
+    _load_key_pair(context, pair)
+    wanted = props.get("ssl.client.auth", "none").strip().lower() or "none"
+    if wanted not in _CLIENT_AUTH:
+        raise invalid_value("ssl.client.auth", wanted, f"must be one of {', '.join(_CLIENT_AUTH)}")
+    context.verify_mode = _CLIENT_AUTH[wanted]
+    if context.verify_mode is not ssl.CERT_NONE:
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        trusted = read_trusted_certificates(props)
+        if trusted is None:
+            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        else:
+            context.load_verify_locations(cadata=trusted)
+    return context
+
+
+def _set_versions_and_ciphers(context: ssl.SSLContext, props: Mapping[str, str]) -> None:
     versions = [_VERSIONS[name] for name in _enabled_versions(props)]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     ciphers = _openssl_ciphers(props)
@@ -91,10 +133,6 @@ def ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
             raise invalid_value(
                 "ssl.cipher.suites", props["ssl.cipher.suites"], "OpenSSL knows none of these"
             ) from error
-    pair = read_key_pair(props)
-    if pair is not None:
-        _load_key_pair(context, pair)
-    return context
 
 
 def _refuse_java_classes(props: Mapping[str, str]) -> None:

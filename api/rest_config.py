@@ -1,0 +1,235 @@
+"""A worker's REST properties, typed: listeners, advertised address, CORS, headers, TLS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect.config.definition import ParsedConfig
+from connect.config.types import invalid_value
+from connect.config.worker_keys import WORKER_CONFIG_DEF
+from connect.errors import ConfigError
+
+__all__ = [
+    "AnswerHeader",
+    "CorsRules",
+    "Listener",
+    "RestConfig",
+    "parse_answer_headers",
+    "parse_listener",
+]
+
+_LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)/?")
+_HIGHEST_PORT = 65_535
+_ACTIONS = {"set": (True, False), "add": (False, False)} | {
+    "setdate": (True, True),
+    "adddate": (False, True),
+}
+_HEADER = re.compile(r"\s*(\S+)\s+([^\s:]+)\s*:(.*)", re.DOTALL)
+_JETTY_CORS_METHODS = ("HEAD", "POST", "GET")
+# Commas within double quotes do not separate.
+_CSV = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,]*))\s*(?:,|\Z)')
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """`protocol` is http or https; `host` may be empty (all addresses), `port` 0 (any free one)."""
+
+    protocol: str
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.protocol}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerHeader:
+    """One entry of response.http.headers.config. `replaces`: set, not add. `is_date`: the value is
+    a number of ms from now."""
+
+    name: str
+    value: str
+    replaces: bool
+    is_date: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CorsRules:
+    """Which origins browsers may ask from (patterns, or `*`), and with which methods."""
+
+    origins: tuple[re.Pattern[str], ...]
+    any_origin: bool
+    methods: tuple[str, ...]
+
+    def allows(self, origin: str) -> bool:
+        return self.any_origin or any(pattern.fullmatch(origin) for pattern in self.origins)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestConfig:
+    """`admin_listeners` None: the admin resources are on the main listeners; empty: nowhere."""
+
+    listeners: tuple[Listener, ...]
+    admin_listeners: tuple[Listener, ...] | None
+    advertised_host: str | None
+    advertised_port: int | None
+    advertised_protocol: str | None
+    cors: CorsRules | None
+    answer_headers: tuple[AnswerHeader, ...]
+    extensions: tuple[str, ...]
+    tls: Mapping[str, str] = field(repr=False)
+    """The `ssl.*` properties of listeners and of requests to other workers."""
+    admin_tls: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def from_properties(cls, props: Mapping[str, str]) -> RestConfig:
+        """Raises ConfigError for the first wrong value."""
+        keys = [key for key in WORKER_CONFIG_DEF if key.name in _KEYS]
+        parsed = type(WORKER_CONFIG_DEF)(keys).parse(props)
+        admin = None
+        if props.get("admin.listeners") is not None:
+            admin = tuple(
+                parse_listener(text, "admin.listeners")
+                for text in parsed.strings("admin.listeners")
+                if text
+            )
+        return cls(
+            listeners=tuple(
+                parse_listener(text, "listeners") for text in parsed.strings("listeners")
+            ),
+            admin_listeners=admin,
+            advertised_host=parsed.optional_string("rest.advertised.host.name") or None,
+            advertised_port=parsed.optional_integer("rest.advertised.port"),
+            advertised_protocol=_advertised_protocol(parsed),
+            cors=_cors(parsed),
+            answer_headers=parse_answer_headers(
+                parsed.optional_string("response.http.headers.config") or ""
+            ),
+            extensions=parsed.strings("rest.extension.classes"),
+            tls=_tls(props, "listeners.https."),
+            admin_tls=_tls(props, "admin.listeners.https."),
+        )
+
+    def advertised(self, bound: Mapping[Listener, int], local_host: str) -> tuple[str, str, int]:
+        """(protocol, host, port) that other workers are told. `bound`: the listeners' real ports.
+
+        The protocol is the configured one, else http if any listener speaks it; host and port are
+        the configured ones, else those of the first listener of that protocol.
+        """
+        protocol = self.advertised_protocol
+        if protocol is None:
+            spoken = {listener.protocol for listener in self.listeners}
+            protocol = "http" if "http" in spoken else "https"
+        own = next((one for one in self.listeners if one.protocol == protocol), self.listeners[0])
+        host = self.advertised_host or own.host or local_host
+        port = self.advertised_port or bound.get(own, own.port)
+        return protocol, host, port
+
+
+_KEYS = frozenset(
+    {
+        "listeners",
+        "admin.listeners",
+        "rest.advertised.host.name",
+        "rest.advertised.port",
+        "rest.advertised.listener",
+        "rest.extension.classes",
+        "access.control.allow.origin",
+        "access.control.allow.methods",
+        "response.http.headers.config",
+    }
+)
+
+
+def parse_listener(text: str, key: str = "listeners") -> Listener:
+    """`http://host:port` or `https://host:port`. Raises ConfigError naming `key`."""
+    found = _LISTENER.fullmatch(text.strip())
+    protocol = found[1].lower() if found else ""
+    port = int(found[3]) if found else -1
+    if not found or protocol not in ("http", "https") or not 0 <= port <= _HIGHEST_PORT:
+        raise invalid_value(
+            key,
+            text,
+            "use http://host:port or https://host:port, for example http://localhost:8083",
+        )
+    return Listener(protocol, found[2], port)
+
+
+def parse_answer_headers(text: str) -> tuple[AnswerHeader, ...]:
+    """`response.http.headers.config`: `action name:value`, separated by commas; quoted where the
+    value has one. Raises ConfigError."""
+    return tuple(_answer_header(entry) for entry in _csv(text) if entry.strip())
+
+
+def _csv(text: str) -> list[str]:
+    entries = []
+    end = 0
+    while end < len(text):
+        found = _CSV.match(text, end)
+        if found is None:
+            raise _bad_header(text, "a quotation mark is not closed")
+        quoted = found[1]
+        entries.append(found[2] if quoted is None else quoted.replace('""', '"'))
+        end = found.end()
+    return entries
+
+
+def _answer_header(entry: str) -> AnswerHeader:
+    found = _HEADER.fullmatch(entry)
+    if found is None:
+        raise _bad_header(entry, "expected [action] [header name]:[header value]")
+    action = _ACTIONS.get(found[1].lower())
+    if action is None:
+        raise _bad_header(entry, "the action must be one of set, add, setDate, addDate")
+    replaces, is_date = action
+    value = found[3].strip()
+    if is_date and not re.fullmatch(r"-?[0-9]{1,15}", value):
+        raise _bad_header(entry, "the value of a date is a number of milliseconds from now")
+    if "\n" in value or "\r" in value:
+        raise _bad_header(entry, "a header's value is on one line")
+    return AnswerHeader(found[2], value, replaces, is_date)
+
+
+def _bad_header(entry: str, reason: str) -> ConfigError:
+    return invalid_value("response.http.headers.config", entry, reason)
+
+
+def _advertised_protocol(parsed: ParsedConfig) -> str | None:
+    key = "rest.advertised.listener"
+    given = (parsed.optional_string(key) or "").lower()
+    if given not in ("", "http", "https"):
+        raise invalid_value(key, given, "must be http or https")
+    return given or None
+
+
+def _cors(parsed: ParsedConfig) -> CorsRules | None:
+    key = "access.control.allow.origin"
+    origins = [text.strip() for text in (parsed.optional_string(key) or "").split(",")]
+    origins = [text for text in origins if text]
+    if not origins:
+        return None
+    methods = (parsed.optional_string("access.control.allow.methods") or "").split(",")
+    patterns = []
+    for text in origins:
+        if text != "*":
+            try:
+                patterns.append(re.compile(text, re.IGNORECASE))
+            except re.error as error:
+                raise invalid_value(key, text, f"not a regular expression: {error}") from error
+    return CorsRules(
+        tuple(patterns),
+        "*" in origins,
+        tuple(text.strip().upper() for text in methods if text.strip()) or _JETTY_CORS_METHODS,
+    )
+
+
+def _tls(props: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """All keys with the prefix, if there is one; else the worker's own `ssl.*`."""
+    own = {
+        key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)
+    }
+    return own or {key: value for key, value in props.items() if key.startswith("ssl.")}

@@ -1,0 +1,74 @@
+"""A small HTTP client for requests between workers: one connection for each request.
+
+Answers of any status are returned, redirects not followed. Blocking; safe to use from any thread.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from connect.errors import RetriableError
+
+__all__ = ["RestAnswer", "RestClient", "WorkerUnreachable"]
+
+# What Java's REST server allows a request; the worker that answers may need all of it.
+_TIMEOUT_S = 90.0
+# Far above any list of connectors, below what would hurt a worker.
+_MAX_BODY_BYTES = 256 * 1024 * 1024
+
+
+class WorkerUnreachable(RetriableError):
+    """Another worker could not be reached, or the connection to it broke."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestAnswer:
+    """What another worker answered."""
+
+    status: int
+    body: bytes
+
+
+class RestClient:
+    """`tls`: the context for https URLs; None: the system's certificates are trusted."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None, timeout_s: float = _TIMEOUT_S) -> None:
+        self._tls = tls
+        self._timeout_s = timeout_s
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> RestAnswer:
+        """Send a request with a JSON body, or none. Raises `WorkerUnreachable`."""
+        parts = urlsplit(url)
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        sent = {"Accept": "application/json", "User-Agent": "kafka-connect", **(headers or {})}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        try:
+            connection = self._connection(parts.scheme, parts.hostname or "", parts.port)
+            try:
+                connection.request(method, target or "/", body=body, headers=sent)
+                answer = connection.getresponse()
+                return RestAnswer(answer.status, answer.read(_MAX_BODY_BYTES))
+            finally:
+                connection.close()
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = str(error) or type(error).__name__
+            raise WorkerUnreachable(f"{method} {url}: {reason}") from error
+
+    def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+        if scheme == "https":
+            return http.client.HTTPSConnection(
+                host, port, timeout=self._timeout_s, context=self._tls
+            )
+        return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
