@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from connect.clients import factory
-from connect.clients.errors import broker_code, from_librdkafka, translated
+from connect.clients.errors import broker_code, code_facts, from_librdkafka, translated
 from connect.errors import ConnectError, DeadlineExceeded
 
 __all__ = ["Admin", "ConfigEntry", "ConfigSource", "PartitionDescription", "TopicDescription"]
@@ -229,6 +229,25 @@ class Admin:
         query = {confluent_kafka.TopicPartition(*key): spec for key in partitions}
         if not query:
             return {}
+        try:
+            return self._offsets_once(query, which, timeout)
+        except ConnectError as error:
+            code = broker_code(error)
+            if code is None or not code_facts(code).stale_metadata:
+                raise
+            # librdkafka asks the leaders it remembers, with their epochs, and after an answer like
+            # this one goes on to. Only a request for metadata teaches it better; for all topics,
+            # because asking for one by name may create it.
+            with translated("Looking for the leaders of topics"):
+                self._open().list_topics(timeout=timeout)
+            return self._offsets_once(query, which, timeout)
+
+    def _offsets_once(
+        self,
+        query: dict[confluent_kafka.TopicPartition, OffsetSpec],
+        which: str,
+        timeout: float,
+    ) -> dict[TopicPartitionKey, int]:
         client = self._open()
         with translated(f"Listing {which} offsets"):
             futures = client.list_offsets(query, request_timeout=timeout)

@@ -301,8 +301,13 @@ class KafkaConfigStore:
         self._send_open("logger level", key, config_records.encode_logger_level(level))
 
     def stop(self, deadline: Deadline) -> None:
-        with self._privileged:
-            self._relinquish()
+        if self._privileged.acquire(timeout=deadline.remaining()):
+            try:
+                self._relinquish()
+            finally:
+                self._privileged.release()
+        else:
+            _log.warning("A write to topic %s did not end in time", self._topic)
         self._log.stop(deadline)
 
     def _budget(self) -> Deadline:

@@ -213,15 +213,18 @@ class KafkaStatusStore:
 
     def _settle(self, write: _Write, error: BaseException | None) -> None:
         """On the producer's thread, mostly."""
+        passing = error is not None and is_retriable(error)
         with self._changed:
-            if error is not None and is_retriable(error) and self._wanted(write):
+            if passing and self._wanted(write):
                 _log.debug("Status %r is written again: %s", write.key, error)
                 self._failed.append(write)
                 self._retries.wake()
                 return
             self._unsettled -= 1
             self._changed.notify_all()
-        if error is not None:
+        if passing:
+            _log.debug("Status %r is no longer true, and not written: %s", write.key, error)
+        elif error is not None:
             # Java, too, goes on without the status: what it is about is not harmed.
             _log.error("Status %r was not written: %s", write.key, error)
 
