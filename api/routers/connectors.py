@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from api.bodies import create_request, initial_state, required_string_map
+from api.bodies import create_request, required_string_map
 from api.dependencies import (
     FAILURES,
     STRING_MAP,
@@ -23,6 +23,7 @@ from api.dependencies import (
 )
 from api.errors import RestError
 from api.forwarding import Forwarded, Hop, path_segment
+from api.json_text import parse_initial_state
 from api.models import (
     ConnectorInfo,
     ConnectorStateInfo,
@@ -79,14 +80,15 @@ def create_connector(
     """Create a connector; 409 if one of this name exists."""
     asked = create_request(body)
     name = (asked.name or "").strip()
-    state = initial_state(asked.initial_state)
+    given = asked.initial_state
+    state = None if given is None else parse_initial_state(given)
     if asked.config is None:
         raise RestError(500, 'The request body has no "config"')
     config = _named(name, asked.config)
     sent = CreateConnectorRequest(
         name=name,
         config=config,
-        initial_state=None if asked.initial_state is None else asked.initial_state.upper(),
+        initial_state=None if given is None else given.upper(),
     )
     return forwarding.complete_with(
         Hop("POST", "/connectors", json_bytes(sent)),
