@@ -1,0 +1,239 @@
+"""A worker's membership in its Connect group: joining, heartbeats, rebalances, leaving.
+
+Two threads. The owner's calls `poll` again and again; all callbacks run there. The member's own
+sends heartbeats and waits for the coordinator, so that an owner who is busy starting or stopping
+tasks stays in the group, for as long as rebalance.timeout.ms. Classic group protocol, protocol type
+`connect`, no static membership.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka.errors import KafkaConfigurationError, KafkaError
+from kafka.future import Future
+
+from connect.clients.errors import from_kafka_python
+from connect.clients.group_coordinator import (
+    GroupCallbacks,
+    GroupCoordinator,
+    GroupNetwork,
+    GroupTimeouts,
+    OwnerCalls,
+)
+from connect.clients.properties import wire_settings
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConfigError
+
+__all__ = ["GroupCallbacks", "GroupMember", "GroupTimeouts"]
+
+log = logging.getLogger(__name__)
+
+# LeaveGroup is a courtesy: without it the group waits for the session timeout.
+_LEAVE_TIMEOUT_S = 5.0
+_CLOSE_TIMEOUT_S = 5.0
+# How often an owner hears that there is still no coordinator.
+_COMPLAINT_S = 30.0
+
+
+class GroupMember:
+    """One member. All methods belong to the owner's thread, but for `wakeup` and
+    `request_rejoin`. The member's thread starts with the object; `close` ends it.
+
+    Errors that time may heal are tried again without end, and logged now and then. Others are
+    raised from `poll` and `ensure_active`: `AuthenticationFailed`, `BrokerError` for a group that
+    refuses us, and whatever a callback raises. Polling again after them tries again.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        group_id: str,
+        timeouts: GroupTimeouts,
+        callbacks: GroupCallbacks,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`properties` are the worker's, under Java's names; only those of clients are read.
+
+        Raises `ConfigError`.
+        """
+        if timeouts.heartbeat_ms >= timeouts.session_ms:
+            raise ConfigError(
+                f"Invalid value {timeouts.heartbeat_ms} for configuration heartbeat.interval.ms: "
+                f"must be less than session.timeout.ms ({timeouts.session_ms})",
+                key="heartbeat.interval.ms",
+                value=timeouts.heartbeat_ms,
+            )
+        settings = wire_settings(properties)
+        self._group_id = group_id
+        self._callbacks = callbacks
+        self._clock = clock
+        self._network = GroupNetwork(settings, timeouts)
+        self._calls = OwnerCalls(self._network.selector)
+        try:
+            self._coordinator = GroupCoordinator(
+                self._network, self._calls, callbacks, group_id, timeouts, settings
+            )
+        except KafkaConfigurationError as error:
+            self._network.close(_CLOSE_TIMEOUT_S)
+            raise from_kafka_python(error, f"joining the group {group_id}") from error
+        self._woken = threading.Event()
+        self._joining: Any = None
+        self._complained_at = clock.monotonic()
+        self._closed = False
+
+    @property
+    def member_id(self) -> str:
+        """Our id in the group; empty while we have none. From any thread."""
+        return self._coordinator.member_id
+
+    @property
+    def generation(self) -> int:
+        """The group's generation; -1 while we are in none. During `perform_assignment` it is that
+        of the running rebalance. From any thread."""
+        return self._coordinator.generation_id
+
+    def poll(self, timeout_s: float) -> None:
+        """Do what membership asks for: join, rejoin, call back. Say that the owner is alive.
+
+        Returns after `timeout_s` at the latest; before that after `wakeup`, after each completed
+        rebalance, and after the loss of the coordinator. A join that is not done by then goes on,
+        and its callbacks wait for the next call.
+        """
+        self._run(timeout_s, lambda: False)
+
+    def ensure_active(self, timeout_s: float) -> bool:
+        """Poll until we are in the group and have no reason to rejoin. Whether that is so now."""
+        if not self._needs_join():
+            self._run(0, lambda: True)
+        else:
+            self._run(timeout_s, lambda: not self._needs_join())
+        return not self._needs_join()
+
+    def request_rejoin(self, reason: str) -> None:
+        """Rejoin at the next poll. Also while a rebalance is running: then once more after it.
+        From any thread."""
+        self._coordinator.request_rejoin(reason)
+
+    def wakeup(self) -> None:
+        """Make the running poll, or else the next one, return at once. From any thread."""
+        self._woken.set()
+        self._calls.wake()
+
+    def leave(self, reason: str, timeout_s: float = _LEAVE_TIMEOUT_S) -> None:
+        """Leave the group, so that it rebalances at once. A next `poll` would join again.
+
+        Never raises: the group finds out by itself when the session times out.
+        """
+        self._coordinator.resting = True
+        self._coordinator.has_assignment = False
+        if not self._network.alive:
+            return
+        leaving = self._coordinator.maybe_leave_group_async
+        done = self._network.start(leaving, reason, timeout_s * 1000)
+        if not _wait(done, timeout_s):
+            log.warning("Group %s: no answer to leaving within %g s", self._group_id, timeout_s)
+        elif done.exception is not None:
+            log.warning("Group %s: leaving failed: %s", self._group_id, done.exception)
+
+    def close(self, reason: str = "the worker is shutting down") -> None:
+        """Leave if we are in the group, end the thread and all connections. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        self.leave(reason)
+        self._network.close(_CLOSE_TIMEOUT_S)
+
+    # One poll.
+
+    def _run(self, timeout_s: float, done: Callable[[], bool]) -> None:
+        deadline = Deadline(timeout_s, self._clock)
+        coordinator = self._coordinator
+        coordinator.resting = False
+        joins = coordinator.joins
+        while True:
+            self._mark_alive()
+            self._step()
+            if self._check_lost() or coordinator.joins != joins or done() or self._take_wakeup():
+                return
+            expired = deadline.expired()
+            if not self._calls.next(self._pause(deadline)) and expired:
+                return
+
+    def _mark_alive(self) -> None:
+        try:
+            self._coordinator.poll_heartbeat()
+        except KafkaError as error:
+            raise from_kafka_python(error, f"the heartbeat of group {self._group_id}") from error
+
+    def _step(self) -> None:
+        """Begin to join where needed; raise what joining ended with."""
+        joining = self._joining
+        if joining is not None and joining.is_done:
+            self._joining = None
+            if joining.exception is not None:
+                self._network.connections.forget_failures()
+                error = joining.exception
+                if isinstance(error, KafkaError):
+                    raise from_kafka_python(error, f"joining the group {self._group_id}") from error
+                raise error
+        if self._joining is None and self._coordinator.need_rejoin():
+            future = self._network.start(self._coordinator.ensure_active_group_async)
+            self._joining = future
+            future.add_both(lambda _: self._calls.wake())
+
+    def _needs_join(self) -> bool:
+        self._coordinator.resting = False
+        return self._joining is not None or self._coordinator.need_rejoin()
+
+    def _take_wakeup(self) -> bool:
+        woken = self._woken.is_set()
+        self._woken.clear()
+        return woken
+
+    def _check_lost(self) -> bool:
+        """Whether the owner was told just now that the coordinator is lost."""
+        lost_at = self._coordinator.lost_at
+        if self._joining is not None:
+            self._complain()
+        if lost_at is None or not self._coordinator.has_assignment or time.monotonic() < lost_at:
+            return False
+        log.warning(
+            "Group %s: no coordinator; giving up the assignment, others may have it%s",
+            self._group_id,
+            self._why(),
+        )
+        self._coordinator.has_assignment = False
+        self._callbacks.on_coordinator_lost()
+        self._coordinator.request_rejoin("the coordinator was lost")
+        return True
+
+    def _pause(self, deadline: Deadline) -> float:
+        lost_at = self._coordinator.lost_at
+        if lost_at is None or not self._coordinator.has_assignment:
+            return min(deadline.remaining(), _COMPLAINT_S)
+        return min(deadline.remaining(), max(0.0, lost_at - time.monotonic()))
+
+    def _complain(self) -> None:
+        """Tell now and then that joining does not get on for want of a coordinator."""
+        now = self._clock.monotonic()
+        if self._coordinator.coordinator_id is not None:
+            self._complained_at = now
+        elif now >= self._complained_at + _COMPLAINT_S:
+            self._complained_at = now
+            log.warning("Group %s: finds no coordinator%s", self._group_id, self._why())
+
+    def _why(self) -> str:
+        failure = self._network.connections.last_failure
+        return "" if failure is None else f"; the last connection failed: {failure}"
+
+
+def _wait(future: Future, timeout_s: float) -> bool:
+    """Whether a future of the network thread is done in time."""
+    done = threading.Event()
+    future.add_both(lambda _: done.set())
+    return done.wait(timeout_s)
