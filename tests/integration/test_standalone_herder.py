@@ -39,7 +39,7 @@ class Bench:
         self.herder = self.open()
 
     def open(self, connector_start_timeout_s: float = TIMEOUT_S) -> StandaloneHerder:
-        plugins = PluginRegistry(discover=False)
+        self.plugins = plugins = PluginRegistry(discover=False)
         plugins.register(LaneConnector, "test.RecordLaneConnector")
         plugins.register(TransferLaneConnector, "test.TransferLaneConnector")
         config = WorkerConfig.from_properties(

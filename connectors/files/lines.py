@@ -1,0 +1,45 @@
+"""Cuts bytes into lines, whichever way they end: `\\n`, `\\r\\n` or `\\r`."""
+
+from __future__ import annotations
+
+__all__ = ["LineCutter"]
+
+_LF, _CR = b"\n", b"\r"
+
+
+class LineCutter:
+    """Takes bytes as they come and gives whole lines. A line without an end is kept until it has
+    one, and so is a `\\r` at the very end: a `\\n` may follow it.
+
+    `position`: how many bytes the lines given so far took, ends included, on top of where it began.
+    """
+
+    def __init__(self, position: int = 0) -> None:
+        self.position = position
+        self._data = b""
+        self._start = self._searched = 0
+
+    def add(self, data: bytes) -> None:
+        self._data = self._data[self._start :] + data
+        self._searched -= self._start
+        self._start = 0
+
+    def next_line(self) -> bytes | None:
+        """The next whole line, without its end; None: not there yet."""
+        lf = self._data.find(_LF, self._searched)
+        end = len(self._data) if lf < 0 else lf
+        cr = self._data.find(_CR, self._searched, end)
+        if cr < 0:
+            self._searched = end
+            return None if lf < 0 else self._cut(lf, lf + 1)
+        after = cr + 1
+        if after == len(self._data):
+            self._searched = cr
+            return None
+        return self._cut(cr, after + (self._data[after : after + 1] == _LF))
+
+    def _cut(self, end: int, following: int) -> bytes:
+        line = self._data[self._start : end]
+        self.position += following - self._start
+        self._start = self._searched = following
+        return line
