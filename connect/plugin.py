@@ -106,6 +106,10 @@ class TaskContext(Protocol):
         `DeadlineExceeded`.
         """
 
+    def topic_used(self, topic: str) -> None:
+        """A transfer task has written to this topic: it is shown among those that the connector
+        uses. Cheap when told again. For record tasks the worker does it."""
+
     def producer_properties(self) -> Mapping[str, str]:
         """The Java properties of the data producer for the target: the worker's `producer.*`,
         then the connector's `producer.override.*`, with bootstrap.servers and client.id set."""

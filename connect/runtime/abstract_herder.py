@@ -6,27 +6,68 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+from connect.clients.admin import Admin
+from connect.clock import Deadline
 from connect.errors import ConfigError
 from connect.runtime.connect_herder import (
     BadRequest,
+    ConfigInfo,
+    ConfigInfos,
     ConnectorInfo,
     ConnectorStateInfo,
+    Forbidden,
+    LoggerLevel,
     NotFound,
+    OffsetEntry,
+    PluginInfo,
     TaskId,
     TaskStateInfo,
 )
-from connect.runtime.restart_plan import RestartPlan, RestartRequest, plan_restart
+from connect.runtime.connector_offsets import ConnectorOffsets
+from connect.runtime.loggers import Loggers
+from connect.runtime.plugin_configs import plugin_config, plugin_infos
+from connect.runtime.restart_plan import RestartPlan, plan_restart
 from connect.runtime.states import InstanceId, Status
+from connect.runtime.validation import ConfigValidator, Preflight, invalid_config
 from connect.runtime.worker import Worker
+from connect.storage.config_records import RestartRequest
+from connect.storage.status_records import TopicStatus
+from connect.storage.status_store import StatusStore
 
-__all__ = ["AbstractHerder", "merged_config", "named_config"]
+__all__ = ["REQUEST_TIMEOUT_S", "AbstractHerder", "merged_config", "named_config"]
+
+REQUEST_TIMEOUT_S = 90.0
+"""What Java's REST server allows a request."""
+
+_CLUSTER_ID_S = 30.0
 
 
 class AbstractHerder(ABC):
     """The base of both herders. Safe to use from any thread."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        status_store: StatusStore,
+        *,
+        loggers: Loggers | None = None,
+        preflight: Preflight | None = None,
+        exactly_once: bool = False,
+    ) -> None:
+        """`preflight` and `exactly_once`: see `ConfigValidator`."""
         self._worker = worker
+        self._status_store = status_store
+        self._loggers = loggers or Loggers(worker.clock)
+        self._offsets = ConnectorOffsets(worker)
+        self._validator = ConfigValidator(
+            worker.plugins,
+            worker.resolved,
+            worker.override_policy,
+            preflight=preflight,
+            exactly_once=exactly_once,
+        )
+        self._cluster_id: str | None = None
+        worker.topic_used = self._note_topic
 
     @abstractmethod
     def _raw_config(self, name: str) -> Mapping[str, str] | None:
@@ -68,6 +109,69 @@ class AbstractHerder(ABC):
         if status is None:
             raise NotFound(f"No status found for task {task.connector}-{task.task}")
         return _task_state(task.task, status)
+
+    def kafka_cluster_id(self) -> str:
+        """Of the worker's cluster; asked once."""
+        if self._cluster_id is None:
+            admin = Admin(self._worker.config.own_client_properties("shared-admin"))
+            try:
+                self._cluster_id = admin.cluster_id(_CLUSTER_ID_S)
+            finally:
+                admin.close()
+        return self._cluster_id
+
+    def connector_offsets(self, name: str) -> list[OffsetEntry]:
+        config = self._worker.resolved(self.connector_config(name))
+        return self._offsets.read(name, config, Deadline(REQUEST_TIMEOUT_S, self._worker.clock))
+
+    def active_topics(self, name: str) -> list[str]:
+        self._need_topic_tracking()
+        return sorted(status.topic for status in self._status_store.get_topics(name))
+
+    def reset_active_topics(self, name: str) -> None:
+        self._need_topic_tracking()
+        if not self._worker.config.topic_tracking_allow_reset:
+            raise Forbidden("Topic tracking reset is disabled.")
+        self._status_store.delete_topics(name)
+
+    def plugins(self, *, connectors_only: bool) -> list[PluginInfo]:
+        return plugin_infos(self._worker.plugins, connectors_only=connectors_only)
+
+    def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigInfo]:
+        return plugin_config(self._worker.plugins, plugin, version)
+
+    def validate(self, config: Mapping[str, str | None]) -> ConfigInfos:
+        return self._validator.validate(config)
+
+    def loggers(self) -> Mapping[str, LoggerLevel]:
+        return self._loggers.all()
+
+    def logger(self, name: str) -> LoggerLevel:
+        return self._loggers.get(name)
+
+    def set_logger(self, name: str, level: str) -> list[str]:
+        return self._loggers.set(name, level)
+
+    def _checked_config(self, name: str, config: Mapping[str, str | None]) -> dict[str, str]:
+        """The config with its name, validated. Raises `BadRequest` with everything wrong in it."""
+        named = named_config(name, config)
+        error = invalid_config(self._validator.validate(named))
+        if error is not None:
+            raise error
+        return {key: value for key, value in named.items() if value is not None}
+
+    def _note_topic(self, instance: InstanceId, topic: str) -> None:
+        """On whatever thread a task was told that its record arrived."""
+        name = instance.connector
+        if not self._worker.config.topic_tracking_enable:
+            return
+        if self._status_store.get_topic(name, topic) is None:
+            now = self._worker.clock.now_ms()
+            self._status_store.put_topic(TopicStatus(topic, name, instance.task, now))
+
+    def _need_topic_tracking(self) -> None:
+        if not self._worker.config.topic_tracking_enable:
+            raise Forbidden("Topic tracking is disabled.")
 
     def _info(self, name: str, config: Mapping[str, str], tasks: int) -> ConnectorInfo:
         ids = [TaskId(name, number) for number in range(tasks)]

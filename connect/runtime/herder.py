@@ -53,7 +53,7 @@ class Herder(Protocol):
         """Create a connector, or give it a new config. True: it was created.
 
         Returns when the config is taken over; how starting goes is for the status to show. Raises
-        `ConfigError`, and then nothing has changed.
+        `BadRequest` or `ConfigError`, and then nothing has changed.
         """
 
     def status(self, name: str) -> ConnectorStatus:

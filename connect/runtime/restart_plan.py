@@ -7,30 +7,9 @@ from dataclasses import dataclass, replace
 
 from connect.runtime.connect_herder import ConnectorStateInfo
 from connect.runtime.states import State
+from connect.storage.config_records import RestartRequest
 
-__all__ = ["RestartPlan", "RestartRequest", "plan_restart"]
-
-
-@dataclass(frozen=True, slots=True)
-class RestartRequest:
-    """What the user asked for. `only_failed`: leave alone whatever is not FAILED."""
-
-    connector: str
-    only_failed: bool
-    include_tasks: bool
-
-    def wants_connector(self, state: str) -> bool:
-        """Whether the connector itself is restarted when it is in this state."""
-        return not self.only_failed or state == State.FAILED.value
-
-    def wants_task(self, state: str) -> bool:
-        """Whether a task in this state is restarted."""
-        return self.include_tasks and (not self.only_failed or state == State.FAILED.value)
-
-    @property
-    def impact(self) -> int:
-        """How much it restarts; of two waiting requests for a connector the higher one wins."""
-        return 2 * (not self.only_failed) + self.include_tasks
+__all__ = ["RestartPlan", "plan_restart"]
 
 
 @dataclass(frozen=True, slots=True)

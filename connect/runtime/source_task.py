@@ -220,6 +220,8 @@ class WorkerSourceTask(WorkerTask):
         submitted = self._submitted.submit(record.source_partition, record.source_offset)
 
         def delivered(error: ConnectError | None, metadata: RecordMetadata | None) -> None:
+            if error is None:
+                self._context.topic_used(topic)
             self._delivered(record, submitted, error, metadata)
 
         assert self._sender is not None

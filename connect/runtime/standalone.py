@@ -6,28 +6,33 @@ Everything that changes what runs happens on the herder's thread, one command af
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
 from connect.clock import Deadline
-from connect.errors import DeadlineExceeded
-from connect.runtime.abstract_herder import AbstractHerder, merged_config, named_config
+from connect.errors import ConnectError, DeadlineExceeded
+from connect.runtime.abstract_herder import REQUEST_TIMEOUT_S, AbstractHerder, merged_config
 from connect.runtime.command_thread import CommandThread
 from connect.runtime.connect_herder import (
     AlreadyExists,
     ConnectorInfo,
     ConnectorStateInfo,
     NotFound,
+    OffsetEntry,
     TaskId,
     TaskInfo,
+    WorkerHealth,
 )
+from connect.runtime.connector_offsets import not_stopped
 from connect.runtime.connector_set import ConnectorSet, ConnectorView
 from connect.runtime.herder import ConnectorStatus, TaskStatus, UnknownConnector
-from connect.runtime.restart_plan import RestartRequest
+from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId, Status, TargetState
 from connect.runtime.worker import Worker
+from connect.storage.config_records import RestartRequest
+from connect.storage.memory_stores import MemoryStatusStore
 
 __all__ = ["StandaloneHerder"]
 
@@ -35,12 +40,14 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# What Java's REST server allows a request.
-_COMMAND_TIMEOUT_S = 90.0
 # A connector's start is to return within seconds; this is for slow logins and cold clusters.
 _CONNECTOR_START_S = 60.0
 # Kept back from a stop's time for closing the offset store, which then has nothing left to write.
 _CLOSE_STORE_S = 0.5
+
+
+class _NotStandalone(ConnectError):
+    """Workers of a group ask this of each other; a worker without one has nobody to answer."""
 
 
 class StandaloneHerder(AbstractHerder):
@@ -53,7 +60,9 @@ class StandaloneHerder(AbstractHerder):
         name: str = "herder",
         connector_start_timeout_s: float = _CONNECTOR_START_S,
     ) -> None:
-        super().__init__(worker)
+        super().__init__(worker, MemoryStatusStore())
+        self._stages = Stages(worker.clock)
+        self._ready = False
         self._commands = CommandThread(name, worker.clock)
         self._set = ConnectorSet(worker, self._commands, connector_start_timeout_s)
         self._remove_metrics: Callable[[], None] | None = None
@@ -72,6 +81,17 @@ class StandaloneHerder(AbstractHerder):
         self._remove_metrics = self._worker.metrics.register(
             "connect-worker-metrics", {}, self._read_metrics
         )
+
+    def set_ready(self) -> None:
+        """The connectors that the worker was started with are there: startup is over."""
+        self._ready = True
+
+    def health(self) -> WorkerHealth:
+        return WorkerHealth(self._ready, self._stages.summary())
+
+    def ping(self, deadline: Deadline) -> None:
+        """Returns when the herder's thread answers."""
+        self._commands.run(lambda: None, deadline.remaining())
 
     def connectors(self) -> list[str]:
         return list(self._set.view)
@@ -97,25 +117,48 @@ class StandaloneHerder(AbstractHerder):
     ) -> tuple[bool, ConnectorInfo]:
         """Returns when the connector has started and its tasks are known, as Java's standalone
         worker does; raises what kept it from starting, and then it exists all the same."""
-        checked = self._checked(name, config)
-        deadline = Deadline(_COMMAND_TIMEOUT_S, self._worker.clock)
+        checked = self._checked_config(name, config)
+        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
         created, ready = self._run(
-            lambda: self._put(name, checked, initial_state, allow_replace), deadline
+            f"configuring connector {name}",
+            lambda: self._put(name, checked, initial_state, allow_replace),
+            deadline,
         )
         _await(ready, deadline)
         return created, self.connector_info(name)
 
     def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        merged = merged_config(self.connector_config(name), patch)
-        return self.put_connector_config(name, merged, allow_replace=True)[1]
+        """Merged anew when somebody else changes the config meanwhile."""
+        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+        while True:
+            base = self.connector_config(name)
+            checked = self._checked_config(name, merged_config(base, patch))
+
+            def put_if_unchanged(
+                base: Mapping[str, str] = base, checked: Mapping[str, str] = checked
+            ) -> Future[None] | None:
+                return (
+                    self._set.put(name, checked, None) if self._raw_config(name) is base else None
+                )
+
+            ready = self._run(f"configuring connector {name}", put_if_unchanged, deadline)
+            if ready is not None:
+                _await(ready, deadline)
+                return self.connector_info(name)
 
     def put_connector(self, name: str, config: Mapping[str, str]) -> bool:
         """See `herder.Herder`: does not wait for the start."""
-        checked = self._checked(name, config)
-        return self._run(lambda: self._put(name, checked, None, True))[0]
+        checked = self._checked_config(name, config)
+        return self._run(
+            f"configuring connector {name}", lambda: self._put(name, checked, None, True)
+        )[0]
 
     def delete_connector(self, name: str) -> None:
-        self._run(lambda: self._set.delete(name))
+        def delete() -> None:
+            self._set.delete(name)
+            self._status_store.delete_topics(name)
+
+        self._run(f"deleting connector {name}", delete)
 
     def pause_connector(self, name: str) -> None:
         self._set_target(name, TargetState.PAUSED)
@@ -128,8 +171,9 @@ class StandaloneHerder(AbstractHerder):
 
     def restart_connector(self, name: str) -> None:
         """Returns when it has started again; raises what kept it from starting."""
-        deadline = Deadline(_COMMAND_TIMEOUT_S, self._worker.clock)
-        _await(self._run(lambda: self._set.restart(name), deadline), deadline)
+        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+        stage = f"restarting connector {name}"
+        _await(self._run(stage, lambda: self._set.restart(name), deadline), deadline)
 
     def restart_connector_and_tasks(
         self, name: str, *, only_failed: bool, include_tasks: bool
@@ -141,10 +185,48 @@ class StandaloneHerder(AbstractHerder):
             self._set.restart_planned(plan)
             return plan.shown
 
-        return self._run(restart)
+        return self._run(f"restarting connector {name} and its tasks", restart)
 
     def restart_task(self, task: TaskId) -> None:
-        self._run(lambda: self._set.restart_task(task.connector, task.task))
+        self._run(
+            f"restarting task {task.connector}-{task.task}",
+            lambda: self._set.restart_task(task.connector, task.task),
+        )
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        def alter(config: Mapping[str, str], deadline: Deadline) -> str:
+            return self._offsets.alter(name, config, offsets, deadline)
+
+        return self._change_offsets(name, alter)
+
+    def reset_offsets(self, name: str) -> str:
+        def reset(config: Mapping[str, str], deadline: Deadline) -> str:
+            return self._offsets.reset(name, config, deadline)
+
+        return self._change_offsets(name, reset)
+
+    def set_cluster_logger(self, name: str, level: str) -> None:
+        """This worker is all the cluster there is."""
+        self.set_logger(name, level)
+
+    def put_task_configs(
+        self,
+        name: str,
+        configs: Sequence[Mapping[str, str]],
+        signature: tuple[str | None, str | None],
+        body: bytes,
+    ) -> None:
+        raise _NotStandalone(
+            "Kafka Connect in standalone mode does not support externally setting"
+            " task configurations."
+        )
+
+    def fence_zombies(
+        self, name: str, signature: tuple[str | None, str | None], body: bytes
+    ) -> None:
+        raise _NotStandalone(
+            "Kafka Connect in standalone mode does not support exactly-once source connectors."
+        )
 
     def status(self, name: str) -> ConnectorStatus:
         """Does not wait for the herder's thread; works after `stop`, too."""
@@ -186,14 +268,27 @@ class StandaloneHerder(AbstractHerder):
             if self._remove_metrics is not None:
                 self._remove_metrics()
 
-    def _run(self, command: Callable[[], T], deadline: Deadline | None = None) -> T:
-        timeout = _COMMAND_TIMEOUT_S if deadline is None else deadline.remaining()
-        return self._commands.run(command, timeout)
+    def _run(self, stage: str, command: Callable[[], T], deadline: Deadline | None = None) -> T:
+        def staged() -> T:
+            with self._stages.during(stage):
+                return command()
 
-    def _checked(self, name: str, config: Mapping[str, str | None]) -> dict[str, str]:
-        named = {k: v for k, v in named_config(name, config).items() if v is not None}
-        self._worker.connector_config(name, named)
-        return named
+        timeout = REQUEST_TIMEOUT_S if deadline is None else deadline.remaining()
+        return self._commands.run(staged, timeout)
+
+    def _change_offsets(
+        self, name: str, change: Callable[[Mapping[str, str], Deadline], str]
+    ) -> str:
+        """On the herder's thread, so that nothing starts the connector meanwhile."""
+        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+
+        def checked() -> str:
+            view = self._connector(name)
+            if view.target is not TargetState.STOPPED or view.task_configs:
+                raise not_stopped(name)
+            return change(self._worker.resolved(view.config), deadline)
+
+        return self._run(f"changing the offsets of connector {name}", checked, deadline)
 
     def _put(
         self,
@@ -210,7 +305,10 @@ class StandaloneHerder(AbstractHerder):
     def _set_target(self, name: str, target: TargetState) -> None:
         if name not in self._set.view:
             raise NotFound(f"Unknown connector {name}")
-        self._run(lambda: self._set.set_target(name, target))
+        self._run(
+            f"changing connector {name} to {target.value}",
+            lambda: self._set.set_target(name, target),
+        )
 
     def _connector(self, name: str) -> ConnectorView:
         view = self._set.view.get(name)

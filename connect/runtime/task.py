@@ -6,9 +6,9 @@ The host (`task_host`) owns the thread and the lifecycle; a `WorkerTask` does th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -34,7 +34,15 @@ class WorkerTaskContext:
     metrics: MetricRegistry
     reader: OffsetReader
     producer: Mapping[str, str]
+    on_topic_used: Callable[[str], None]
+    """Called once for each topic."""
     clock: Clock = SYSTEM_CLOCK
+    _topics: set[str] = field(default_factory=set)
+
+    def topic_used(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self.on_topic_used(topic)
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         return self.reader.offsets(partitions, Deadline(_STORED_OFFSETS_TIMEOUT_S, self.clock))

@@ -21,7 +21,7 @@ from connect.data.transforms.chain import TransformChain, TransformStage
 from connect.errors import ConfigError
 from connect.runtime.plugins import PluginRegistry
 
-__all__ = ["has_transforms", "make_chain"]
+__all__ = ["has_transforms", "make_chain", "transforms_refused"]
 
 T = TypeVar("T", Transformation, Predicate)
 
@@ -109,3 +109,13 @@ def _configure(plugin: Transformation | Predicate, config: Mapping[str, str], pr
     except ConfigError as error:
         key = f"{prefix}{error.key}" if error.key else f"{prefix}type"
         raise ConfigError(f"{key}: {error}", key=key, value=error.value) from error
+
+
+def transforms_refused(connector: str, config: Mapping[str, str]) -> ConfigError:
+    """The error of transformations on a connector whose tasks move bytes by themselves."""
+    return ConfigError(
+        f"Invalid value {config['transforms']} for configuration transforms: the tasks of"
+        f" {connector} forward batches as they are and do not run transformations; remove the key",
+        key="transforms",
+        value=config["transforms"],
+    )

@@ -28,7 +28,7 @@ from connect.runtime.override_policy import (
 from connect.runtime.plugin_keys import class_value, plugin_class_keys, stage_keys
 from connect.runtime.plugin_versions import VersionRange
 from connect.runtime.plugins import PluginKind, PluginRegistry
-from connect.runtime.transforms import has_transforms, make_chain
+from connect.runtime.transforms import has_transforms, make_chain, transforms_refused
 
 __all__ = ["ConfigValidator", "Preflight", "invalid_config"]
 
@@ -211,12 +211,8 @@ class ConfigValidator:
             outcome.add_error(key or "transforms", str(error))
             return
         if has_transforms(resolved) and issubclass(connector().task_class(), TransferTask):
-            outcome.add_error(
-                "transforms",
-                f"Invalid value {resolved['transforms']} for configuration transforms: the tasks of"
-                f" {self._plugins.name_of(connector)} forward batches as they are and do not run"
-                " transformations; remove the key",
-            )
+            refusal = transforms_refused(self._plugins.name_of(connector), resolved)
+            outcome.add_error("transforms", str(refusal))
 
     def _check_own_keys(
         self,

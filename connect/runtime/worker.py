@@ -17,13 +17,14 @@ from connect.config.worker import WorkerConfig
 from connect.data.converters.base import Converter, ConverterUse
 from connect.errors import ConfigError
 from connect.plugin import SourceTask, TransferTask
-from connect.runtime.plugins import PluginRegistry
+from connect.runtime.override_policy import ClientKind, OverrideRequest
+from connect.runtime.plugins import UNDEFINED_VERSION, PluginRegistry
 from connect.runtime.source_task import RecordConverters, WorkerSourceTask
 from connect.runtime.states import InstanceId, StatusBook, StatusListener
 from connect.runtime.task import WorkerTask, WorkerTaskContext
 from connect.runtime.task_host import TaskHost
 from connect.runtime.transfer_task import WorkerTransferTask
-from connect.runtime.transforms import has_transforms, make_chain
+from connect.runtime.transforms import has_transforms, make_chain, transforms_refused
 from connect.runtime.worker_connector import ConnectorHost
 from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
 __all__ = ["Worker"]
-
-
-_CONVERTER_USES: tuple[ConverterUse, ...] = ("key", "value", "header")
 
 
 class Worker:
@@ -58,9 +56,15 @@ class Worker:
         self.metrics = metrics
         self.clock = clock
         self.worker_id = worker_id
-        self._providers = ConfigProviders.from_properties(config.originals)
+        self.topic_used: Callable[[InstanceId, str], None] = _ignore_topic
+        """Told when a task uses a topic for the first time, on any thread. Its herder sets it."""
+        self._providers = ConfigProviders.from_properties(config.originals, plugins.config_provider)
+        self.override_policy = plugins.override_policy(
+            config.override_policy, "connector.client.config.override.policy"
+        )()
+        self.override_policy.configure(config.originals)
         self.statuses = StatusBook(worker_id, clock, status_listener)
-        self._offsets = offset_store or KafkaOffsetStore(
+        self.offsets = offset_store or KafkaOffsetStore(
             TopicSpec(
                 config.offset_storage_topic,
                 config.offset_storage_partitions,
@@ -73,11 +77,11 @@ class Worker:
 
     def start(self, deadline: Deadline) -> None:
         """Read the stored offsets."""
-        self._offsets.start(deadline)
+        self.offsets.start(deadline)
 
     def stop(self, deadline: Deadline) -> None:
         """Close the offset store. The connectors and tasks were stopped before."""
-        self._offsets.stop(deadline)
+        self.offsets.stop(deadline)
 
     def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
         """A connector's config as the connector gets it: what config providers know put in.
@@ -86,39 +90,12 @@ class Worker:
         """
         return self._providers.resolve(config)
 
-    def connector_config(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
-        """The config as the connector gets it: config providers resolved, `name` in it.
-
-        Raises `ConfigError` for a wrong key or value; everything else about it is right then.
-        """
-        if config.get("name", name) != name:
-            raise ConfigError(
-                f"Invalid value {config['name']} for configuration name: the connector is called"
-                f" {name}; both must be the same",
-                key="name",
-                value=config["name"],
-            )
-        resolved = self._providers.resolve({**config, "name": name})
-        if "connector.class" not in resolved:
-            raise ConfigError(
-                'Missing required configuration "connector.class" which has no default value.',
-                key="connector.class",
-            )
-        connector = self.plugins.connector(resolved["connector.class"])
-        connector.config_def().parse(resolved)
-        make_chain(self.plugins, resolved).close()
-        if has_transforms(resolved) and issubclass(connector().task_class(), TransferTask):
-            raise _no_transforms(resolved)
-        for use in _CONVERTER_USES:
-            if resolved.get(f"{use}.converter"):
-                self._converter(resolved, use)
-        return resolved
-
     def make_connector(
         self, name: str, config: Mapping[str, str], request_reconfiguration: Callable[[], None]
     ) -> ConnectorHost:
         """A host for the connector that the config names; not started. Raises `ConfigError`."""
         connector = self.plugins.connector(config["connector.class"])()
+        self.statuses.set_version(InstanceId(name), self.plugins.version_of(type(connector)))
         return ConnectorHost(name, connector, self.metrics, self.statuses, request_reconfiguration)
 
     def make_task(
@@ -133,6 +110,7 @@ class Worker:
         """A host for one task; not started. A task that cannot be made fails when it is started,
         so that its status says why."""
         task: WorkerTask
+        self.statuses.set_version(instance, self._task_version(task_class, connector_config))
         try:
             task = self._worker_task(instance, task_class(), connector_config, task_config)
         except Exception as error:  # noqa: BLE001 - plugin code; the task's status shows the error
@@ -147,6 +125,13 @@ class Worker:
             final_timeout_s=self.config.offset_flush_timeout_s,
             clock=self.clock,
         )
+
+    def _task_version(self, task_class: type, connector_config: Mapping[str, str]) -> str:
+        """The task's own version, or else its connector's."""
+        version = self.plugins.version_of(task_class)
+        if version != UNDEFINED_VERSION:
+            return version
+        return self.plugins.version_of(self.plugins.connector(connector_config["connector.class"]))
 
     def remake_task(
         self, old: TaskHost, connector_config: Mapping[str, str], *, paused: bool
@@ -163,13 +148,14 @@ class Worker:
         connector_config: Mapping[str, str],
         task_config: Mapping[str, str],
     ) -> WorkerTask:
+        self._check_overrides(instance.connector, connector_config, "producer")
         context = self._task_context(instance, connector_config)
-        writer = OffsetWriter(self._offsets, instance.connector)
+        writer = OffsetWriter(self.offsets, instance.connector)
         interval_s = self.config.offset_flush_interval_s
         timeout_s = self.config.offset_flush_timeout_s
         if isinstance(task, TransferTask):
             if has_transforms(connector_config):
-                raise _no_transforms(connector_config)
+                raise transforms_refused(connector_config["connector.class"], connector_config)
             return WorkerTransferTask(
                 task,
                 context,
@@ -196,6 +182,27 @@ class Worker:
             " a SourceTask nor a TransferTask"
         )
 
+    def _check_overrides(
+        self, name: str, connector_config: Mapping[str, str], client: ClientKind
+    ) -> None:
+        """The policy may be another one than when the config was validated."""
+        prefix = f"{client}.override."
+        connector = self.plugins.connector(connector_config["connector.class"])
+        refusals = self.override_policy.refusals(
+            OverrideRequest(
+                name,
+                connector.connector_type(),
+                client,
+                {
+                    key[len(prefix) :]: value
+                    for key, value in connector_config.items()
+                    if key.startswith(prefix)
+                },
+            )
+        )
+        for key, refusal in refusals.items():
+            raise ConfigError(refusal, key=prefix + key)
+
     def _task_context(
         self, instance: InstanceId, connector_config: Mapping[str, str]
     ) -> WorkerTaskContext:
@@ -204,10 +211,11 @@ class Worker:
             task_index=instance.task,
             worker_id=self.worker_id,
             metrics=self.metrics,
-            reader=OffsetReader(self._offsets, instance.connector),
+            reader=OffsetReader(self.offsets, instance.connector),
             producer=self.config.task_producer_properties(
                 connector_config, f"connector-producer-{instance}"
             ),
+            on_topic_used=lambda topic: self.topic_used(instance, topic),
             clock=self.clock,
         )
 
@@ -242,14 +250,8 @@ class Worker:
         return self.config.header_converter
 
 
-def _no_transforms(config: Mapping[str, str]) -> ConfigError:
-    name = config.get("connector.class", "this connector")
-    return ConfigError(
-        f"Invalid value {config['transforms']} for configuration transforms: the tasks of {name}"
-        " forward batches as they are and do not run transformations; remove the key",
-        key="transforms",
-        value=config["transforms"],
-    )
+def _ignore_topic(instance: InstanceId, topic: str) -> None:
+    """Nobody wants to know."""
 
 
 class _BrokenTask(WorkerTask):

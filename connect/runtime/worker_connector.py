@@ -71,7 +71,6 @@ class ConnectorHost:
         self.instance = InstanceId(name)
         self.connector = connector
         self._statuses = statuses
-        statuses.set_version(self.instance, connector.version())
         self._context = WorkerConnectorContext(name, metrics, request_reconfiguration, self._raised)
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._started: Future[None] = Future()

@@ -15,6 +15,7 @@ from enum import Enum
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
+from connect.runtime.connect_herder import BadRequest
 from connect.runtime.herder import ConnectorStatus, Herder, UnknownConnector
 from connect.runtime.states import State, Status
 
@@ -150,7 +151,7 @@ class MirrorFlow:
         """One connector whose config is refused does not keep the flow's others from running."""
         try:
             herder.put_connector(config.get("name", name), config)
-        except ConfigError as error:
+        except (BadRequest, ConfigError) as error:
             log.error("%s: connector %s is not run: %s", self.plan.name, name, error)
             self._error = f"{name}: {error}"
 

@@ -235,6 +235,7 @@ class MirrorSourceTask(TransferTask):
 
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base_offset: int) -> None:
         """The target has these records from `base_offset` on."""
+        self.context.topic_used(partition.target[0])
         if self._syncs is None or base_offset < 0:
             return
         key = partition.source

@@ -1,0 +1,100 @@
+"""Levels of loggers, as REST shows and sets them: Python's loggers under Java's names of levels.
+
+A logger's level is the one in effect, its own or its ancestor's. Setting the level of a name sets
+it, as in Java, for every logger whose name starts so, known or yet to come.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.runtime.connect_herder import LoggerLevel, NotFound
+
+__all__ = ["Loggers"]
+
+_log = logging.getLogger(__name__)
+
+_ROOT = "root"
+_TRACE = 5
+_OFF = logging.CRITICAL + 10
+_LEVELS = {
+    "OFF": _OFF,
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": _TRACE,
+    "ALL": 1,
+}
+
+
+class Loggers:
+    """The loggers of this process. Safe to use from any thread.
+
+    Shared by all herders of a process, whose loggers are the same.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._modified: dict[str, int] = {}
+
+    def all(self) -> Mapping[str, LoggerLevel]:
+        """Every logger that exists, by name."""
+        with self._lock:
+            return {name: self._level(name) for name in sorted({_ROOT, *_existing()})}
+
+    def get(self, name: str) -> LoggerLevel:
+        """One logger; `root` and "" are the root. Raises `NotFound`."""
+        with self._lock:
+            name = _named(name)
+            if name != _ROOT and name not in _existing():
+                raise NotFound(f"Logger {name} not found.")
+            return self._level(name)
+
+    def set(self, name: str, level: str) -> list[str]:
+        """Set a level (any case) for a logger and those below it; the names of all of them.
+
+        Raises `NotFound` for a level that is none, as Java does.
+        """
+        number = _LEVELS.get(level.upper())
+        if number is None:
+            raise NotFound(f"invalid log level '{level}'.")
+        name = _named(name)
+        _log.info("Log level of %s and what is below it: %s", name, level.upper())
+        now = self._clock.now_ms()
+        with self._lock:
+            affected = {name, *(n for n in _existing() if name == _ROOT or n.startswith(name))}
+            for affected_name in affected:
+                _logger(affected_name).setLevel(number)
+                self._modified[affected_name] = now
+            return sorted(affected)
+
+    def _level(self, name: str) -> LoggerLevel:
+        return LoggerLevel(_level_name(_logger(name)), self._modified.get(name))
+
+
+def _named(name: str) -> str:
+    return _ROOT if name in ("", _ROOT) else name
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger() if name == _ROOT else logging.getLogger(name)
+
+
+def _existing() -> list[str]:
+    """Names of the loggers that were asked for, not of the mere packages between them."""
+    known = dict(logging.Logger.manager.loggerDict)
+    return [name for name, logger in known.items() if isinstance(logger, logging.Logger)]
+
+
+def _level_name(logger: logging.Logger) -> str:
+    effective = logger.getEffectiveLevel()
+    for name, number in _LEVELS.items():
+        if effective >= number:
+            return name
+    return "ALL"
