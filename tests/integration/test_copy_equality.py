@@ -293,6 +293,7 @@ def test_a_record_above_the_targets_limit_stops_only_its_partition(
     with run:
         run.wait({(topic, 1): 500})
         reason = wait_until(lambda: run.error(topic, 0), 20.0, "the blocked partition says why")
+        assert reason is not None
         assert "max.message.bytes" in reason
         assert "source offset 1" in reason
         produce(source, topic, [Record(b"more", partition=1)])

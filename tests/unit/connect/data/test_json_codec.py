@@ -110,6 +110,7 @@ def test_what_is_not_json_is_corrupt(data: bytes) -> None:
 
 def test_numbers_are_read_as_whole_or_not() -> None:
     decoded = json_codec.decode(b'{"a":1,"b":1.0,"c":1e3}')
+    assert isinstance(decoded, dict)
     assert decoded == {"a": 1, "b": 1.0, "c": 1000.0}
     assert [type(value) for value in decoded.values()] == [int, float, float]
 
