@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import logging
 import queue
-import socket
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from kafka.coordinator.base import BaseCoordinator
 from kafka.errors import (
@@ -25,16 +24,15 @@ from kafka.errors import (
     RebalanceInProgressError,
 )
 from kafka.future import Future
-from kafka.net.compat import KafkaNetClient
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
+from connect.clients.group_network import GroupNetwork, GroupTimeouts
 from connect.clients.settings import WireSettings
 from connect.protocol.membership import PROTOCOL_TYPE
 
-__all__ = ["GroupCallbacks", "GroupCoordinator", "GroupNetwork", "GroupTimeouts", "OwnerCalls"]
+__all__ = ["GroupCallbacks", "GroupCoordinator", "OwnerCalls"]
 
 log = logging.getLogger(__name__)
 
@@ -43,18 +41,8 @@ _JOIN_VERSION = 7
 _SYNC_VERSION = 5
 # As Java's clients: time for the answer to a join that the coordinator holds back.
 _JOIN_GRACE_MS = 5_000
-# Their reports are of use to those who write clients; what operators need is logged here.
-_CHATTY = ("kafka.coordinator", "kafka.net", "kafka.cluster", "kafka.future")
 _REFUSAL_S = 1.0
 _LEFT_ON_POLL_TIMEOUT = "worker poll timeout has expired."
-
-
-class GroupTimeouts(NamedTuple):
-    """Java's session.timeout.ms, rebalance.timeout.ms and heartbeat.interval.ms of a worker."""
-
-    session_ms: int = 10_000
-    rebalance_ms: int = 60_000
-    heartbeat_ms: int = 3_000
 
 
 class GroupCallbacks(Protocol):
@@ -120,102 +108,6 @@ class OwnerCalls:
         if call is not None:
             call()
         return True
-
-
-class Connections(KafkaConnectionManager):  # type: ignore[misc]
-    """Connections that remember why the last one failed."""
-
-    def __init__(self, selector: NetworkSelector, **config: object) -> None:
-        self.last_failure: BaseException | None = None
-        super().__init__(selector, **config)
-
-    def get_connection(self, node_id: object, *arguments: Any, **options: Any) -> Any:
-        connection = super().get_connection(node_id, *arguments, **options)
-        if not hasattr(connection, "noted"):
-            connection.noted = True
-            connection.close_future.add_errback(self._note)
-        return connection
-
-    def forget_failures(self) -> None:
-        """Try again also where a broker refused our credentials: they may be mended there."""
-        self._auth_failures.clear()
-
-    def _note(self, error: BaseException) -> None:
-        self.last_failure = error
-
-
-class GroupNetwork:
-    """A kafka-python client with a thread of its own, which starts with the object."""
-
-    def __init__(self, settings: WireSettings, timeouts: GroupTimeouts) -> None:
-        for name in _CHATTY:
-            logger = logging.getLogger(name)
-            if logger.level == logging.NOTSET:
-                logger.setLevel(logging.CRITICAL)
-        # The thread may have to wait for the interpreter; that is no news.
-        self.selector = NetworkSelector(client_id=settings.client_id, slow_task_threshold_secs=0)
-        self.connections = Connections(self.selector, **_client_config(settings, timeouts))
-        self.client = KafkaNetClient(net=self.selector, manager=self.connections)
-        self.selector.start()
-
-    def start(self, coroutine: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a coroutine on the network thread; its kafka-python future. From any thread."""
-        return self.selector.call_soon_with_future(coroutine, *arguments)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs: until it is closed, or kafka-python fails by itself."""
-        thread = self.selector._io_thread
-        return thread is not None and thread.is_alive()
-
-    def close(self, timeout_s: float) -> None:
-        """End the thread first, so that nothing runs beside what closes the connections."""
-        self.selector.stop(timeout_s * 1000)
-        self.client.close()
-
-
-def _client_config(settings: WireSettings, timeouts: GroupTimeouts) -> dict[str, object]:
-    return {
-        "bootstrap_servers": [f"{_bracketed(host)}:{port}" for host, port in settings.bootstrap],
-        "client_id": settings.client_id,
-        "security_protocol": settings.security_protocol,
-        "ssl_context": settings.ssl_context,
-        "ssl_check_hostname": settings.ssl_check_hostname,
-        "sasl_mechanism": settings.sasl_mechanism,
-        **settings.sasl,
-        "request_timeout_ms": settings.request_timeout_ms,
-        "socket_connection_setup_timeout_ms": settings.socket_connection_setup_timeout_ms,
-        "reconnect_backoff_ms": settings.reconnect_backoff_ms,
-        "reconnect_backoff_max_ms": settings.reconnect_backoff_max_ms,
-        "metadata_max_age_ms": settings.metadata_max_age_ms,
-        "socket_options": _socket_options(timeouts),
-    }
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _socket_options(timeouts: GroupTimeouts) -> list[tuple[int, int, int]]:
-    """So that the system finds a dead connection within the session timeout, also while the
-    coordinator holds a join back and nothing is sent."""
-    beat_s = max(1, timeouts.heartbeat_ms // 1000)
-    beats = max(1, timeouts.session_ms // timeouts.heartbeat_ms - 1)
-    wanted = {
-        "TCP_KEEPIDLE": beat_s,
-        "TCP_KEEPINTVL": beat_s,
-        "TCP_KEEPCNT": beats,
-        "TCP_USER_TIMEOUT": timeouts.session_ms,
-    }
-    return [
-        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-        *(
-            (socket.IPPROTO_TCP, getattr(socket, name), value)
-            for name, value in wanted.items()
-            if hasattr(socket, name)
-        ),
-    ]
 
 
 class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
@@ -291,6 +183,19 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         self._calls.wake()
 
     # Joining, with the owner's part on the owner's thread.
+
+    async def stay_active_async(self) -> None:
+        """Join, however long it takes. Raises what trying again cannot help."""
+        while True:
+            try:
+                await self.ensure_active_group_async()
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                log.debug("Group %s: joining failed: %s", self.group_id, error)
+                await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
+            else:
+                return
 
     async def _on_join_prepare_async(self, *_arguments: Any, **_options: Any) -> None:
         await self._calls.run(self._callbacks.on_join_prepare)

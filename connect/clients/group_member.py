@@ -21,10 +21,9 @@ from connect.clients.errors import from_kafka_python
 from connect.clients.group_coordinator import (
     GroupCallbacks,
     GroupCoordinator,
-    GroupNetwork,
-    GroupTimeouts,
     OwnerCalls,
 )
+from connect.clients.group_network import GroupNetwork, GroupTimeouts
 from connect.clients.properties import wire_settings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError
@@ -146,6 +145,8 @@ class GroupMember:
             return
         self._closed = True
         self.leave(reason)
+        if self._network.alive:
+            self._coordinator._close_heartbeat()
         self._network.close(_CLOSE_TIMEOUT_S)
 
     # One poll.
@@ -182,7 +183,7 @@ class GroupMember:
                     raise from_kafka_python(error, f"joining the group {self._group_id}") from error
                 raise error
         if self._joining is None and self._coordinator.need_rejoin():
-            future = self._network.start(self._coordinator.ensure_active_group_async)
+            future = self._network.start(self._coordinator.stay_active_async)
             self._joining = future
             future.add_both(lambda _: self._calls.wake())
 
