@@ -6,8 +6,25 @@ from collections.abc import Iterator
 
 import pytest
 
+from connect.config.types import SecretStr
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
+from tests.support.postgres import find_postgres, running_postgres
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[SecretStr]:
+    """The URL of a PostgreSQL server; tests are skipped where none, or no driver, is there."""
+    pytest.importorskip("psycopg")
+    programs = find_postgres()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed here")
+    lease = PortLease(cache_directory() / "ports")
+    try:
+        with running_postgres(programs, lease.port) as url:
+            yield url
+    finally:
+        lease.close()
 
 
 @pytest.fixture

@@ -1,18 +1,22 @@
-"""One contract, every offset store: memory, and a topic on a real broker."""
+"""One contract, every offset store: memory, a topic on a real broker, and databases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from connect.clients.topic_log import TopicSpec
 from connect.clock import Deadline
+from connect.config.types import SecretStr
 from connect.plugin import SourcePartition
 from connect.storage.offset_codec import encode_key
 from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_store import KafkaOffsetStore, MemoryOffsetStore, OffsetStore
 from connect.storage.offset_writer import OffsetWriter
+from connect.storage.sql_offset_store import SqlOffsetStore
 from deploy.brokers import KafkaCluster
 from tests.support.reading import read_partition
 from tests.support.topics import unique
@@ -27,11 +31,24 @@ def kafka_store(cluster: KafkaCluster, topic: str) -> KafkaOffsetStore:
     )
 
 
-@pytest.fixture(params=["memory", "kafka"])
-def store(request: pytest.FixtureRequest) -> Iterator[OffsetStore]:
+def empty_database(url: SecretStr) -> SqlOffsetStore:
+    """The server is shared by tests."""
+    engine = create_engine(url.reveal())
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE IF EXISTS connect_source_offsets"))
+    engine.dispose()
+    return SqlOffsetStore.at_url(url)
+
+
+@pytest.fixture(params=["memory", "kafka", "sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OffsetStore]:
     opened: OffsetStore
     if request.param == "memory":
         opened = MemoryOffsetStore()
+    elif request.param == "sqlite":
+        opened = SqlOffsetStore.in_file(tmp_path / "offsets.db")
+    elif request.param == "postgresql":
+        opened = empty_database(request.getfixturevalue("postgresql"))
     else:
         cluster = request.getfixturevalue("target_cluster")
         opened = kafka_store(cluster, unique("mm2-offsets"))

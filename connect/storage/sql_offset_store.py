@@ -1,0 +1,232 @@
+"""Source offsets of a standalone worker in a database: an SQLite file, or whatever else SQLAlchemy
+has a URL for, PostgreSQL first of all.
+
+One table, `connect_source_offsets`, made where it is missing:
+
+    digest     32 bytes, SHA-256 of the key; primary key, as databases index only short values
+    connector  text; the connector's name in the key, "" for keys that have none
+    key        bytes, as `offset_codec` writes them
+    value      bytes, likewise
+
+Every `set` is one transaction. Several workers may share a database as long as their connectors
+have different names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from sqlalchemy import Column, LargeBinary, MetaData, String, Table, create_engine, delete, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
+
+from connect.clock import Deadline
+from connect.config.types import SecretStr
+from connect.config.worker import WorkerConfig
+from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
+from connect.storage.offset_codec import decode_key
+
+__all__ = ["OffsetDatabaseUnavailable", "SqlOffsetStore", "open_sql_offset_store"]
+
+_log = logging.getLogger(__name__)
+
+_FILE_KEY, _URL_KEY = "offset.storage.file.filename", "offset.storage.sql.url"
+# How every file of Java's object serialization begins.
+_JAVA_SERIALIZED = b"\xac\xed"
+# A commit of offsets has 5 s by default; a lock that lasts longer is another program's.
+_LOCK_TIMEOUT_S = 5
+_CONNECT_TIMEOUT_S = 10
+_STATEMENT_TIMEOUT_MS = 30_000
+# SQLite takes at most 999 values in one statement, on its oldest releases.
+_CHUNK = 500
+
+_OFFSETS = Table(
+    "connect_source_offsets",
+    MetaData(),
+    Column("digest", LargeBinary(32), primary_key=True),
+    Column("connector", String, nullable=False, index=True),
+    Column("key", LargeBinary, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+)
+
+
+class OffsetDatabaseUnavailable(RetriableError):
+    """The database of offsets cannot be reached, or is locked, just now."""
+
+
+def open_sql_offset_store(config: WorkerConfig) -> SqlOffsetStore:
+    """The store that a standalone worker's config names; not started. Raises `ConfigError`."""
+    if config.offset_storage_sql_url is not None:
+        return SqlOffsetStore.at_url(config.offset_storage_sql_url)
+    if config.offset_storage_file is None:
+        raise ConfigError(
+            f'Missing required configuration "{_FILE_KEY}" which has no default value.',
+            key=_FILE_KEY,
+        )
+    return SqlOffsetStore.in_file(Path(config.offset_storage_file))
+
+
+class SqlOffsetStore:
+    """An `OffsetStore` in a database. Writes are made on a thread of its own, in order."""
+
+    def __init__(self, url: URL) -> None:
+        self._name = url.render_as_string(hide_password=True)
+        self._engine = create_engine(
+            url, pool_pre_ping=True, hide_parameters=True, connect_args=_connect_arguments(url)
+        )
+        self._writes: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name="offset-database", daemon=True)
+
+    @classmethod
+    def in_file(cls, path: Path) -> SqlOffsetStore:
+        """In an SQLite file, made where it is missing. Raises `ConfigError` for Java's files."""
+        try:
+            with path.open("rb") as stream:
+                start = stream.read(len(_JAVA_SERIALIZED))
+        except FileNotFoundError:
+            start = b""
+        except OSError as error:
+            raise ConfigError(
+                f"Invalid value {path} for configuration {_FILE_KEY}: {error.strerror}",
+                key=_FILE_KEY,
+            ) from error
+        if start == _JAVA_SERIALIZED:
+            raise ConfigError(
+                f"Invalid value {path} for configuration {_FILE_KEY}: this file was written by a"
+                " Java worker, in a format that only Java reads; give another path. To go on from"
+                " its offsets, list them with the Java worker's REST API and alter them here",
+                key=_FILE_KEY,
+            )
+        return cls(URL.create("sqlite", database=str(path)))
+
+    @classmethod
+    def at_url(cls, url: SecretStr) -> SqlOffsetStore:
+        """At an SQLAlchemy URL. Raises `ConfigError`."""
+        try:
+            return cls(make_url(url.reveal()))
+        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+            # A driver's name at most: a URL that does not parse is not in the text.
+            reason = "not a URL" if isinstance(error, ArgumentError) else str(error)
+            raise ConfigError(
+                f"Invalid value [hidden] for configuration {_URL_KEY}: {reason}; such a URL looks"
+                " like postgresql+psycopg://user:password@host/database, and the driver's package"
+                " (psycopg) has to be installed",
+                key=_URL_KEY,
+            ) from error
+
+    def start(self, deadline: Deadline) -> None:
+        """Make the table. Raises `OffsetDatabaseUnavailable`."""
+        with self._translated("Opening"), self._engine.begin() as connection:
+            _OFFSETS.create(connection, checkfirst=True)
+        self._thread.start()
+
+    def get(self, keys: Iterable[bytes], deadline: Deadline) -> dict[bytes, bytes]:
+        wanted = [_digest(key) for key in keys]
+        found: dict[bytes, bytes] = {}
+        with self._translated("Reading"), self._engine.connect() as connection:
+            for start in range(0, len(wanted), _CHUNK):
+                chunk = wanted[start : start + _CHUNK]
+                rows = connection.execute(
+                    select(_OFFSETS.c.key, _OFFSETS.c.value).where(_OFFSETS.c.digest.in_(chunk))
+                )
+                found.update((bytes(row.key), bytes(row.value)) for row in rows)
+                if deadline.expired() and start + _CHUNK < len(wanted):
+                    raise DeadlineExceeded(f"Reading offsets from {self._name} took too long")
+        return found
+
+    def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
+        stored: Future[None] = Future()
+        if not values:
+            stored.set_result(None)
+            return stored
+
+        def write() -> None:
+            try:
+                with self._translated("Writing"):
+                    self._write(values)
+            except Exception as error:  # noqa: BLE001 - the caller gets the error
+                stored.set_exception(error)
+            else:
+                stored.set_result(None)
+
+        with self._lock:
+            if self._stopping or self._thread.ident is None:
+                stored.set_exception(ConnectError(f"The offset store {self._name} is not open"))
+            else:
+                self._writes.put(write)
+        return stored
+
+    def partitions_of(self, connector: str) -> frozenset[bytes]:
+        with self._translated("Reading"), self._engine.connect() as connection:
+            rows = connection.execute(
+                select(_OFFSETS.c.key).where(_OFFSETS.c.connector == connector)
+            )
+            return frozenset(bytes(row.key) for row in rows)
+
+    def stop(self, deadline: Deadline) -> None:
+        with self._lock:
+            self._stopping = True
+            self._writes.put(None)
+        if self._thread.ident is not None:
+            self._thread.join(deadline.remaining())
+            if self._thread.is_alive():
+                _log.error("Offsets are still being written to %s; left behind", self._name)
+        self._engine.dispose()
+
+    def _main(self) -> None:
+        """The writing thread."""
+        while (write := self._writes.get()) is not None:
+            write()
+
+    def _write(self, values: Mapping[bytes, bytes | None]) -> None:
+        digests = [_digest(key) for key in values]
+        rows = [_row(key, value) for key, value in values.items() if value is not None]
+        with self._engine.begin() as connection:
+            for start in range(0, len(digests), _CHUNK):
+                chunk = digests[start : start + _CHUNK]
+                connection.execute(delete(_OFFSETS).where(_OFFSETS.c.digest.in_(chunk)))
+            if rows:
+                connection.execute(_OFFSETS.insert(), rows)
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        """SQLAlchemy's errors as ours, without the parameters of statements."""
+        try:
+            yield
+        except OperationalError as error:
+            raise OffsetDatabaseUnavailable(
+                f"{doing} the offsets in {self._name} failed: {error.orig}"
+            ) from error
+        except SQLAlchemyError as error:
+            raise ConnectError(f"{doing} the offsets in {self._name} failed: {error}") from error
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()
+
+
+def _row(key: bytes, value: bytes) -> dict[str, Any]:
+    decoded = decode_key(key)
+    connector = "" if decoded is None else decoded[0]
+    return {"digest": _digest(key), "connector": connector, "key": key, "value": value}
+
+
+def _connect_arguments(url: URL) -> dict[str, Any]:
+    if url.get_backend_name() == "sqlite":
+        return {"timeout": _LOCK_TIMEOUT_S}
+    if url.get_driver_name() in ("psycopg", "psycopg2"):
+        return {
+            "connect_timeout": _CONNECT_TIMEOUT_S,
+            "options": f"-c statement_timeout={_STATEMENT_TIMEOUT_MS}",
+        }
+    return {}
