@@ -98,7 +98,9 @@ def test_a_fetch_response_written_by_kafka_python_is_read() -> None:
 
 def test_a_produce_request_carries_its_batches_uncopied() -> None:
     batch = bytearray(b"batch one")
-    buffers, size = encode_produce({("t", 0): batch, ("t", 1): bytearray(b"two"), ("u", 5): bytearray(b"three")}, 900)
+    buffers, size = encode_produce(
+        {("t", 0): batch, ("t", 1): bytearray(b"two"), ("u", 5): bytearray(b"three")}, 900
+    )
     assert any(buffer is batch for buffer in buffers)
     assert sum(map(len, buffers)) == size
     request = ProduceRequest.decode(b"".join(buffers), version=PRODUCE_VERSION)
