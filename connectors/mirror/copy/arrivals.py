@@ -160,12 +160,11 @@ class Arrivals:
             partition.enqueue(batch)
         partition.skipped_to(partition.position)
         if batches:
-            partition.metrics.fetched(
-                sum(len(batch.data) for batch in batches),
-                sum(batch.records for batch in batches),
-                batches[-1].max_timestamp,
-                self._loop.now_ms(),
-            )
+            now_ms = self._loop.now_ms()
+            for batch in batches:
+                partition.metrics.fetched(
+                    len(batch.data), batch.records, batch.max_timestamp, now_ms
+                )
             self._hooks.offer(partition)
         if unreadable is not None:
             self._source_failed(partition, unreadable[1])
