@@ -1,7 +1,7 @@
 """What a plugin writer implements, and what the worker hands to it.
 
 A plugin is a `Connector` that cuts its work into task configs, and a task class that does the work.
-There are two kinds of source tasks:
+There are two kinds of source tasks, and one of sink tasks (`SinkTask`):
 
 * `SourceTask` (record task): `poll()` returns records; the worker converts and produces them,
   tracks which were acknowledged, and stores their source offsets.
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from connect.data.record import (
     Header,
     OffsetValue,
+    SinkRecord,
     SourceOffset,
     SourcePartition,
     SourceRecord,
@@ -43,18 +44,24 @@ __all__ = [
     "OffsetValue",
     "PartitionHealth",
     "RecordMetadata",
+    "SinkConnector",
+    "SinkRecord",
+    "SinkTask",
+    "SinkTaskContext",
     "SourceOffset",
     "SourcePartition",
     "SourceRecord",
     "SourceTask",
     "StoredOffset",
     "TaskContext",
+    "TopicPartition",
     "TransferTask",
 ]
 
 StoredOffset = tuple[SourcePartition, SourceOffset | None]
 AlteredOffset = tuple[SourcePartition | None, SourceOffset | None]
 """What a user wants changed; None as offset: deleted. A partition of None can only be deleted."""
+TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +170,7 @@ class Connector(ABC):
         """Begin. Must return within seconds; long work goes to a thread the connector owns."""
 
     @abstractmethod
-    def task_class(self) -> type[SourceTask] | type[TransferTask]:
+    def task_class(self) -> type[SourceTask] | type[TransferTask] | type[SinkTask]:
         """The class of this connector's tasks."""
 
     @abstractmethod
@@ -277,4 +284,88 @@ class TransferTask(ABC):
         """One entry for each assigned partition. Called from any thread."""
 
 
-TaskFactory = Callable[[], "SourceTask | TransferTask"]
+class SinkConnector(Connector):
+    """A connector whose tasks take the records of `topics`, or of those that `topics.regex`
+    matches, through a consumer group of its own that the worker runs."""
+
+    @classmethod
+    def connector_type(cls) -> Literal["source", "sink"]:
+        return "sink"
+
+    @abstractmethod
+    def task_class(self) -> type[SinkTask]: ...
+
+
+class SinkTaskContext(Protocol):
+    """What the worker offers to a running sink task. For the task's thread only."""
+
+    connector_name: str
+    task_index: int
+    worker_id: str
+    metrics: MetricRegistry
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions whose records this task gets now."""
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go on at these offsets, after the call that is under way."""
+
+    def retry_after(self, seconds: float) -> None:
+        """When `put` raises `RetriableError` next, try again after this time."""
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Give no more records of these partitions, until `resume`."""
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Undo `pause`."""
+
+    def request_commit(self) -> None:
+        """Commit offsets soon, without waiting for the interval."""
+
+
+class SinkTask(ABC):
+    """Takes records. Lifecycle: initialize, start, then open, put, pre_commit and close as
+    partitions come and go, stop; all on the task's thread."""
+
+    context: SinkTaskContext
+
+    def initialize(self, context: SinkTaskContext) -> None:
+        self.context = context
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str]) -> None: ...
+
+    @abstractmethod
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Take records, in the order of each partition. They may be kept until `flush`.
+
+        `RetriableError`: the same records come again, a second later or when `retry_after` says.
+        Any other exception fails the task.
+        """
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:  # noqa: B027 - optional hook
+        """Make everything that was put before these offsets (exclusive) durable."""
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """The offsets that may be committed; those in `offsets` are behind the last record put.
+
+        An exception: the consumer goes back to the offsets committed last.
+        """
+        self.flush(offsets)
+        return offsets
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027 - optional hook
+        """From now on records of these partitions come, too."""
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027 - optional hook
+        """Records of these partitions do not come any more; what could be was committed."""
+
+    def stopping(self) -> None:  # noqa: B027 - optional hook
+        """Stop was requested: a blocked `put` should return. Called from another thread."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Close everything. No other method is called afterwards."""
+
+
+TaskFactory = Callable[[], "SourceTask | TransferTask | SinkTask"]

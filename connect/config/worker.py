@@ -129,6 +129,20 @@ class WorkerConfig:
             **_without_prefix(connector_config, "producer.override."),
         }
 
+    def task_consumer_properties(
+        self, connector_config: Mapping[str, str], connector: str, client_id: str
+    ) -> dict[str, str]:
+        """Java properties of a sink task's consumer: the worker's `consumer.*`, and over them the
+        connector's `consumer.override.*`."""
+        return {
+            "bootstrap.servers": self.originals["bootstrap.servers"],
+            "group.id": f"connect-{connector}",
+            "client.id": client_id,
+            "auto.offset.reset": "earliest",
+            **_without_prefix(self.originals, "consumer."),
+            **_without_prefix(connector_config, "consumer.override."),
+        }
+
 
 class _Shared(TypedDict):
     """The fields that every kind of worker has."""

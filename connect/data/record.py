@@ -13,6 +13,7 @@ __all__ = [
     "ConnectRecord",
     "Header",
     "OffsetValue",
+    "SinkRecord",
     "SourceOffset",
     "SourcePartition",
     "SourceRecord",
@@ -84,6 +85,27 @@ class SourceRecord(ConnectRecord):
     partition: int | None
     key: object
     value: object
+    timestamp_ms: int | None = None
+    headers: Sequence[Header | tuple[str, object]] = ()
+    key_schema: Schema | None = None
+    value_schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRecord(ConnectRecord):
+    """One record that was read from a topic. `timestamp_ms` None: it has none.
+
+    Transformations may give it another topic and partition; the three `original_` fields say where
+    it was read, which is what offsets are about.
+    """
+
+    topic: str
+    partition: int | None
+    key: object
+    value: object
+    original_topic: str
+    original_partition: int
+    original_offset: int
     timestamp_ms: int | None = None
     headers: Sequence[Header | tuple[str, object]] = ()
     key_schema: Schema | None = None

@@ -1,0 +1,90 @@
+"""Which offsets of a sink task's partitions were put, and which are committed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from connect.plugin import TopicPartition
+
+__all__ = ["SinkOffsets"]
+
+_log = logging.getLogger(__name__)
+
+
+class SinkOffsets:
+    """Pure bookkeeping, on the task's thread. All offsets are those of the next record."""
+
+    def __init__(self) -> None:
+        self._assigned: set[TopicPartition] = set()
+        self._put: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+
+    @property
+    def assigned(self) -> frozenset[TopicPartition]:
+        return frozenset(self._assigned)
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        self._assigned |= set(partitions)
+
+    def remove(self, partitions: Collection[TopicPartition]) -> None:
+        for partition in partitions:
+            self._assigned.discard(partition)
+            self._put.pop(partition, None)
+            self._committed.pop(partition, None)
+
+    def arrived(self, partition: TopicPartition, offset: int) -> None:
+        """A record is about to be put. The first one shows where the partition was begun."""
+        self._committed.setdefault(partition, offset)
+
+    def put(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The task has taken everything before these offsets."""
+        self._put.update(
+            {partition: at for partition, at in positions.items() if partition in self._assigned}
+        )
+
+    def moved(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Reading goes on elsewhere, for the task asked for it."""
+        for partition, offset in positions.items():
+            self._put[partition] = offset
+
+    def current(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """What `pre_commit` is asked about."""
+        return {
+            partition: self._put[partition] for partition in partitions if partition in self._put
+        }
+
+    def to_commit(
+        self, asked: Mapping[TopicPartition, int], allowed: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Of what the task allows, what is to be committed: only partitions it was asked about,
+        nothing it was not given yet, nothing that is committed already."""
+        offsets: dict[TopicPartition, int] = {}
+        for partition, offset in allowed.items():
+            if partition not in asked:
+                _log.warning("No offset of %s-%d is committed: it is not the task's", *partition)
+            elif offset > asked[partition]:
+                _log.warning(
+                    "Offset %d of %s-%d is not committed: records were put up to %d only",
+                    offset,
+                    *partition,
+                    asked[partition],
+                )
+            elif self._committed.get(partition) != offset:
+                offsets[partition] = offset
+        return offsets
+
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for partition, offset in offsets.items():
+            if partition in self._assigned:
+                self._committed[partition] = offset
+
+    def rewind(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Forget what was put after the last commit; where to read on."""
+        back = {
+            partition: self._committed[partition]
+            for partition in partitions
+            if partition in self._committed
+        }
+        self._put.update(back)
+        return back

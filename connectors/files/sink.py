@@ -1,0 +1,101 @@
+"""Kafka's FileStreamSink: the value of each record becomes a line of a file, or of the standard
+output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from connect.config.definition import ConfigDef, ConfigKey, Importance
+from connect.config.types import ConfigType
+from connect.data.values import text_of
+from connect.errors import TaskFailed
+from connect.plugin import (
+    AlteredOffset,
+    SinkConnector,
+    SinkRecord,
+    SinkTask,
+    TopicPartition,
+)
+
+__all__ = ["FileStreamSinkConnector", "FileStreamSinkTask"]
+
+_CONFIG_DEF = ConfigDef(
+    [
+        ConfigKey(
+            "file",
+            ConfigType.STRING,
+            None,
+            importance=Importance.HIGH,
+            doc="The file to append to. Without it, the standard output.",
+        ),
+    ]
+)
+
+
+class FileStreamSinkConnector(SinkConnector):
+    """All its tasks append to the one file."""
+
+    _config: Mapping[str, str]
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return _CONFIG_DEF
+
+    @classmethod
+    def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
+        """The consumer group's offsets are all there are."""
+        return True
+
+    def start(self, config: Mapping[str, str]) -> None:
+        _CONFIG_DEF.parse(config)
+        self._config = config
+
+    def task_class(self) -> type[SinkTask]:
+        return FileStreamSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self._config) for _ in range(max_tasks)]
+
+    def stop(self) -> None:
+        """Nothing was opened."""
+
+
+class FileStreamSinkTask(SinkTask):
+    """Appends; what was put is in the file before its offsets are committed."""
+
+    _out: TextIO | None = None
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._filename = _CONFIG_DEF.parse(config).optional_string("file")
+        if self._filename is None:
+            self._out = sys.stdout
+            return
+        try:
+            self._out = open(self._filename, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
+        except OSError as error:
+            raise TaskFailed(f"The file {self._filename} cannot be written: {error}") from error
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        assert self._out is not None
+        self._out.writelines(f"{_line(record)}\n" for record in records)
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        assert self._out is not None
+        self._out.flush()
+
+    def stop(self) -> None:
+        if self._out is not None and self._filename is not None:
+            self._out.close()
+        self._out = None
+
+
+def _line(record: SinkRecord) -> str:
+    if record.value is None:
+        return "null"
+    if isinstance(record.value, bytes):
+        return record.value.decode("utf-8", "replace")
+    if isinstance(record.value, str):
+        return record.value
+    return text_of(record.value_schema, record.value) or ""
