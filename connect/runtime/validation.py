@@ -58,15 +58,23 @@ class _Outcome:
 
     keys: dict[str, ConfigKey] = field(default_factory=dict)
     values: dict[str, ConfigValue] = field(default_factory=dict)
+    kept: dict[str, list[str]] = field(default_factory=dict)
+    """Errors that stay where a connector has a definition of its own for the key."""
 
     def take(self, definition: ConfigDef, props: _Props) -> None:
         """Validate by a definition; where a key was there before, this one replaces it."""
         self.keys.update(definition.keys)
-        self.values.update({value.name: value for value in definition.validate(props)})
+        for value in definition.validate(props):
+            more = [text for text in self.kept.get(value.name, ()) if text not in value.errors]
+            self.values[value.name] = replace(value, errors=(*value.errors, *more))
 
     def add_error(self, key: str, message: str) -> None:
         value = self.values.get(key, ConfigValue(key, None))
         self.values[key] = replace(value, errors=(*value.errors, message))
+
+    def keep_error(self, key: str, message: str) -> None:
+        self.kept.setdefault(key, []).append(message)
+        self.add_error(key, message)
 
     def infos(self) -> list[ConfigInfo]:
         unknown = [
@@ -188,11 +196,11 @@ class ConfigValidator:
                 _check_negate(outcome, key.name.removesuffix("type"), props)
         _hide_versions(outcome)
         for problem in _sink_problems(props) if not source else ():
-            outcome.add_error(problem.key, problem.message)
+            outcome.keep_error(problem.key, problem.message)
         if self._preflight is not None:
             given = {key: value for key, value in props.items() if value is not None}
             for problem in self._preflight(connector, given):
-                outcome.add_error(problem.key, problem.message)
+                outcome.keep_error(problem.key, problem.message)
         for name, given_value in props.items():
             if given_value is None:
                 outcome.add_error(name, _NULL_VALUE)
@@ -208,11 +216,11 @@ class ConfigValidator:
             make_chain(self._plugins, resolved).close()
         except ConfigError as error:
             key = error.key if error.key in outcome.keys else "transforms"
-            outcome.add_error(key or "transforms", str(error))
+            outcome.keep_error(key or "transforms", str(error))
             return
         if has_transforms(resolved) and issubclass(connector().task_class(), TransferTask):
             refusal = transforms_refused(self._plugins.name_of(connector), resolved)
-            outcome.add_error("transforms", str(refusal))
+            outcome.keep_error("transforms", str(refusal))
 
     def _check_own_keys(
         self,
