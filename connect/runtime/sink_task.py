@@ -10,8 +10,6 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import confluent_kafka
 
@@ -22,14 +20,11 @@ from connect.errors import ConnectError, TaskFailed
 from connect.loop import is_retriable
 from connect.plugin import SinkTask, TopicPartition
 from connect.runtime.sink_consumer import SinkConsumer
-from connect.runtime.sink_offsets import SinkOffsets
+from connect.runtime.sink_context import WorkerSinkTaskContext
 from connect.runtime.source_task import RecordConverters
 from connect.runtime.task import WorkerTask
 
-if TYPE_CHECKING:
-    from connect.metrics.registry import MetricRegistry
-
-__all__ = ["WorkerSinkTask", "WorkerSinkTaskContext"]
+__all__ = ["WorkerSinkTask"]
 
 _log = logging.getLogger(__name__)
 
@@ -38,42 +33,6 @@ _POLL_S = 0.2
 _RETRY_S = 1.0
 _NO_TIMESTAMP = confluent_kafka.TIMESTAMP_NOT_AVAILABLE
 _METRICS_GROUP = "sink-task-metrics"
-
-
-@dataclass(slots=True)
-class WorkerSinkTaskContext:
-    """The `plugin.SinkTaskContext` of one task. What the task asks for is done after its call."""
-
-    connector_name: str
-    task_index: int
-    worker_id: str
-    metrics: MetricRegistry
-    offsets: SinkOffsets = field(default_factory=SinkOffsets)
-    seeks: dict[TopicPartition, int] = field(default_factory=dict)
-    paused: set[TopicPartition] = field(default_factory=set)
-    retry_s: float | None = None
-    commit_requested: bool = False
-    pauses_changed: bool = False
-
-    def assignment(self) -> frozenset[TopicPartition]:
-        return self.offsets.assigned
-
-    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.seeks.update(offsets)
-
-    def retry_after(self, seconds: float) -> None:
-        self.retry_s = seconds
-
-    def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        self.paused |= set(partitions)
-        self.pauses_changed = True
-
-    def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        self.paused -= set(partitions)
-        self.pauses_changed = True
-
-    def request_commit(self) -> None:
-        self.commit_requested = True
 
 
 class WorkerSinkTask(WorkerTask):

@@ -16,13 +16,16 @@ from connect.config.providers import ConfigProviders
 from connect.config.worker import WorkerConfig
 from connect.data.converters.base import Converter, ConverterUse
 from connect.errors import ConfigError
-from connect.plugin import SourceTask, TransferTask
+from connect.plugin import SinkTask, SourceTask, TransferTask
 from connect.runtime.override_policy import ClientKind, OverrideRequest
 from connect.runtime.plugins import UNDEFINED_VERSION, PluginRegistry
+from connect.runtime.sink_context import WorkerSinkTaskContext
+from connect.runtime.sink_task import WorkerSinkTask
 from connect.runtime.source_task import RecordConverters, WorkerSourceTask
 from connect.runtime.states import InstanceId, StatusBook, StatusListener
 from connect.runtime.task import WorkerTask, WorkerTaskContext
 from connect.runtime.task_host import TaskHost
+from connect.runtime.tolerance import check_error_handling, warn_of_error_handling
 from connect.runtime.transfer_task import WorkerTransferTask
 from connect.runtime.transforms import has_transforms, make_chain, transforms_refused
 from connect.runtime.worker_connector import ConnectorHost
@@ -148,6 +151,12 @@ class Worker:
         connector_config: Mapping[str, str],
         task_config: Mapping[str, str],
     ) -> WorkerTask:
+        if isinstance(task, TransferTask):
+            warn_of_error_handling(instance.connector, connector_config)
+        else:
+            check_error_handling(connector_config)
+        if isinstance(task, SinkTask):
+            return self._sink_task(instance, task, connector_config, task_config)
         self._check_overrides(instance.connector, connector_config, "producer")
         context = self._task_context(instance, connector_config)
         writer = OffsetWriter(self.offsets, instance.connector)
@@ -179,7 +188,31 @@ class Worker:
             )
         raise ConfigError(
             f"{type(task).__name__}, the task class of connector {instance.connector}, is neither"
-            " a SourceTask nor a TransferTask"
+            " a SourceTask nor a TransferTask nor a SinkTask"
+        )
+
+    def _sink_task(
+        self,
+        instance: InstanceId,
+        task: SinkTask,
+        connector_config: Mapping[str, str],
+        task_config: Mapping[str, str],
+    ) -> WorkerTask:
+        self._check_overrides(instance.connector, connector_config, "consumer")
+        return WorkerSinkTask(
+            task,
+            WorkerSinkTaskContext(instance.connector, instance.task, self.worker_id, self.metrics),
+            # As in Java each task knows what its connector reads.
+            {**connector_config, **task_config},
+            self.config.task_consumer_properties(
+                connector_config, instance.connector, f"connector-consumer-{instance}"
+            ),
+            self._converters(connector_config),
+            make_chain(self.plugins, connector_config),
+            lambda topic: self.topic_used(instance, topic),
+            commit_interval_s=self.config.offset_flush_interval_s,
+            commit_timeout_s=self.config.offset_flush_timeout_s,
+            clock=self.clock,
         )
 
     def _check_overrides(
