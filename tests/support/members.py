@@ -78,6 +78,10 @@ class TestMember:
         assignment = self.assignment
         return () if assignment is None else assignment.assigned
 
+    def story(self) -> str:
+        """What happened, for messages of failed tests."""
+        return f"{self.name}: {self.events} {self.assignment}"
+
     def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> None:
         def check() -> object:
             if self.failure is not None:
@@ -117,14 +121,21 @@ class TestMember:
         try:
             while not self._stop.is_set():
                 self.member.poll(_POLL_S)
-                assignment = self.assignment
-                if assignment is not None and (assignment.failed or assignment.revoked):
-                    self.assignment = replace(assignment, revoked=(), error=0)
-                    self.member.request_rejoin("revoked, or without configuration")
+                self._follow_up()
                 self.hold.wait(60)
         except BaseException as error:
             self.failure = error
             raise
+
+    def _follow_up(self) -> None:
+        """Rejoin where a worker has to: after revocations, and until all have the same configs."""
+        assignment = self.assignment
+        if assignment is None:
+            return
+        offset = self._config().offset
+        if assignment.revoked or assignment.failed or assignment.config_offset != offset:
+            self.assignment = replace(assignment, revoked=(), error=0, config_offset=offset)
+            self.member.request_rejoin("revocations, or other configs")
 
     # The callbacks.
 
