@@ -30,15 +30,16 @@ _Ordered = tuple[tuple[int, int, str], ...]
 
 
 def _ordered(version: str) -> _Ordered:
-    parts = []
-    for part in _PART.findall(version):
+    """Zeros before a word or the end say nothing: 1.0-rc is 1-rc."""
+    parts: list[tuple[int, int, str]] = []
+    for part in [*_PART.findall(version), ""]:
         if part.isdigit():
             parts.append((1, int(part), ""))
-        else:
-            word = part.lower()
-            parts.append((_BEFORE_RELEASE.get(word, 0), 0, word))
-    while parts and parts[-1] == (1, 0, ""):
-        parts.pop()
+            continue
+        while parts and parts[-1] == (1, 0, ""):
+            parts.pop()
+        if part:
+            parts.append((_BEFORE_RELEASE.get(part.lower(), 0), 0, part.lower()))
     return tuple(parts)
 
 

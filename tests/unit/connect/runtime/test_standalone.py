@@ -4,7 +4,7 @@ and the tasks move nothing. The same on a real broker: tests/integration/test_st
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import ClassVar
 
@@ -16,15 +16,24 @@ from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import (
+    AlteredOffset,
     Connector,
     PartitionHealth,
     SourceTask,
     StoredOffset,
     TransferTask,
 )
+from connect.runtime.connect_herder import (
+    AlreadyExists,
+    BadRequest,
+    ConnectorInfo,
+    NotFound,
+    OffsetEntry,
+    TaskId,
+)
 from connect.runtime.plugins import PluginRegistry
 from connect.runtime.standalone import StandaloneHerder
-from connect.runtime.states import InstanceId, State, Status
+from connect.runtime.states import InstanceId, State, Status, TargetState
 from connect.runtime.worker import Worker
 from connect.storage.offset_store import MemoryOffsetStore
 from tests.support.waiting import wait_until
@@ -38,6 +47,7 @@ class Idle(TransferTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = config
+        self.context.topic_used(f"t-{self.context.connector_name}")
         self._woken = threading.Event()
         self._gathering: Future[list[StoredOffset]] | None = None
 
@@ -84,13 +94,27 @@ class Gated(Connector):
     gate: ClassVar[threading.Event] = threading.Event()
     asked: ClassVar[threading.Semaphore] = threading.Semaphore(0)
     failures: ClassVar[list[Exception]] = []
+    same_configs: ClassVar[bool] = False
+    external_offsets: ClassVar[bool] = False
     last: ClassVar[Gated]
 
     @classmethod
     def config_def(cls) -> ConfigDef:
         return ConfigDef([])
 
+    @classmethod
+    def version(cls) -> str:
+        return "7.1"
+
+    @classmethod
+    def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
+        if any(offset == {"o": 13} for _, offset in offsets):
+            raise BadRequest("there is no offset 13")
+        return not cls.external_offsets
+
     def start(self, config: Mapping[str, str]) -> None:
+        if config.get("start") == "fails":
+            raise ConnectError("no start")
         self._config = dict(config)
         type(self).last = self
 
@@ -103,7 +127,8 @@ class Gated(Connector):
         if self.failures:
             raise self.failures.pop()
         self.gate.wait(TIMEOUT_S)
-        return [{**self._config, "task": str(number)} for number in range(count)]
+        common = {} if self.same_configs else self._config
+        return [{**common, "task": str(number)} for number in range(count)]
 
     def stop(self) -> None:
         """Nothing is open."""
@@ -125,6 +150,7 @@ def store() -> MemoryOffsetStore:
 @pytest.fixture
 def herder(heard: Heard, store: MemoryOffsetStore) -> Iterator[StandaloneHerder]:
     Gated.wanted, Gated.asked, Gated.failures = 1, threading.Semaphore(0), []
+    Gated.same_configs = Gated.external_offsets = False
     Gated.gate.set()
     plugins = PluginRegistry(discover=False)
     plugins.register(Gated)
@@ -264,3 +290,271 @@ def test_after_stop_statuses_can_still_be_read_and_nothing_can_be_changed(
     assert herder.status("c").status.state is State.UNASSIGNED
     with pytest.raises(ConnectError, match="shutting down"):
         put(herder)
+
+
+# What REST asks.
+
+
+def put_config(herder: StandaloneHerder, **config: str) -> tuple[bool, ConnectorInfo]:
+    return herder.put_connector_config(
+        "c", {"connector.class": "Gated", "tasks.max": "9", **config}, allow_replace=True
+    )
+
+
+def states_of(herder: StandaloneHerder) -> list[str]:
+    """Of the connector and its tasks, as REST shows them."""
+    found = herder.connector_state("c")
+    return [found.state, *(task.state for task in found.tasks)]
+
+
+def becomes(herder: StandaloneHerder, *states: str) -> None:
+    wait_until(lambda: states_of(herder) == list(states), TIMEOUT_S, f"states {states}")
+
+
+def test_a_put_returns_when_the_tasks_are_known(herder: StandaloneHerder) -> None:
+    Gated.wanted = 2
+    created, info = put_config(herder)
+    assert created
+    assert info == ConnectorInfo(
+        "c",
+        {"connector.class": "Gated", "tasks.max": "9", "name": "c"},
+        [TaskId("c", 0), TaskId("c", 1)],
+        "source",
+    )
+    assert not put_config(herder, more="x")[0]
+    assert herder.connector_config("c")["more"] == "x"
+    assert herder.connector_info("c").tasks == [TaskId("c", 0), TaskId("c", 1)]
+
+
+def test_task_infos_have_the_class_that_runs(herder: StandaloneHerder) -> None:
+    put_config(herder)
+    (info,) = herder.task_infos("c")
+    assert info.id == TaskId("c", 0)
+    assert info.config["task.class"] == f"{__name__}.Idle"
+
+
+def test_a_connector_is_not_replaced_where_it_may_not(herder: StandaloneHerder) -> None:
+    put_config(herder)
+    with pytest.raises(AlreadyExists, match="Connector c already exists"):
+        herder.put_connector_config("c", {"connector.class": "Gated"}, allow_replace=False)
+
+
+def test_a_name_in_the_config_is_the_connectors(herder: StandaloneHerder) -> None:
+    with pytest.raises(BadRequest, match=r"\(d\) doesn't match connector name in the URL \(c\)"):
+        put_config(herder, name="d")
+
+
+def test_a_wrong_config_is_refused_with_all_that_is_wrong(herder: StandaloneHerder) -> None:
+    with pytest.raises(BadRequest, match="contains the following 2 error"):
+        put_config(herder, **{"tasks.max": "0", "errors.tolerance": "some"})
+    assert herder.connectors() == []
+
+
+def test_what_keeps_a_connector_from_starting_is_raised_and_shown(
+    herder: StandaloneHerder,
+) -> None:
+    with pytest.raises(ConnectError, match="no start"):
+        put_config(herder, start="fails")
+    state = herder.connector_state("c")
+    assert state.state == "FAILED"
+    assert "no start" in (state.trace or "")
+
+
+@pytest.mark.parametrize(
+    ("target", "states"),
+    [
+        (TargetState.STARTED, ["RUNNING", "RUNNING"]),
+        (TargetState.PAUSED, ["PAUSED"]),
+        (TargetState.STOPPED, ["STOPPED"]),
+    ],
+)
+def test_the_state_that_a_new_connector_begins_in(
+    herder: StandaloneHerder, target: TargetState, states: list[str]
+) -> None:
+    herder.put_connector_config(
+        "c", {"connector.class": "Gated"}, allow_replace=False, initial_state=target
+    )
+    becomes(herder, *states)
+    herder.resume_connector("c")
+    becomes(herder, "RUNNING", "RUNNING")
+
+
+def test_a_patch_changes_adds_and_removes(herder: StandaloneHerder) -> None:
+    put_config(herder, a="1", b="2")
+    info = herder.patch_connector_config("c", {"a": None, "b": "3", "c": "4"})
+    assert info.config == {
+        "connector.class": "Gated",
+        "tasks.max": "9",
+        "name": "c",
+        "b": "3",
+        "c": "4",
+    }
+    with pytest.raises(NotFound, match="Connector d not found"):
+        herder.patch_connector_config("d", {})
+
+
+def test_tasks_restart_when_only_the_connectors_config_has_changed(
+    herder: StandaloneHerder, heard: Heard
+) -> None:
+    Gated.same_configs = True
+    put_config(herder)
+    has_tasks(herder, State.RUNNING)
+    heard.clear()
+    put_config(herder, **{"producer.override.linger.ms": "1"})
+    has_tasks(herder, State.RUNNING)
+    assert State.UNASSIGNED in [status.state for instance, status in heard if instance.is_task]
+
+
+def test_a_stopped_connector_has_no_tasks(herder: StandaloneHerder) -> None:
+    put_config(herder)
+    becomes(herder, "RUNNING", "RUNNING")
+    herder.stop_connector("c")
+    assert states_of(herder) == ["STOPPED"]
+    assert herder.connector_info("c").tasks == []
+    assert herder.task_infos("c") == []
+    put_config(herder, more="x")
+    assert states_of(herder) == ["STOPPED"]
+    herder.resume_connector("c")
+    becomes(herder, "RUNNING", "RUNNING")
+
+
+def test_a_stop_also_ends_what_has_failed(herder: StandaloneHerder) -> None:
+    put_config(herder, step="fails")
+    becomes(herder, "RUNNING", "FAILED")
+    herder.stop_connector("c")
+    assert states_of(herder) == ["STOPPED"]
+
+
+def test_restarting_what_has_failed_leaves_the_rest_alone(
+    herder: StandaloneHerder, heard: Heard
+) -> None:
+    put_config(herder, step="fails")
+    becomes(herder, "RUNNING", "FAILED")
+    heard.clear()
+    shown = herder.restart_connector_and_tasks("c", only_failed=True, include_tasks=True)
+    assert (shown.state, [task.state for task in shown.tasks]) == ("RUNNING", ["RESTARTING"])
+    becomes(herder, "RUNNING", "FAILED")
+    assert InstanceId("c") not in [instance for instance, _ in heard]
+    assert (InstanceId("c", 0), State.RESTARTING) in [(i, status.state) for i, status in heard]
+
+
+def test_restarting_everything(herder: StandaloneHerder) -> None:
+    put_config(herder)
+    becomes(herder, "RUNNING", "RUNNING")
+    shown = herder.restart_connector_and_tasks("c", only_failed=False, include_tasks=True)
+    assert (shown.state, [task.state for task in shown.tasks]) == ("RESTARTING", ["RESTARTING"])
+    becomes(herder, "RUNNING", "RUNNING")
+
+
+def test_unknown_names_are_told_in_javas_words(herder: StandaloneHerder) -> None:
+    for ask, text in (
+        (lambda: herder.connector_info("x"), "Connector x not found"),
+        (lambda: herder.connector_config("x"), "Connector x not found"),
+        (lambda: herder.connector_state("x"), "No status found for connector x"),
+        (lambda: herder.task_state(TaskId("x", 1)), "No status found for task x-1"),
+        (lambda: herder.pause_connector("x"), "Unknown connector x"),
+        (lambda: herder.stop_connector("x"), "Unknown connector x"),
+        (lambda: herder.delete_connector("x"), "Connector x not found"),
+        (lambda: herder.connector_offsets("x"), "Connector x not found"),
+        (lambda: herder.reset_offsets("x"), "Connector x not found"),
+        (
+            lambda: herder.restart_connector_and_tasks("x", only_failed=True, include_tasks=True),
+            "Unknown connector: x",
+        ),
+    ):
+        with pytest.raises(NotFound) as caught:
+            ask()
+        assert str(caught.value) == text
+    put_config(herder)
+    with pytest.raises(NotFound, match="Unknown task: c-7"):
+        herder.restart_task(TaskId("c", 7))
+
+
+def test_statuses_have_the_workers_and_the_plugins_name(herder: StandaloneHerder) -> None:
+    put_config(herder)
+    becomes(herder, "RUNNING", "RUNNING")
+    state = herder.connector_state("c")
+    assert (state.worker_id, state.version, state.type) == ("w", "7.1", "source")
+    assert state.tasks[0].version == "7.1"
+    assert herder.task_state(TaskId("c", 0)) == state.tasks[0]
+
+
+def test_offsets_are_listed_altered_and_reset(
+    herder: StandaloneHerder, store: MemoryOffsetStore
+) -> None:
+    put_config(herder)
+    becomes(herder, "RUNNING", "RUNNING")
+    with pytest.raises(BadRequest, match="must be in the STOPPED state"):
+        herder.reset_offsets("c")
+    herder.stop_connector("c")
+    assert herder.connector_offsets("c") == [OffsetEntry({"p": 1}, {"o": 2})]
+    message = herder.alter_offsets(
+        "c", [OffsetEntry({"p": 1}, {"o": 5}), OffsetEntry({"p": 2}, {"o": 6})]
+    )
+    assert message == "The offsets for this connector have been altered successfully"
+    assert store.get([b'["c",{"p":1}]'], Deadline(1)) == {b'["c",{"p":1}]': b'{"o":5}'}
+    herder.alter_offsets("c", [OffsetEntry({"p": 2}, None)])
+    assert herder.connector_offsets("c") == [OffsetEntry({"p": 1}, {"o": 5})]
+    Gated.external_offsets = True
+    assert herder.reset_offsets("c").startswith(
+        "The Connect framework-managed offsets for this connector have been reset successfully."
+    )
+    assert herder.connector_offsets("c") == []
+
+
+def test_a_connector_may_refuse_offsets_and_then_nothing_changes(
+    herder: StandaloneHerder,
+) -> None:
+    put_config(herder)
+    becomes(herder, "RUNNING", "RUNNING")
+    herder.stop_connector("c")
+    with pytest.raises(BadRequest, match="no offset 13"):
+        herder.alter_offsets("c", [OffsetEntry({"p": 1}, {"o": 13})])
+    with pytest.raises(BadRequest, match="need to be provided"):
+        herder.alter_offsets("c", [])
+    assert herder.connector_offsets("c") == [OffsetEntry({"p": 1}, {"o": 2})]
+
+
+def test_topics_are_known_until_they_are_reset_or_the_connector_goes(
+    herder: StandaloneHerder,
+) -> None:
+    put_config(herder)
+    becomes(herder, "RUNNING", "RUNNING")
+    assert herder.active_topics("c") == ["t-c"]
+    herder.reset_active_topics("c")
+    assert herder.active_topics("c") == []
+    herder.restart_task(TaskId("c", 0))
+    becomes(herder, "RUNNING", "RUNNING")
+    assert herder.active_topics("c") == ["t-c"]
+    herder.delete_connector("c")
+    assert herder.active_topics("c") == []
+
+
+def test_health_tells_what_was_done_last(herder: StandaloneHerder) -> None:
+    put_config(herder)
+    health = herder.health()
+    assert not health.ready
+    assert "completed was configuring connector c" in (health.stage or "")
+    herder.set_ready()
+    assert herder.health().ready
+
+
+def test_plugins_and_their_keys(herder: StandaloneHerder) -> None:
+    kinds = {info.kind for info in herder.plugins(connectors_only=False)}
+    assert kinds == {"source", "transformation", "predicate", "converter", "header_converter"}
+    (gated,) = herder.plugins(connectors_only=True)
+    assert (gated.name, gated.kind, gated.version) == (f"{__name__}.Gated", "source", "7.1")
+    names = [info.value.name for info in herder.plugin_config("RegexRouter")]
+    assert names == ["regex", "replacement"]
+    assert "tasks.max" in [info.value.name for info in herder.plugin_config("Gated")]
+    with pytest.raises(NotFound, match=r"Unknown plugin Nope\."):
+        herder.plugin_config("Nope")
+    with pytest.raises(BadRequest, match=r"version range \[1,1\], available versions: \[7\.1\]"):
+        herder.plugin_config("Gated", "1")
+
+
+def test_a_worker_without_a_group_takes_nothing_from_others(herder: StandaloneHerder) -> None:
+    with pytest.raises(ConnectError, match="does not support externally setting task"):
+        herder.put_task_configs("c", [], (None, None), b"[]")
+    with pytest.raises(ConnectError, match="does not support exactly-once"):
+        herder.fence_zombies("c", (None, None), b"")

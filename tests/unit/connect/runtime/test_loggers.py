@@ -1,0 +1,80 @@
+"""Levels of loggers under Java's names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from connect.clock import FakeClock
+from connect.runtime.connect_herder import LoggerLevel, NotFound
+from connect.runtime.loggers import Loggers
+
+NAMES = ("levels", "levels.a", "levels.a.b", "levelsother")
+
+
+@pytest.fixture
+def loggers() -> Iterator[Loggers]:
+    before = {None: logging.getLogger().level}
+    for name in NAMES:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    yield Loggers(FakeClock(now_ms=1000))
+    for name in NAMES:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    logging.getLogger().setLevel(before[None])
+
+
+def test_a_logger_has_the_level_in_effect(loggers: Loggers) -> None:
+    logging.getLogger("levels").setLevel(logging.WARNING)
+    assert loggers.get("levels.a.b") == LoggerLevel("WARN", None)
+    assert loggers.all()["levels.a"] == LoggerLevel("WARN", None)
+
+
+def test_setting_a_level_affects_all_whose_names_begin_so(loggers: Loggers) -> None:
+    assert loggers.set("levels.a", "debug") == ["levels.a", "levels.a.b"]
+    assert loggers.get("levels.a.b") == LoggerLevel("DEBUG", 1000)
+    assert logging.getLogger("levels.a").level == logging.DEBUG
+    assert loggers.set("levels", "ERROR") == sorted(NAMES)
+
+
+def test_a_logger_need_not_exist_to_get_a_level(loggers: Loggers) -> None:
+    name = "levels.new.to.this.test"
+    with pytest.raises(NotFound, match=rf"Logger {name} not found\."):
+        loggers.get(name)
+    assert loggers.set(name, "TRACE") == [name]
+    assert loggers.get(name) == LoggerLevel("TRACE", 1000)
+
+
+@pytest.mark.parametrize("root", ["root", ""])
+def test_the_root_is_above_all(loggers: Loggers, root: str) -> None:
+    affected = loggers.set(root, "WARN")
+    assert {"root", *NAMES} <= set(affected)
+    assert logging.getLogger().level == logging.WARNING
+    assert loggers.get(root) == LoggerLevel("WARN", 1000)
+
+
+@pytest.mark.parametrize(
+    ("java", "python"),
+    [
+        ("FATAL", logging.CRITICAL),
+        ("WARN", logging.WARNING),
+        ("TRACE", 5),
+        ("ALL", 1),
+    ],
+)
+def test_javas_names_of_levels(loggers: Loggers, java: str, python: int) -> None:
+    loggers.set("levels", java)
+    assert logging.getLogger("levels").level == python
+    assert loggers.get("levels").level == java
+
+
+def test_off_is_above_everything(loggers: Loggers) -> None:
+    loggers.set("levels", "OFF")
+    assert not logging.getLogger("levels").isEnabledFor(logging.CRITICAL)
+    assert loggers.get("levels").level == "OFF"
+
+
+def test_what_is_no_level(loggers: Loggers) -> None:
+    with pytest.raises(NotFound, match="invalid log level 'zz'"):
+        loggers.set("levels", "zz")
