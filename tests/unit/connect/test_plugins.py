@@ -1,0 +1,28 @@
+"""What plugin writers import."""
+
+from __future__ import annotations
+
+import inspect
+
+import connect.plugins
+from connect.plugins import Connector, SinkConnector, SourceConnector
+from connect.runtime.plugin_kinds import PLUGIN_BASES
+
+
+def test_every_kind_of_plugin_can_be_written_with_it() -> None:
+    offered = {getattr(connect.plugins, name) for name in connect.plugins.__all__}
+    assert set(PLUGIN_BASES) <= offered
+    assert {SourceConnector, SinkConnector} <= offered
+
+
+def test_everything_offered_says_what_it_is_for() -> None:
+    for name in connect.plugins.__all__:
+        offered = getattr(connect.plugins, name)
+        if inspect.isclass(offered) and offered.__module__.startswith("connect."):
+            assert offered.__doc__, name
+
+
+def test_connectors_say_which_way_records_go() -> None:
+    assert issubclass(SourceConnector, Connector)
+    assert SourceConnector.connector_type() == "source"
+    assert SinkConnector.connector_type() == "sink"
