@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from api.dependencies import FAILURES, ConnectorName, Herder, TaskNumber, empty, json_answer
 from api.forwarding import Forwarded, Hop, path_segment
 from api.models import TaskInfo, TaskState
-from connect.runtime.connect_herder import TaskId
+from connect.runtime.connect_herder import NotFound, TaskId
 
 __all__ = ["router"]
 
@@ -24,6 +24,8 @@ def list_tasks(connector: ConnectorName, herder: Herder) -> Response:
 @router.get("/{task}/status", response_model=TaskState)
 def task_status(connector: ConnectorName, task: TaskNumber, herder: Herder) -> Response:
     """The state of one task."""
+    if task < 0:
+        raise NotFound(f"No status found for task {connector}-{task}")
     return json_answer(TaskState.of(herder.task_state(TaskId(connector, task))))
 
 
@@ -32,6 +34,8 @@ def restart_task(
     connector: ConnectorName, task: TaskNumber, herder: Herder, forwarding: Forwarded
 ) -> Response:
     """Restart one task, whatever its state."""
+    if task < 0:
+        raise NotFound(f"Unknown task: {connector}-{task}")
     return forwarding.complete(
         Hop("POST", f"/connectors/{path_segment(connector)}/tasks/{task}/restart"),
         lambda: herder.restart_task(TaskId(connector, task)),

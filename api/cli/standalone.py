@@ -1,0 +1,121 @@
+"""`connect-standalone`: one Kafka Connect worker without a group, with the connectors of its files.
+
+    connect-standalone worker.properties [connector.properties connector.json ...]
+
+Source offsets are kept in the database file that `offset.storage.file.filename` names, or in the
+database of `offset.storage.sql.url`. Connectors of the files are created one after the other; more
+may come by REST, and are forgotten when the worker ends.
+
+Exit codes:
+    0    stopped by SIGTERM or SIGINT, with the final offsets stored
+    1    the command line is wrong, or help was asked for
+    2    the worker could not be started, or did not stop in time
+    3    a connector of the files could not be created
+A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from api.cli.connector_files import ConnectorFile, read_connector_file
+from api.cli.logs import configure_logging
+from api.cli.worker_program import (
+    ConnectorNotCreated,
+    WorkerParser,
+    exit_code_of,
+    parsed,
+    run_worker,
+    worker_properties,
+)
+from api.rest_server import RestServer
+from connect.config.worker import WorkerConfig
+from connect.errors import ConnectError
+from connect.metrics.registry import MetricRegistry
+from connect.runtime.connect_herder import ConnectHerder
+from connect.runtime.plugins import PluginRegistry
+from connect.runtime.standalone import StandaloneHerder
+from connect.runtime.worker import Worker
+from connect.storage.sql_offset_store import open_sql_offset_store
+from connectors.mirror import plugins as mirror_plugins
+
+__all__ = ["main"]
+
+PROGRAM = "connect-standalone"
+
+log = logging.getLogger(PROGRAM)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = WorkerParser(
+        prog=PROGRAM,
+        description="Run connectors in one process, without a group of workers.",
+        epilog="Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 start failed, "
+        "3 a connector could not be created.",
+    )
+    parser.add_argument("config", metavar="worker.properties", help="properties of the worker")
+    parser.add_argument(
+        "connectors",
+        nargs="*",
+        metavar="connector.properties",
+        help="connectors to create: properties, or JSON as for POST /connectors",
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit code."""
+    arguments = parsed(_parser(), argv)
+    if isinstance(arguments, int):
+        return arguments
+    configure_logging()
+    return exit_code_of(PROGRAM, partial(_run, arguments.config, arguments.connectors))
+
+
+def _run(config_file: str, connector_files: Sequence[str]) -> int:
+    props = worker_properties(config_file)
+    config = WorkerConfig.for_standalone(props)
+    metrics = MetricRegistry()
+    plugins = plugin_registry(props)
+
+    def make_herder(worker_id: str) -> StandaloneHerder:
+        store = open_sql_offset_store(config)
+        return StandaloneHerder(
+            Worker(config, plugins, metrics, worker_id=worker_id, offset_store=store)
+        )
+
+    def create_connectors(herder: StandaloneHerder) -> None:
+        for location in connector_files:
+            _create(herder, location)
+        herder.set_ready()
+
+    return run_worker(RestServer(props, metrics), make_herder, create_connectors)
+
+
+def plugin_registry(props: dict[str, str]) -> PluginRegistry:
+    """All plugins of a worker: ours, and those of `plugin.path` and installed packages."""
+    path = [text.strip() for text in props.get("plugin.path", "").split(",") if text.strip()]
+    plugins = PluginRegistry(plugin_path=path)
+    mirror_plugins.register(plugins)
+    return plugins
+
+
+def _create(herder: ConnectHerder, location: str) -> None:
+    try:
+        found: ConnectorFile = read_connector_file(location)
+        herder.put_connector_config(
+            found.name, found.config, allow_replace=False, initial_state=found.initial_state
+        )
+    except ConnectError as error:
+        raise ConnectorNotCreated(
+            f"The connector of {location} could not be created: {error}"
+        ) from error
+    log.info("created connector %s", found.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
