@@ -146,7 +146,12 @@ _REST_KEYS = (
     _key("rest.advertised.port", _INT, None, "Port that other workers are told."),
     _key("rest.advertised.listener", _STRING, None, "http or https: which they are told."),
     _key("admin.listeners", _LIST, None, "Where the admin resources listen, if elsewhere."),
-    _key("rest.extension.classes", _LIST, (), "Java's REST extensions; no effect."),
+    _key(
+        "rest.extension.classes",
+        _LIST,
+        (),
+        "Java's BasicAuthSecurityRestExtension for basic authentication, or none.",
+    ),
     _key("access.control.allow.origin", _STRING, "", "CORS: allowed origin."),
     _key("access.control.allow.methods", _STRING, "", "CORS: allowed methods."),
     _key("response.http.headers.config", _STRING, "", "Headers to add to every answer."),
