@@ -8,7 +8,9 @@ processes gone; 1, after one clear sentence, when something failed. A second Ctr
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 import threading
 
 from connect.errors import ConfigError, ConnectError
@@ -54,8 +56,9 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     print("\nSummary")
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for line in summary.lines():
-        print(f"  {line}")
+        print(textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    "))
     if summary.problem is not None:
         print(summary.problem, file=sys.stderr)
         return 1

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
+from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -150,11 +151,20 @@ class LiveView:
             self._bars.update(self._tasks[what], completed=done, total=total, amount=amount)
 
     def topics(self, rows: Sequence[TopicRow], footer: str) -> None:
-        table = Table(expand=True, header_style="bold", caption=footer, caption_justify="left")
-        table.add_column("topic")
-        table.add_column("")
+        # Without edges and padding all columns fit into 80.
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            show_edge=False,
+            padding=0,
+            expand=True,
+            header_style="bold",
+            caption=footer,
+            caption_justify="left",
+        )
+        table.add_column("topic", no_wrap=True)
+        table.add_column("", no_wrap=True)
         for name in ("source end", "target end", "lag", "behind", "records/s", "MB/s"):
-            table.add_column(name, justify="right")
+            table.add_column(name, justify="right", no_wrap=True)
         for row in rows:
             table.add_row(
                 row.topic.name,
