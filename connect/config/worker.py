@@ -143,6 +143,19 @@ class WorkerConfig:
             **_without_prefix(connector_config, "consumer.override."),
         }
 
+    def task_admin_properties(
+        self, connector_config: Mapping[str, str], client_id: str
+    ) -> dict[str, str]:
+        """Java properties of a connector's admin client: the worker's own client properties, its
+        `admin.*`, and over them the connector's `admin.override.*`."""
+        own = {name: value for name, value in self.originals.items() if name in _OWN_CLIENT_NAMES}
+        return {
+            **own,
+            "client.id": client_id,
+            **_without_prefix(self.originals, "admin."),
+            **_without_prefix(connector_config, "admin.override."),
+        }
+
 
 class _Shared(TypedDict):
     """The fields that every kind of worker has."""

@@ -1,6 +1,7 @@
 """Listing, altering and resetting the offsets of a connector (KIP-875), as both herders do it.
 
-Of sources they are in the worker's offset store. The connector's own `alter_offsets` has a say.
+Of sources they are in the worker's offset store, of sinks in their consumer group. The connector's
+own `alter_offsets` has a say in both.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from connect.data import json_codec
 from connect.errors import ConnectError
 from connect.plugin import AlteredOffset, Connector, OffsetValue, StoredOffset
 from connect.runtime.connect_herder import BadRequest, OffsetEntry
+from connect.runtime.sink_group_offsets import SinkGroupOffsets, parse_sink_offsets
 from connect.runtime.worker import Worker
 from connect.storage.connector_offsets import read_offsets, stored_partitions, write_offsets
 
@@ -33,9 +35,12 @@ class ConnectorOffsets:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self._groups = SinkGroupOffsets(worker.config)
 
     def read(self, name: str, config: Mapping[str, str], deadline: Deadline) -> list[OffsetEntry]:
         """All offsets. Raises `DeadlineExceeded`, and what the store or the cluster raises."""
+        if self._connector(config).connector_type() == "sink":
+            return self._groups.read(name, config, deadline)
         found = read_offsets(self._worker.offsets, name, deadline)
         return [OffsetEntry(partition, offset) for partition, offset in found]
 
@@ -52,16 +57,28 @@ class ConnectorOffsets:
             raise BadRequest(
                 "Partitions / offsets need to be provided for an alter offsets request"
             )
+        connector = self._connector(config)
+        if connector.connector_type() == "sink":
+            changes = parse_sink_offsets(offsets)
+            told = _ask(connector, name, config, [change.as_entry() for change in changes])
+            self._groups.change(name, config, changes, deadline)
+            return _message("altered", told)
         altered = [(entry.partition, entry.offset) for entry in offsets]
-        told = _ask(self._connector(config), name, config, altered)
+        told = _ask(connector, name, config, altered)
         self._store(name, altered, deadline)
         return _message("altered", told)
 
     def reset(self, name: str, config: Mapping[str, str], deadline: Deadline) -> str:
         """Delete all offsets; returns what to tell. Raises as `alter`."""
+        connector = self._connector(config)
+        if connector.connector_type() == "sink":
+            known = self._groups.read(name, config, deadline)
+            told = _ask(connector, name, config, [(entry.partition, None) for entry in known])
+            self._groups.reset(name, config, deadline)
+            return _message("reset", told)
         partitions = stored_partitions(self._worker.offsets, name, deadline)
         resets: list[AlteredOffset] = [(partition, None) for partition in partitions]
-        told = _ask(self._connector(config), name, config, resets)
+        told = _ask(connector, name, config, resets)
         self._store(name, resets, deadline)
         return _message("reset", told)
 

@@ -1,0 +1,188 @@
+"""The committed offsets of a consumer group: reading, setting and deleting them from outside.
+
+Changing them needs a group without members. Each call opens what it needs and closes it; safe to
+use from any thread.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+from itertools import groupby
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from kafka.protocol.consumer import OffsetDeleteRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from connect.clients import factory
+from connect.clients.errors import broker_code, error_from_code, from_librdkafka
+from connect.clients.properties import wire_settings
+from connect.clients.settings import WireSettings
+from connect.clients.wire import WireConnection, open_connection
+from connect.clock import Deadline
+from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
+from connect.loop import Backoff
+
+__all__ = ["GroupOffsets"]
+
+_log = logging.getLogger(__name__)
+
+Partition = tuple[str, int]
+
+_RETRY_S, _RETRY_CAP_S = 0.2, 2.0
+_GROUP_ID_NOT_FOUND = 69
+_COORDINATOR_OF_GROUP = 0
+# librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
+_ANSWER_GRACE_S = 5.0
+
+
+class GroupOffsets:
+    """Of one group. `properties`: Java properties of an admin client of its cluster."""
+
+    def __init__(self, properties: Mapping[str, str], group: str) -> None:
+        self._properties = dict(properties)
+        self._group = group
+
+    def read(self, deadline: Deadline) -> dict[Partition, int]:
+        """All committed offsets, by topic and partition; none for a group that does not exist."""
+        request = ConsumerGroupTopicPartitions(self._group)
+        answer = self._ask("list_consumer_group_offsets", [request], "Reading", deadline)
+        return {
+            (found.topic, found.partition): found.offset
+            for found in sorted(answer.topic_partitions or ())
+            if found.offset >= 0
+        }
+
+    def set(self, offsets: Mapping[Partition, int], deadline: Deadline) -> None:
+        """Commit these offsets; others stay."""
+        if not offsets:
+            return
+        partitions = [
+            TopicPartition(topic, partition, offset)
+            for (topic, partition), offset in offsets.items()
+        ]
+        request = ConsumerGroupTopicPartitions(self._group, partitions)
+
+        def attempt() -> None:
+            answer = self._ask("alter_consumer_group_offsets", [request], "Setting", deadline)
+            for changed in answer.topic_partitions or ():
+                if changed.error is not None:
+                    name = f"{changed.topic}-{changed.partition}"
+                    what = f"Setting the offset of {name} in group {self._group}"
+                    raise error_from_code(changed.error.code(), what)
+
+        _with_patience(attempt, deadline)
+
+    def delete(self, partitions: Collection[Partition], deadline: Deadline) -> None:
+        """Forget the offsets of these partitions. No error where there is no group."""
+        if not partitions:
+            return
+        _with_patience(lambda: self._delete(partitions, deadline), deadline)
+
+    def _delete(self, partitions: Collection[Partition], deadline: Deadline) -> None:
+        what = f"Deleting offsets of group {self._group}"
+        with self._coordinator(deadline) as connection:
+            answer = connection.call(self._delete_request(partitions), deadline)
+        if answer.error_code not in (0, _GROUP_ID_NOT_FOUND):
+            raise error_from_code(answer.error_code, what)
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                if partition.error_code:
+                    name = f"{topic.name}-{partition.partition_index}"
+                    raise error_from_code(partition.error_code, f"{what}: {name}")
+
+    def delete_group(self, deadline: Deadline) -> None:
+        """Forget the group. No error where there is none."""
+        try:
+            self._ask("delete_consumer_groups", [self._group], "Deleting", deadline)
+        except ConnectError as error:
+            if broker_code(error) != _GROUP_ID_NOT_FOUND:
+                raise
+
+    def _ask(self, call: str, request: list[Any], doing: str, deadline: Deadline) -> Any:
+        what = f"{doing} the offsets of group {self._group}"
+        timeout = max(0.1, deadline.remaining())
+        client = factory.admin_client(self._properties)
+        try:
+            futures = getattr(client, call)(request, request_timeout=timeout)
+            return futures[self._group].result(timeout + _ANSWER_GRACE_S)
+        except confluent_kafka.KafkaException as error:
+            raise from_librdkafka(error, what) from error
+        except concurrent.futures.TimeoutError as error:
+            raise DeadlineExceeded(f"{what} had no answer within {timeout:g} s") from error
+
+    def _delete_request(self, partitions: Collection[Partition]) -> Any:
+        of_topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+        of_partition = of_topic.OffsetDeleteRequestPartition
+        return OffsetDeleteRequest(
+            group_id=self._group,
+            topics=[
+                of_topic(
+                    name=topic,
+                    partitions=[of_partition(partition_index=number) for _, number in numbers],
+                )
+                for topic, numbers in groupby(sorted(partitions), key=lambda key: key[0])
+            ],
+        )
+
+    def _coordinator(self, deadline: Deadline) -> _Closing:
+        """A connection to the group's coordinator."""
+        settings = wire_settings(self._properties)
+        with _Closing(_any_broker(settings, deadline)) as connection:
+            answer = connection.call(
+                FindCoordinatorRequest(
+                    key=self._group,
+                    key_type=_COORDINATOR_OF_GROUP,
+                    coordinator_keys=[self._group],
+                ),
+                deadline,
+            )
+        found = answer.coordinators[0] if answer.coordinators else answer
+        if found.error_code:
+            raise error_from_code(found.error_code, f"Finding the coordinator of {self._group}")
+        return _Closing(open_connection(found.host, found.port, settings, deadline))
+
+
+def _with_patience(attempt: Callable[[], None], deadline: Deadline) -> None:
+    """Try again what time heals: a coordinator that is just being found, or is reading its log."""
+    backoff = Backoff(_RETRY_S, _RETRY_CAP_S)
+    while True:
+        try:
+            attempt()
+        except ConnectError as error:
+            wait = backoff.next()
+            if not error.retriable or deadline.remaining() <= wait:
+                raise
+            _log.info("Trying again in %.1f s: %s", wait, error)
+            threading.Event().wait(wait)
+        else:
+            return
+
+
+class _Closing:
+    """Closes a connection at the end of a block."""
+
+    def __init__(self, connection: WireConnection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> WireConnection:
+        return self._connection
+
+    def __exit__(self, *error: object) -> None:
+        self._connection.close()
+
+
+def _any_broker(settings: WireSettings, deadline: Deadline) -> WireConnection:
+    last: ConnectError = BrokerUnavailable("No bootstrap server is configured")
+    for host, port in settings.bootstrap:
+        try:
+            return open_connection(host, port, settings, deadline)
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            last = error
+    raise last
