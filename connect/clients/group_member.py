@@ -17,6 +17,7 @@ from typing import Any
 from kafka.errors import KafkaConfigurationError, KafkaError
 from kafka.future import Future
 
+from connect.clients.bootstrap_probe import BootstrapProbe
 from connect.clients.errors import from_kafka_python
 from connect.clients.group_coordinator import (
     GroupCallbacks,
@@ -35,8 +36,8 @@ log = logging.getLogger(__name__)
 # LeaveGroup is a courtesy: without it the group waits for the session timeout.
 _LEAVE_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 5.0
-# How often an owner hears that there is still no coordinator.
-_COMPLAINT_S = 30.0
+# So that nothing is overlooked for long, should a wake be missed.
+_LONGEST_WAIT_S = 10.0
 
 
 class GroupMember:
@@ -45,7 +46,8 @@ class GroupMember:
 
     Errors that time may heal are tried again without end, and logged now and then. Others are
     raised from `poll` and `ensure_active`: `AuthenticationFailed`, `BrokerError` for a group that
-    refuses us, and whatever a callback raises. Polling again after them tries again.
+    refuses us, `CorruptData` for brokers that speak another protocol, what a callback raises.
+    Polling again after them tries again.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class GroupMember:
             raise from_kafka_python(error, f"joining the group {group_id}") from error
         self._woken = threading.Event()
         self._joining: Any = None
-        self._complained_at = clock.monotonic()
+        self._probe = BootstrapProbe(settings, clock, self._calls.wake)
         self._closed = False
 
     @property
@@ -148,6 +150,7 @@ class GroupMember:
         if self._network.alive:
             self._coordinator._close_heartbeat()
         self._network.close(_CLOSE_TIMEOUT_S)
+        self._probe.close()
 
     # One poll.
 
@@ -198,35 +201,41 @@ class GroupMember:
 
     def _check_lost(self) -> bool:
         """Whether the owner was told just now that the coordinator is lost."""
-        lost_at = self._coordinator.lost_at
-        if self._joining is not None:
-            self._complain()
-        if lost_at is None or not self._coordinator.has_assignment or time.monotonic() < lost_at:
+        self._find_out_why()
+        coordinator = self._coordinator
+        lost_at = coordinator.lost_at
+        if lost_at is None or not coordinator.has_assignment or time.monotonic() < lost_at:
             return False
         log.warning(
             "Group %s: no coordinator; giving up the assignment, others may have it%s",
             self._group_id,
             self._why(),
         )
-        self._coordinator.has_assignment = False
+        coordinator.has_assignment = False
         self._callbacks.on_coordinator_lost()
-        self._coordinator.request_rejoin("the coordinator was lost")
+        coordinator.request_rejoin("the coordinator was lost")
         return True
 
     def _pause(self, deadline: Deadline) -> float:
+        pause = min(deadline.remaining(), _LONGEST_WAIT_S, self._probe.pause_s())
         lost_at = self._coordinator.lost_at
         if lost_at is None or not self._coordinator.has_assignment:
-            return min(deadline.remaining(), _COMPLAINT_S)
-        return min(deadline.remaining(), max(0.0, lost_at - time.monotonic()))
+            return pause
+        return min(pause, max(0.0, lost_at - time.monotonic()))
 
-    def _complain(self) -> None:
-        """Tell now and then that joining does not get on for want of a coordinator."""
-        now = self._clock.monotonic()
-        if self._coordinator.coordinator_id is not None:
-            self._complained_at = now
-        elif now >= self._complained_at + _COMPLAINT_S:
-            self._complained_at = now
-            log.warning("Group %s: finds no coordinator%s", self._group_id, self._why())
+    def _find_out_why(self) -> None:
+        """Tell now and then why there is no coordinator; raise what trying again cannot help."""
+        missing = self._joining is not None and self._coordinator.coordinator_id is None
+        if not self._probe.step(missing):
+            return
+        failure = self._probe.failure
+        if failure is not None and not failure.retriable:
+            raise failure
+        log.warning(
+            "Group %s: finds no coordinator%s",
+            self._group_id,
+            self._why() if failure is None else f"; {failure}",
+        )
 
     def _why(self) -> str:
         failure = self._network.connections.last_failure

@@ -213,9 +213,9 @@ class CooperativeAssignor:
                 self._scheduled_ms = now_ms + self._delay_ms
                 return
         for worker in workers:
-            taken = surplus.get(worker.member, [])
-            revoked[worker.member].extend(taken)
-            worker.load = [i for i in worker.load if i not in set(taken)]
+            taken = set(surplus.get(worker.member, ()))
+            revoked[worker.member].extend(sorted(taken))
+            worker.load = [i for i in worker.load if i not in taken]
         self._revoked_before = True
 
 

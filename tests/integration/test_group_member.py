@@ -10,9 +10,11 @@ import pytest
 
 from connect.clients.group_member import GroupTimeouts
 from connect.clock import Deadline
-from connect.errors import BrokerError, ConfigError
+from connect.errors import AuthenticationFailed, BrokerError, ConfigError
 from connect.runtime.group_leader import ConfigView
 from deploy.brokers import KafkaCluster, KafkaRuntime
+from deploy.brokers.ports import LOOPBACK
+from tests.integration.certificates import Authority
 from tests.support.members import QUICK, TestMember
 from tests.support.topics import unique
 from tests.support.waiting import wait_until
@@ -180,39 +182,100 @@ def test_without_brokers_polls_end_in_time_and_closing_ends_everything() -> None
     assert set(threading.enumerate()) <= before
 
 
-class TestCoordinatorFailure:
-    """One broker, which these tests stop and start."""
+@pytest.fixture(scope="module")
+def secure(kafka: KafkaRuntime, session_logs: Path) -> Iterator[tuple[KafkaCluster, Authority]]:
+    authority = Authority()
+    key, certificate = authority.issue("broker", LOOPBACK)
+    prefix = "listener.name.secure"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    properties = {
+        f"{prefix}.sasl.enabled.mechanisms": "PLAIN",
+        f"{prefix}.plain.sasl.jaas.config": f'{module} required user_ali="open-sesame";',
+        f"{prefix}.ssl.keystore.type": "PEM",
+        f"{prefix}.ssl.keystore.key": key,
+        f"{prefix}.ssl.keystore.certificate.chain": certificate,
+    }
+    with KafkaCluster(
+        name="secure-group",
+        listeners={"SECURE": "SASL_SSL"},
+        properties=properties,
+        kafka=kafka,
+        logs=session_logs,
+    ) as cluster:
+        yield cluster, authority
 
-    @pytest.fixture
-    def alone(self, kafka: KafkaRuntime, logs: Path) -> Iterator[KafkaCluster]:
-        with KafkaCluster(name="alone", kafka=kafka, logs=logs) as cluster:
-            yield cluster
 
-    def test_a_restarted_coordinator_finds_its_members_again(self, alone: KafkaCluster) -> None:
-        group = Group(alone.bootstrap_servers)
-        try:
-            one, two = group.join("one"), group.join("two")
-            group.settle(one, two)
-            alone.stop()
-            one.until(lambda: "lost" in one.events, "giving up its work")
-            two.until(lambda: "lost" in two.events, "giving up its work")
-            alone.restart()
-            group.settle(one, two)
-        finally:
-            group.close()
+def secure_member(secure: tuple[KafkaCluster, Authority], password: str) -> TestMember:
+    cluster, authority = secure
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return TestMember(
+        cluster.bootstrap("SECURE"),
+        "secure",
+        "one",
+        lambda: CONFIG,
+        properties={
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{module} required username="ali" password="{password}";',
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": authority.pem,
+        },
+    )
 
-    def test_work_is_given_up_before_the_session_of_a_silent_coordinator_is_long_over(
-        self, alone: KafkaCluster
-    ) -> None:
-        group = Group(alone.bootstrap_servers)
-        try:
-            one = group.join("one")
-            group.settle(one)
-            alone.node(1).pause()
-            session_s = QUICK.session_ms / 1000
-            one.until(lambda: "lost" in one.events, "giving up its work", session_s + 1.5)
-            assert one.running == ()
-            alone.node(1).resume()
-            group.settle(one)
-        finally:
-            group.close()
+
+def test_members_join_with_tls_and_a_password(secure: tuple[KafkaCluster, Authority]) -> None:
+    one = secure_member(secure, "open-sesame").start()
+    try:
+        one.until(lambda: len(one.running) == 6, "all the work")
+    finally:
+        one.stop()
+
+
+def test_a_wrong_password_is_told_at_once_and_not_repeated_in_the_error(
+    secure: tuple[KafkaCluster, Authority],
+) -> None:
+    one = secure_member(secure, "close-sesame")
+    try:
+        for _ in range(2):
+            with pytest.raises(AuthenticationFailed) as refused:
+                one.member.ensure_active(30)
+            assert "close-sesame" not in str(refused.value)
+    finally:
+        one.stop()
+
+
+@pytest.fixture
+def alone(kafka: KafkaRuntime, logs: Path) -> Iterator[KafkaCluster]:
+    with KafkaCluster(name="alone", kafka=kafka, logs=logs) as cluster:
+        yield cluster
+
+
+def test_a_restarted_coordinator_finds_its_members_again(alone: KafkaCluster) -> None:
+    group = Group(alone.bootstrap_servers)
+    try:
+        one, two = group.join("one"), group.join("two")
+        group.settle(one, two)
+        alone.stop()
+        one.until(lambda: "lost" in one.events, "giving up its work")
+        two.until(lambda: "lost" in two.events, "giving up its work")
+        alone.restart()
+        group.settle(one, two)
+    finally:
+        group.close()
+
+
+def test_work_is_given_up_before_the_session_of_a_silent_coordinator_is_long_over(
+    alone: KafkaCluster,
+) -> None:
+    group = Group(alone.bootstrap_servers)
+    try:
+        one = group.join("one")
+        group.settle(one)
+        alone.node(1).pause()
+        session_s = QUICK.session_ms / 1000
+        one.until(lambda: "lost" in one.events, "giving up its work", session_s + 1.5)
+        assert one.running == ()
+        alone.node(1).resume()
+        group.settle(one)
+    finally:
+        group.close()

@@ -78,10 +78,6 @@ class TestMember:
         assignment = self.assignment
         return () if assignment is None else assignment.assigned
 
-    def story(self) -> str:
-        """What happened, for messages of failed tests."""
-        return f"{self.name}: {self.events} {self.assignment}"
-
     def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> None:
         def check() -> object:
             if self.failure is not None:
