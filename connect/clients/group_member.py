@@ -105,14 +105,13 @@ class GroupMember:
         rebalance, and after the loss of the coordinator. A join that is not done by then goes on,
         and its callbacks wait for the next call.
         """
-        self._run(timeout_s, lambda: False)
+        joins = self._coordinator.joins
+        self._run(timeout_s, lambda: self._coordinator.joins != joins)
 
     def ensure_active(self, timeout_s: float) -> bool:
-        """Poll until we are in the group and have no reason to rejoin. Whether that is so now."""
-        if not self._needs_join():
-            self._run(0, lambda: True)
-        else:
-            self._run(timeout_s, lambda: not self._needs_join())
+        """Poll until we are in the group and have no reason to rejoin. Whether that is so now: not
+        after `timeout_s`, a `wakeup`, or the loss of the coordinator."""
+        self._run(timeout_s, lambda: not self._needs_join())
         return not self._needs_join()
 
     def request_rejoin(self, reason: str) -> None:
@@ -156,13 +155,11 @@ class GroupMember:
 
     def _run(self, timeout_s: float, done: Callable[[], bool]) -> None:
         deadline = Deadline(timeout_s, self._clock)
-        coordinator = self._coordinator
-        coordinator.resting = False
-        joins = coordinator.joins
+        self._coordinator.resting = False
         while True:
             self._mark_alive()
             self._step()
-            if self._check_lost() or coordinator.joins != joins or done() or self._take_wakeup():
+            if self._check_lost() or done() or self._take_wakeup():
                 return
             expired = deadline.expired()
             if not self._calls.next(self._pause(deadline)) and expired:
@@ -191,7 +188,6 @@ class GroupMember:
             future.add_both(lambda _: self._calls.wake())
 
     def _needs_join(self) -> bool:
-        self._coordinator.resting = False
         return self._joining is not None or self._coordinator.need_rejoin()
 
     def _take_wakeup(self) -> bool:

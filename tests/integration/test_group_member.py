@@ -84,6 +84,20 @@ def test_three_members_share_the_work_and_one_that_leaves_gives_its_share_back(
     assert one.member.generation > generation
 
 
+def test_an_owner_can_wait_until_it_is_in_the_group(group: Group) -> None:
+    one = TestMember(group.servers, group.name, "one", lambda: group.config)
+    group.members.append(one)
+    assert one.member.ensure_active(30)
+    assert group.balanced(one)
+    events = list(one.events)
+    assert one.member.ensure_active(30)
+    assert one.events == events
+    one.member.leave("the test wants it")
+    assert (one.member.member_id, one.member.generation) == ("", -1)
+    assert one.member.ensure_active(30)
+    assert one.member.generation > 0
+
+
 def test_callbacks_run_on_the_owners_thread(group: Group) -> None:
     one = group.join("one")
     group.settle(one)
