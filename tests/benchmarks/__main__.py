@@ -99,15 +99,13 @@ class Bench:
     def run(self) -> None:
         older = Results.read(self._path) if self._path and self._path.exists() else Results()
         done: list[str] = []
-        try:
-            with open_arena(_LOGS) as arena:
-                for name in self._names:
-                    self._measure(arena, name)
-                    done.append(name)
-        finally:
-            self.results.merge(older, done)
-            if self._path is not None and done:
-                self.results.write(self._path)
+        with open_arena(_LOGS) as arena:
+            for name in self._names:
+                self._measure(arena, name)
+                done.append(name)
+                if self._path is not None:
+                    self.results.merged(older, done).write(self._path)
+        self.results = self.results.merged(older, done)
 
     def _measure(self, arena: Arena, name: str) -> None:
         if name in FLOWS:

@@ -84,19 +84,17 @@ class Results:
     starts: list[StartResult] = field(default_factory=list)
     idles: list[IdleResult] = field(default_factory=list)
 
-    def merge(self, older: Results, finished: Iterable[str]) -> None:
-        """Keep what was measured now of the flows that were finished, and what `older` has of all
-        others."""
+    def merged(self, older: Results, finished: Iterable[str]) -> Results:
+        """What was measured now of the flows that are finished, and what `older` has of others."""
         new = set(finished)
-        self.copies = [row for row in older.copies if row.flow not in new] + [
-            row for row in self.copies if row.flow in new
-        ]
-        if "latency" not in new:
-            self.latencies = older.latencies
-        if "start" not in new:
-            self.starts = older.starts
-        if "idle" not in new:
-            self.idles = older.idles
+        return Results(
+            self.machine,
+            [row for row in older.copies if row.flow not in new]
+            + [row for row in self.copies if row.flow in new],
+            self.latencies if "latency" in new else older.latencies,
+            self.starts if "start" in new else older.starts,
+            self.idles if "idle" in new else older.idles,
+        )
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")
