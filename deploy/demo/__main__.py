@@ -14,9 +14,7 @@ import textwrap
 import threading
 
 from connect.errors import ConfigError, ConnectError
-from deploy.demo.session import run_demo
 from deploy.demo.stopping import Stop, StopRequested, own_foreground
-from deploy.demo.view import make_view
 
 __all__ = ["SECONDS_VARIABLE", "demo_seconds", "main"]
 
@@ -47,6 +45,10 @@ def main() -> int:
     stop.install()
     try:
         seconds = demo_seconds(os.environ.get(SECONDS_VARIABLE))
+        with stop.interrupting():
+            # These import for most of a second, in which Ctrl-C is to work already.
+            from deploy.demo.session import run_demo
+            from deploy.demo.view import make_view
         with own_foreground(), make_view(sys.stdout) as view:
             summary = run_demo(view, stop, seconds)
     except StopRequested:
