@@ -45,7 +45,7 @@ CONFIG_PROPERTIES_EXCLUDE = (
 )
 
 # A fetch of 50 MiB and what is still being produced of the one before; see `docs/performance.md`.
-DEFAULT_COPY_BUFFER_BYTES = 64 * 1024 * 1024
+DEFAULT_COPY_BUFFER_BYTES = 32 * 1024 * 1024
 # Large enough that per-batch cost no longer shows, small against every broker's message.max.bytes
 # (1 MiB).
 DEFAULT_MERGE_BATCH_BYTES = 256 * 1024

@@ -53,7 +53,7 @@ class EngineSettings:
     fetch: FetchSettings = field(default_factory=FetchSettings)
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     options: CopyOptions = field(default_factory=CopyOptions)
-    buffer_bytes: int = 64 * 1024 * 1024
+    buffer_bytes: int = 32 * 1024 * 1024
 
 
 class CopyEngine:
