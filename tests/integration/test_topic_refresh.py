@@ -173,6 +173,7 @@ def test_one_topic_that_cannot_be_created_does_not_hold_up_the_flow(
 ) -> None:
     topic = create_topic(source_cluster.bootstrap_servers)
     config["topics"] = topic
+    config["heartbeats.replication.enabled"] = "false"
     config["replication.factor"] = "3"
     connector = MirrorSourceConnector()
     with running(connector, config) as context:
