@@ -106,7 +106,10 @@ class BackgroundLoop:
         classify: Callable[[Exception], OnError] = _retry_if_retriable,
         on_end: Callable[[Exception], None] | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        on_skipped: Callable[[int], None] | None = None,
     ) -> None:
+        """`on_skipped`: a step that took longer than the interval is not followed by the next at
+        once, but at the next tick; it is called with the number of ticks that passed meanwhile."""
         self._name = name
         self._step = step
         self._interval_s = interval_s
@@ -114,6 +117,7 @@ class BackgroundLoop:
         self._classify = classify
         self._on_end = on_end
         self._clock = clock
+        self._on_skipped = on_skipped
         self._stopping = threading.Event()
         self._wakeup = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -153,7 +157,13 @@ class BackgroundLoop:
         if self._backoff.failures:
             _log.info("%s works again after %d failures", self._name, self._backoff.failures)
             self._backoff.reset()
-        return max(0.0, began + self._interval_s - self._clock.monotonic())
+        return self._until_next(self._clock.monotonic() - began)
+
+    def _until_next(self, took: float) -> float:
+        if self._on_skipped is None or took <= self._interval_s or self._interval_s <= 0:
+            return max(0.0, self._interval_s - took)
+        self._on_skipped(int(took // self._interval_s))
+        return self._interval_s - took % self._interval_s
 
     def _after(self, error: Exception) -> float | None:
         if self._stopping.is_set():

@@ -1,4 +1,4 @@
-"""Topics and their configs on one cluster: typed, blocking calls over confluent-kafka's admin.
+"""Topics, their configs and ACLs on one cluster: typed, blocking calls of confluent-kafka's admin.
 
 Every call takes a timeout in seconds and raises one of `connect.errors`. Safe to use from several
 threads at once.
@@ -7,13 +7,14 @@ threads at once.
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
     ConfigResource,
     ConfigSource,
     NewPartitions,
@@ -23,10 +24,18 @@ from confluent_kafka.admin import (
 )
 
 from connect.clients import factory
+from connect.clients.acls import TOPIC_ACLS, Acl
 from connect.clients.errors import broker_code, code_facts, from_librdkafka, translated
 from connect.errors import ConnectError, DeadlineExceeded
 
-__all__ = ["Admin", "ConfigEntry", "ConfigSource", "PartitionDescription", "TopicDescription"]
+__all__ = [
+    "Admin",
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigSource",
+    "PartitionDescription",
+    "TopicDescription",
+]
 
 DEFAULT_TIMEOUT_S = 60.0
 """Java's default.api.timeout.ms."""
@@ -47,6 +56,7 @@ _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 TopicPartitionKey = tuple[str, int]
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,14 @@ class ConfigEntry:
     source: ConfigSource
     read_only: bool
     sensitive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A config to set, or with `value` None to go back to the cluster's own default."""
+
+    name: str
+    value: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,21 +198,90 @@ class Admin:
         self._answer(what, future, timeout)
 
     def describe_topic_configs(
-        self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
+        self,
+        names: Collection[str],
+        timeout: float = DEFAULT_TIMEOUT_S,
+        *,
+        missing_ok: bool = False,
     ) -> dict[str, list[ConfigEntry]]:
-        """All configs of these topics, defaults included. Raises if any topic does not exist."""
+        """All configs of these topics, defaults included. Raises if any topic does not exist;
+        with `missing_ok` it is absent from the answer."""
         if not names:
             return {}
         client = self._open()
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         with translated("Describing topic configs"):
             futures = client.describe_configs(resources, request_timeout=timeout)
-        return {
-            resource.name: _config_entries(
-                self._answer(f"Describing the configs of topic {resource.name}", future, timeout)
+        described = {}
+        for resource, future in futures.items():
+            what = f"Describing the configs of topic {resource.name}"
+            try:
+                described[resource.name] = _config_entries(self._answer(what, future, timeout))
+            except ConnectError as error:
+                if not missing_ok or broker_code(error) != _UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+        return described
+
+    def alter_topic_configs(
+        self, changes: Mapping[str, Sequence[ConfigChange]], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[str, ConnectError]:
+        """Change these configs of topics and no others (KIP-339). Returns the topics none of whose
+        configs was changed, and why."""
+        if not changes:
+            return {}
+        resources = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                name,
+                incremental_configs=[_incremental(change) for change in of_topic],
             )
-            for resource, future in futures.items()
-        }
+            for name, of_topic in changes.items()
+        ]
+        with translated("Changing topic configs"):
+            futures = self._open().incremental_alter_configs(resources, request_timeout=timeout)
+        return self._failures(
+            {
+                resource.name: (f"Changing configs of topic {resource.name}", future)
+                for resource, future in futures.items()
+            },
+            timeout,
+        )
+
+    def describe_topic_acls(self, timeout: float = DEFAULT_TIMEOUT_S) -> list[Acl]:
+        """Every access control entry for topics. None, too, where there is no authorizer:
+        librdkafka does not tell."""
+        what = "Describing the ACLs of topics"
+        with translated(what):
+            future = self._open().describe_acls(TOPIC_ACLS, request_timeout=timeout)
+        return [Acl.of_binding(binding) for binding in self._answer(what, future, timeout)]
+
+    def create_acls(
+        self, acls: Collection[Acl], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[Acl, ConnectError]:
+        """Create these; one that exists already is none the worse. Returns what failed."""
+        if not acls:
+            return {}
+        bindings = {acl.binding(): acl for acl in acls}
+        with translated("Creating ACLs"):
+            futures = self._open().create_acls(list(bindings), request_timeout=timeout)
+        return self._failures(
+            {
+                bindings[binding]: (f"Creating the ACL {bindings[binding]}", future)
+                for binding, future in futures.items()
+            },
+            timeout,
+        )
+
+    def _failures(
+        self, asked: Mapping[K, tuple[str, concurrent.futures.Future[Any]]], timeout: float
+    ) -> dict[K, ConnectError]:
+        failed: dict[K, ConnectError] = {}
+        for key, (what, future) in asked.items():
+            try:
+                self._answer(what, future, timeout)
+            except ConnectError as error:
+                failed[key] = error
+        return failed
 
     def end_offsets(
         self, partitions: Iterable[TopicPartitionKey], timeout: float = DEFAULT_TIMEOUT_S
@@ -279,6 +366,13 @@ class Admin:
             # Only a poll hands librdkafka's log lines over; without it they pile up.
             if self._client is not None:
                 self._client.poll(0)
+
+
+def _incremental(change: ConfigChange) -> confluent_kafka.admin.ConfigEntry:
+    operation = AlterConfigOpType.DELETE if change.value is None else AlterConfigOpType.SET
+    return confluent_kafka.admin.ConfigEntry(
+        change.name, change.value, incremental_operation=operation
+    )
 
 
 def _topic_description(result: Any) -> TopicDescription:

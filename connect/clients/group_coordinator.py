@@ -21,6 +21,7 @@ from kafka.errors import (
     CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
     KafkaError,
+    MemberIdRequiredError,
     RebalanceInProgressError,
 )
 from kafka.future import Future
@@ -30,6 +31,7 @@ from kafka.structs import MemberState
 
 from connect.clients.group_network import GroupNetwork, GroupTimeouts
 from connect.clients.settings import WireSettings
+from connect.metrics.coordinator import CoordinatorMetrics
 from connect.protocol.membership import PROTOCOL_TYPE
 
 __all__ = ["GroupCallbacks", "GroupCoordinator", "OwnerCalls"]
@@ -121,7 +123,9 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         group_id: str,
         timeouts: GroupTimeouts,
         settings: WireSettings,
+        metrics: CoordinatorMetrics,
     ) -> None:
+        self._metrics = metrics
         self._calls = calls
         self._callbacks = callbacks
         self._timeouts = timeouts
@@ -204,6 +208,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
         self.has_assignment = True
+        self._metrics.rebalance_completed()
         await self._calls.run(
             self._callbacks.on_join_complete, generation, member_id, protocol, bytes(assignment)
         )
@@ -211,6 +216,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
 
     async def _do_join_and_sync_async(self) -> bytes:
         self._rejoin_requested = False
+        self._metrics.rebalance_begun()
         self._offers = await self._calls.run(self._callbacks.metadata)
         try:
             joined = await self._join()
@@ -227,6 +233,12 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
                     members,
                 )
             return await self._sync(assignments)
+        except MemberIdRequiredError:
+            # The first answer that every new member gets.
+            raise
+        except KafkaError:
+            self._metrics.rebalance_failed()
+            raise
         finally:
             self._completing = False
 
@@ -255,7 +267,9 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             response = await self._ask(request, timeout_ms)
         finally:
             self._net.cancel(taken)
-        return self._process_join_group_response(response, sent)
+        joined = self._process_join_group_response(response, sent)
+        self._metrics.joined((time.monotonic() - sent) * 1000)
+        return joined
 
     async def _sync(self, assignments: Mapping[str, bytes]) -> bytes:
         request = SyncGroupRequest(
@@ -271,6 +285,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         sent = time.monotonic()
         response = await self._ask(request, self.config["request_timeout_ms"])
         assignment: bytes = self._process_sync_group_response(response, sent)
+        self._metrics.synced((time.monotonic() - sent) * 1000)
         return assignment
 
     async def _ask(self, request: Any, timeout_ms: float) -> Any:
@@ -303,7 +318,9 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         left_ms = self._timeouts.session_ms - (sent - heard) * 1000
         # A silent coordinator is given up when the session ends, not when requests time out.
         timeout_ms = min(max(left_ms, 1), self.config["request_timeout_ms"])
+        self._metrics.heartbeat_sent()
         response = await self._ask(request, timeout_ms)
+        self._metrics.heartbeat_answered((time.monotonic() - sent) * 1000)
         self._handle_heartbeat_response(response, sent)
 
     def coordinator_dead(self, error: object) -> None:

@@ -28,6 +28,7 @@ from connect.clients.group_network import GroupNetwork, GroupTimeouts
 from connect.clients.properties import wire_settings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError
+from connect.metrics.coordinator import CoordinatorMetrics
 
 __all__ = ["GroupCallbacks", "GroupMember", "GroupTimeouts"]
 
@@ -38,6 +39,8 @@ _LEAVE_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 5.0
 # So that nothing is overlooked for long, should a wake be missed.
 _LONGEST_WAIT_S = 10.0
+# How often within rebalance.timeout.ms an owner who waits says that it is alive.
+_SIGNS_OF_LIFE = 3
 
 
 class GroupMember:
@@ -69,15 +72,18 @@ class GroupMember:
                 key="heartbeat.interval.ms",
                 value=timeouts.heartbeat_ms,
             )
+        self.metrics = CoordinatorMetrics(clock)
+        """What it shows of itself, once its owner has registered it."""
         settings = wire_settings(properties)
         self._group_id = group_id
         self._callbacks = callbacks
         self._clock = clock
+        self._longest_wait_s = min(_LONGEST_WAIT_S, timeouts.rebalance_ms / 1000 / _SIGNS_OF_LIFE)
         self._network = GroupNetwork(settings, timeouts)
         self._calls = OwnerCalls(self._network.selector)
         try:
             self._coordinator = GroupCoordinator(
-                self._network, self._calls, callbacks, group_id, timeouts, settings
+                self._network, self._calls, callbacks, group_id, timeouts, settings, self.metrics
             )
         except KafkaConfigurationError as error:
             self._network.close(_CLOSE_TIMEOUT_S)
@@ -213,7 +219,7 @@ class GroupMember:
         return True
 
     def _pause(self, deadline: Deadline) -> float:
-        pause = min(deadline.remaining(), _LONGEST_WAIT_S, self._probe.pause_s())
+        pause = min(deadline.remaining(), self._longest_wait_s, self._probe.pause_s())
         lost_at = self._coordinator.lost_at
         if lost_at is None or not self._coordinator.has_assignment:
             return pause

@@ -10,21 +10,20 @@ import concurrent.futures
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from itertools import groupby
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from kafka.protocol.consumer import OffsetDeleteRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
 from connect.clients import factory
+from connect.clients.coordinators import Coordinated, open_coordinator
 from connect.clients.errors import broker_code, error_from_code, from_librdkafka
 from connect.clients.properties import wire_settings
-from connect.clients.settings import WireSettings
-from connect.clients.wire import WireConnection, open_connection
 from connect.clock import Deadline
-from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
+from connect.errors import ConnectError, DeadlineExceeded
 from connect.loop import Backoff
 
 __all__ = ["GroupOffsets"]
@@ -35,7 +34,6 @@ Partition = tuple[str, int]
 
 _RETRY_S, _RETRY_CAP_S = 0.2, 2.0
 _GROUP_ID_NOT_FOUND = 69
-_COORDINATOR_OF_GROUP = 0
 # librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
 _ANSWER_GRACE_S = 5.0
 
@@ -85,7 +83,10 @@ class GroupOffsets:
 
     def _delete(self, partitions: Collection[Partition], deadline: Deadline) -> None:
         what = f"Deleting offsets of group {self._group}"
-        with self._coordinator(deadline) as connection:
+        settings = wire_settings(self._properties)
+        with closing(
+            open_coordinator(settings, Coordinated.GROUP, self._group, deadline)
+        ) as connection:
             answer = connection.call(self._delete_request(partitions), deadline)
         if answer.error_code not in (0, _GROUP_ID_NOT_FOUND):
             raise error_from_code(answer.error_code, what)
@@ -129,23 +130,6 @@ class GroupOffsets:
             ],
         )
 
-    def _coordinator(self, deadline: Deadline) -> _Closing:
-        """A connection to the group's coordinator."""
-        settings = wire_settings(self._properties)
-        with _Closing(_any_broker(settings, deadline)) as connection:
-            answer = connection.call(
-                FindCoordinatorRequest(
-                    key=self._group,
-                    key_type=_COORDINATOR_OF_GROUP,
-                    coordinator_keys=[self._group],
-                ),
-                deadline,
-            )
-        found = answer.coordinators[0] if answer.coordinators else answer
-        if found.error_code:
-            raise error_from_code(found.error_code, f"Finding the coordinator of {self._group}")
-        return _Closing(open_connection(found.host, found.port, settings, deadline))
-
 
 def _with_patience(attempt: Callable[[], None], deadline: Deadline) -> None:
     """Try again what time heals: a coordinator that is just being found, or is reading its log."""
@@ -161,28 +145,3 @@ def _with_patience(attempt: Callable[[], None], deadline: Deadline) -> None:
             threading.Event().wait(wait)
         else:
             return
-
-
-class _Closing:
-    """Closes a connection at the end of a block."""
-
-    def __init__(self, connection: WireConnection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> WireConnection:
-        return self._connection
-
-    def __exit__(self, *error: object) -> None:
-        self._connection.close()
-
-
-def _any_broker(settings: WireSettings, deadline: Deadline) -> WireConnection:
-    last: ConnectError = BrokerUnavailable("No bootstrap server is configured")
-    for host, port in settings.bootstrap:
-        try:
-            return open_connection(host, port, settings, deadline)
-        except ConnectError as error:
-            if not error.retriable:
-                raise
-            last = error
-    raise last

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import confluent_kafka
 
 from connect.clients import factory
-from connect.clients.admin import Admin
+from connect.clients.admin import Admin, ConfigEntry
 from connect.clients.errors import broker_code, from_librdkafka, translated
 from connect.clients.sender import RecordSender
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -102,8 +102,13 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
     if retry(create, deadline, Backoff(0.1, 1.0)):
         _log.info("Created topic %s with %d partitions", spec.name, spec.partitions)
         return
+
+    def describe() -> Mapping[str, Sequence[ConfigEntry]]:
+        # A topic that another worker has just created is not known to every broker yet.
+        return admin.describe_topic_configs([spec.name], max(1.0, deadline.remaining()))
+
     try:
-        entries = admin.describe_topic_configs([spec.name], max(1.0, deadline.remaining()))
+        entries = retry(describe, deadline, Backoff(0.1, 1.0))
     except ConnectError as error:
         if broker_code(error) in _NOT_ALLOWED_OR_UNSUPPORTED:
             return
@@ -125,7 +130,8 @@ class TopicLog:
     in each partition's order; an exception from it ends the log, and later calls raise it.
     `client_properties` are Java client properties, used for reading, writing and administration;
     the settings the log depends on are forced, those of its producer as far as
-    `producer_properties` does not say otherwise. `create` None: the topic must exist.
+    `producer_properties` does not say otherwise. `consumer_properties` and `admin_properties` take
+    their place for reading and administration. `create` None: the topic must exist.
     """
 
     def __init__(
@@ -137,11 +143,15 @@ class TopicLog:
         create: TopicSpec | None = None,
         read_committed: bool = False,
         producer_properties: Mapping[str, str] | None = None,
+        consumer_properties: Mapping[str, str] | None = None,
+        admin_properties: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._topic = topic
         self._properties = dict(client_properties)
         self._producer_properties = {**_PRODUCER_PROPERTIES, **(producer_properties or {})}
+        self._consumer_properties = dict(consumer_properties or client_properties)
+        self._admin_properties = dict(admin_properties or client_properties)
         self._on_record = on_record
         self._create = create
         self._read_committed = read_committed
@@ -162,7 +172,7 @@ class TopicLog:
 
     def start(self, deadline: Deadline) -> None:
         """Create or check the topic, and read it to its present end."""
-        self._admin = Admin(self._properties)
+        self._admin = Admin(self._admin_properties)
         if self._create is not None:
             ensure_compacted_topic(self._admin, self._create, deadline)
         backoff = Backoff(0.02, 1.0)
@@ -265,7 +275,7 @@ class TopicLog:
 
     def _open_consumer(self) -> tuple[confluent_kafka.Consumer, factory.LibrdkafkaLog]:
         properties = {
-            **self._properties,
+            **self._consumer_properties,
             "auto.offset.reset": "earliest",
             "fetch.max.wait.ms": _FETCH_WAIT_MS,
             "isolation.level": "read_committed" if self._read_committed else "read_uncommitted",

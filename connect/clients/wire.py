@@ -19,10 +19,10 @@ import select
 import socket
 import ssl
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from connect.clock import Deadline
 
 __all__ = ["MAX_FRAME_BYTES", "WireConnection", "open_connection"]
+
+T = TypeVar("T")
 
 # Java brokers refuse larger requests by default (socket.request.max.bytes); no answer to the small
 # requests made here comes near.
@@ -138,6 +140,29 @@ class WireConnection:
         # Every listener answers ApiVersions; whatever else it answers shows that protocols match.
         self._proven = self._proven or request.API_KEY != ApiVersionsRequest.API_KEY
         return response
+
+    def send_raw(self, frame: bytes, correlation_id: int, deadline: Deadline, what: str) -> None:
+        """Send a request that is already encoded, its size and header included.
+
+        Its answer is taken by `receive_raw`, before anything else is asked. `what` names it in
+        errors, which are those of `call`.
+        """
+        self._correlation_id = correlation_id
+        self._raw(lambda: self._send(frame, deadline, what), what)
+
+    def receive_raw(self, deadline: Deadline, what: str) -> memoryview:
+        """The body of the answer to `send_raw`, behind the correlation id."""
+        return memoryview(self._raw(lambda: self._receive_frame(deadline, what), what))[4:]
+
+    def _raw(self, act: Callable[[], T], what: str) -> T:
+        try:
+            return act()
+        except OSError as error:
+            self.close()
+            raise _connection_error(error, what) from error
+        except ConnectError:
+            self.close()
+            raise
 
     def detach_cancellation(self) -> None:
         """From now on only deadlines end a wait: for handing the connection to a new owner."""

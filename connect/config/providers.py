@@ -13,6 +13,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from connect.config.java_regex import JavaRegexError, compile_java_regex
@@ -28,6 +29,7 @@ __all__ = [
     "EnvVarConfigProvider",
     "FileConfigProvider",
     "FindProvider",
+    "ResolvedConfig",
     "has_reference",
 ]
 
@@ -57,6 +59,20 @@ class ConfigProvider(ABC):
     def get(self, path: str) -> Mapping[str, str]:
         """All that is found at `path` ("" where the reference has none); empty when there is
         nothing. Raises ConfigError when the path exists but cannot be read."""
+
+    def ttl_s(self, path: str) -> float | None:
+        """For how many seconds what `get` has just given for this path is right; None: no end is
+        known. Connectors that use it are restarted then (`config.action.reload`)."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedConfig:
+    """Properties without references. `ttl_s`: seconds until the first of the values that were put
+    in runs out; None: none does."""
+
+    values: dict[str, str] = field(repr=False)
+    ttl_s: float | None
 
 
 class AllowedPaths:
@@ -188,7 +204,12 @@ class ConfigProviders:
 
     def resolve(self, props: Mapping[str, str]) -> dict[str, str]:
         """`props` with every reference that can be resolved replaced by its value."""
+        return self.resolve_for_now(props).values
+
+    def resolve_for_now(self, props: Mapping[str, str]) -> ResolvedConfig:
+        """The same, and for how long it holds."""
         fetched: dict[tuple[str, str], Mapping[str, str]] = {}
+        ttls: list[float] = []
 
         def replacement(found: re.Match[str]) -> str:
             name, path, key = found.group(1), found.group(2) or "", found.group(3)
@@ -197,9 +218,13 @@ class ConfigProviders:
                 return found.group()
             if (name, path) not in fetched:
                 fetched[name, path] = provider.get(path)
+                ttl = provider.ttl_s(path)
+                if ttl is not None:
+                    ttls.append(ttl)
             return fetched[name, path].get(key, found.group())
 
-        return {key: _REFERENCE.sub(replacement, value) for key, value in props.items()}
+        values = {key: _REFERENCE.sub(replacement, value) for key, value in props.items()}
+        return ResolvedConfig(values, min(ttls, default=None))
 
 
 def _make_provider(

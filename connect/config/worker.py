@@ -68,6 +68,7 @@ class WorkerConfig:
     offset_storage_sql_url: SecretStr | None = None
     override_policy: str = "All"
     """Alias or class of the policy for client properties that connectors override."""
+    topic_creation_enable: bool = True
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
     offset_flush_interval_s: float
@@ -165,6 +166,7 @@ class _Shared(TypedDict):
     value_converter: str
     header_converter: str
     override_policy: str
+    topic_creation_enable: bool
     topic_tracking_enable: bool
     topic_tracking_allow_reset: bool
     offset_flush_interval_s: float
@@ -179,6 +181,7 @@ def _shared(parsed: ParsedConfig) -> _Shared:
         "value_converter": parsed.string("value.converter"),
         "header_converter": parsed.string("header.converter"),
         "override_policy": parsed.string("connector.client.config.override.policy"),
+        "topic_creation_enable": parsed.boolean("topic.creation.enable"),
         "topic_tracking_enable": parsed.boolean("topic.tracking.enable"),
         "topic_tracking_allow_reset": parsed.boolean("topic.tracking.allow.reset"),
         "offset_flush_interval_s": parsed.integer("offset.flush.interval.ms") / 1000,

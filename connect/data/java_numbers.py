@@ -64,8 +64,10 @@ def double_text(value: float) -> str:
     if special is not None:
         return special
     magnitude = abs(value)
-    digits = repr(float(magnitude)).partition("e")[0].replace(".", "").strip("0")
-    return _text(value, _two_digits(magnitude, float) or f"{magnitude:.{len(digits) - 1}e}")
+    # Rounding the number itself to as many digits can miss them: 2**-24 lies between two.
+    shortest = decimal.Decimal(repr(float(magnitude))).normalize()
+    places = len(shortest.as_tuple().digits) - 1
+    return _text(value, _two_digits(magnitude, float) or f"{shortest:.{places}e}")
 
 
 def float_text(value: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class SinkRecord(ConnectRecord):
     """One record that was read from a topic. `timestamp_ms` None: it has none.
 
     Transformations may give it another topic and partition; the three `original_` fields say where
-    it was read, which is what offsets are about.
+    it was read, which is what offsets are about. `origin` is the worker's: what it read, should the
+    task report the record.
     """
 
     topic: str
@@ -110,3 +111,4 @@ class SinkRecord(ConnectRecord):
     headers: Sequence[Header | tuple[str, object]] = ()
     key_schema: Schema | None = None
     value_schema: Schema | None = None
+    origin: object = field(default=None, compare=False, repr=False)

@@ -11,6 +11,7 @@ Not thread-safe: a `Columns` belongs to one call. The input buffers must not cha
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import add
@@ -88,6 +89,13 @@ class Columns:
     def last_offset(self) -> int:
         """Of the newest record that was ever added; -1 before any."""
         return self.offsets[-1] if self.offsets else self._last_dropped
+
+    def drop_from(self, offset: int) -> None:
+        """Forget the records at or after `offset`."""
+        keep = bisect_left(self.offsets, offset)
+        del self.offsets[keep:]
+        del self.timestamps[keep:]
+        del self.tails[keep:]
 
     def drop_first(self, count: int) -> None:
         """Forget the first `count` records."""

@@ -79,14 +79,16 @@ def rebatch(
     batches: Sequence[memoryview],
     *,
     from_offset: int,
+    until_offset: int | None = None,
     codec: int,
     level: int | None,
     max_bytes: int,
     max_records: int = 16_384,
     max_decompressed: int = DEFAULT_LIMIT,
 ) -> list[Rebatched]:
-    """The records at or after `from_offset` of whole, non-control batches, in order, in as few new
-    batches as `max_bytes` (encoded size of each) and `max_records` allow.
+    """The records at or after `from_offset`, and before `until_offset` if given, of whole,
+    non-control batches, in order, in as few new batches as `max_bytes` (encoded size of each) and
+    `max_records` allow.
 
     Input may have magic 0, 1 or 2 (a magic 0 or 1 "batch" is one message of the set, plain or
     compressed wrapper) and any codec. Output has `codec` at `level`, or with KEEP_CODEC that of its
@@ -111,7 +113,10 @@ def rebatch(
             if past > index:
                 index = past
                 continue
-        writer.added(_read_any(batch, from_offset, max_decompressed, writer.columns))
+        size = _read_any(batch, from_offset, max_decompressed, writer.columns)
+        if until_offset is not None:
+            writer.columns.drop_from(until_offset)
+        writer.added(size)
         index += 1
     writer.drain(everything=True)
     return writer.made

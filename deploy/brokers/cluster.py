@@ -54,6 +54,7 @@ class KafkaCluster:
         name: str = "kafka",
         properties: Mapping[str, str] | None = None,
         listeners: Mapping[str, str] | None = None,
+        advertise: Callable[[str, int], int] | None = None,
         format_arguments: Sequence[str] = (),
         jvm: JvmOptions = QUICK,
         kafka: KafkaRuntime | None = None,
@@ -65,6 +66,7 @@ class KafkaCluster:
         `properties`: broker properties on top of ours, the same for every node.
         `listeners`: listeners besides PLAINTEXT, security protocol by name, for example
         `{"SASL": "SASL_PLAINTEXT"}`; what they need further goes into `properties`.
+        `advertise`: (listener, its port) -> the port that clients are told instead, for a proxy.
         `format_arguments`: for StorageTool, for example `--add-scram`.
         `directory`: where data is kept for good; without it, it is temporary.
         `logs`: where `<name>-<node>.log` files are kept; without it, beside the data.
@@ -77,6 +79,7 @@ class KafkaCluster:
         self._count = nodes
         self._properties = dict(properties or {})
         self._listeners = {INTERNAL: "PLAINTEXT", **(listeners or {})}
+        self._advertise = advertise
         self._format_arguments = tuple(format_arguments)
         self._jvm = jvm
         self._kafka = kafka
@@ -119,6 +122,11 @@ class KafkaCluster:
             self.close()
             raise
 
+    def _advertised(self, ports: Mapping[str, int]) -> dict[str, int]:
+        if self._advertise is None:
+            return {}
+        return {name: self._advertise(name, port) for name, port in ports.items()}
+
     def _start_once(self, deadline: Deadline) -> None:
         kafka = self._kafka = self._kafka or kafka_runtime()
         directory = self._directory = self._directory or Path(
@@ -138,6 +146,7 @@ class KafkaCluster:
                     ports,
                     directory / f"node-{node}" / "data",
                     self._properties,
+                    self._advertised(ports[node]),
                 ),
                 kafka,
                 self._jvm,

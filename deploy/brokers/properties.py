@@ -35,15 +35,18 @@ def server_properties(
     ports: Mapping[int, Mapping[str, int]],
     directory: Path,
     extra: Mapping[str, str],
+    advertised: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
     """Properties of one node.
 
     `listeners`: security protocol by listener name, for all but the controllers' own listener.
-    `ports`: by node and listener name. `extra` wins over everything.
+    `ports`: by node and listener name. `advertised`: by listener name, where clients are told
+    another port than the one it is bound to. `extra` wins over everything.
     """
     controllers = controller_ids(len(ports))
     is_controller = node_id in controllers
     own = ports[node_id]
+    told = {**own, **(advertised or {})}
     protocols = {CONTROLLER: "PLAINTEXT", **listeners}
     bound = [name for name in own if name != CONTROLLER or is_controller]
     replication = str(min(len(ports), _REPLICATION_FACTOR))
@@ -58,7 +61,7 @@ def server_properties(
         "inter.broker.listener.name": INTERNAL,
         "listeners": ",".join(f"{name}://{LOOPBACK}:{own[name]}" for name in bound),
         "advertised.listeners": ",".join(
-            f"{name}://{LOOPBACK}:{own[name]}" for name in bound if name != CONTROLLER
+            f"{name}://{LOOPBACK}:{told[name]}" for name in bound if name != CONTROLLER
         ),
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}" for name, protocol in protocols.items()

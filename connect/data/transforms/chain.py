@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from connect.data.record import ConnectRecord
 from connect.data.transforms.base import Predicate, Transformation
-from connect.errors import ConnectError, TaskFailed
 
 __all__ = ["TransformChain", "TransformStage"]
 
@@ -20,21 +19,26 @@ R = TypeVar("R", bound=ConnectRecord)
 
 @dataclass(frozen=True, slots=True)
 class TransformStage:
-    """One transformation under its alias. `predicate` None: for every record."""
+    """One transformation under its alias. `predicate` None: for every record.
+
+    `class_name` is what configs call its class by, Java's name where there is one.
+    """
 
     alias: str
     transformation: Transformation
+    class_name: str
     predicate: Predicate | None = None
     negate: bool = False
 
     def apply(self, record: R) -> R | None:
+        """The record as it goes on; None: it was dropped."""
         if self.predicate is not None and self.predicate.test(record) is self.negate:
             return record
         return self.transformation.apply(record)
 
 
 class TransformChain:
-    """Used by one task's thread; its owner closes it once."""
+    """The stages in their order. Used by one task's thread; its owner closes it once."""
 
     __slots__ = ("_stages",)
 
@@ -44,14 +48,8 @@ class TransformChain:
     def __bool__(self) -> bool:
         return bool(self._stages)
 
-    def apply(self, record: R) -> R | None:
-        """The record to produce; None: it was dropped. Raises `TaskFailed`, naming the stage."""
-        current: R | None = record
-        for stage in self._stages:
-            if current is None:
-                break
-            current = _applied(stage, current)
-        return current
+    def __iter__(self) -> Iterator[TransformStage]:
+        return iter(self._stages)
 
     def close(self) -> None:
         for stage in self._stages:
@@ -61,15 +59,3 @@ class TransformChain:
                         plugin.close()
                 except Exception:  # noqa: BLE001 - plugin code; the others are closed all the same
                     _log.exception("Closing transformation %s failed", stage.alias)
-
-
-def _applied(stage: TransformStage, record: R) -> R | None:
-    try:
-        return stage.apply(record)
-    except Exception as error:
-        name = type(stage.transformation).__qualname__
-        reason = str(error) if isinstance(error, ConnectError) else repr(error)
-        raise TaskFailed(
-            f"Stage TRANSFORMATION failed: transforms.{stage.alias} ({name}) could not take a"
-            f" record for topic {record.topic}: {reason}"
-        ) from error

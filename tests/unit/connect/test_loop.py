@@ -57,6 +57,14 @@ def test_loop_runs_again_at_once_when_a_step_takes_longer_than_the_interval() ->
     assert loop.turn() == 0.0
 
 
+def test_a_loop_that_skips_waits_for_the_next_tick_and_counts_those_that_passed() -> None:
+    clock, skipped = FakeClock(), list[int]()
+    step = Step(clock, seconds=34.0)
+    loop = BackgroundLoop("l", step, interval_s=10.0, clock=clock, on_skipped=skipped.append)
+    assert loop.turn() == 6.0
+    assert skipped == [3]
+
+
 def test_loop_backs_off_on_retriable_errors_and_recovers() -> None:
     clock = FakeClock()
     step = Step(clock, down(), down(), None, down())

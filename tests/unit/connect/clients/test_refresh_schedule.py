@@ -88,7 +88,8 @@ def test_unsettled_topics_are_asked_for_without_a_request(refreshes: Refreshes) 
     for _ in range(10):
         assert refreshes.serve(unsettled=B) == B
         pauses.append(refreshes.schedule.due_in())
-    assert 4 <= pauses[-1] <= 5
+    # A moment of the clock taken from another one is not exact.
+    assert 4 <= pauses[-1] <= 5.001
     refreshes.serve(changed=True)
     assert refreshes.schedule.due_in() > 200
 

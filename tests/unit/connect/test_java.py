@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.brokers.java import find_java, java_version
+from connect.java import find_java, java_version
 
 
 def fake_java(directory: Path, banner: str, status: int = 0) -> Path:

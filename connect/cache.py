@@ -1,0 +1,21 @@
+"""Where downloads are kept between runs, for all checkouts of one user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["CACHE_VARIABLE", "cache_directory"]
+
+CACHE_VARIABLE = "KAFKA_CONNECT_MIRROR_CACHE"
+
+
+def cache_directory() -> Path:
+    """The cache: `KAFKA_CONNECT_MIRROR_CACHE`, or the XDG cache directory's own folder for us.
+    Not created here."""
+    if own := os.environ.get(CACHE_VARIABLE):
+        return Path(own).expanduser().absolute()
+    # The XDG base directory specification: a relative value is invalid and is ignored.
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(xdg) if xdg.startswith("/") else Path.home() / ".cache"
+    return base / "kafka-connect-mirror"

@@ -1,0 +1,70 @@
+"""Fencing out transactional producers, on a real broker."""
+
+from __future__ import annotations
+
+import confluent_kafka
+import pytest
+
+from connect.clients.fencing import fence_producers
+from connect.clock import Deadline
+from connect.errors import BrokerUnavailable
+from deploy.brokers import KafkaCluster
+from tests.support.reading import read_partition
+from tests.support.topics import create_topic, unique
+
+TIMEOUT_S = 30.0
+
+
+class Zombie:
+    """A producer with a transaction open, and one record in it."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self.id = unique("zombie")
+        self.topic = topic
+        self._producer = confluent_kafka.Producer(
+            {"bootstrap.servers": servers, "transactional.id": self.id, "log_level": 0}
+        )
+        self._producer.init_transactions(TIMEOUT_S)
+        self._producer.begin_transaction()
+        self.write("before")
+
+    def write(self, value: str) -> None:
+        self._producer.produce(self.topic, value, partition=0)
+        self._producer.flush(TIMEOUT_S)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(TIMEOUT_S)
+
+
+@pytest.fixture
+def zombies(target_cluster: KafkaCluster) -> list[Zombie]:
+    servers = target_cluster.bootstrap_servers
+    topic = create_topic(servers, "fenced")
+    return [Zombie(servers, topic) for _ in range(3)]
+
+
+def properties(cluster: KafkaCluster) -> dict[str, str]:
+    return {"bootstrap.servers": cluster.bootstrap_servers, "client.id": "fence"}
+
+
+def test_fenced_producers_cannot_commit_and_leave_nothing_open(
+    target_cluster: KafkaCluster, zombies: list[Zombie]
+) -> None:
+    first, second, other = zombies
+    never_seen = unique("nobody")
+    fence_producers(
+        properties(target_cluster), [first.id, second.id, never_seen], Deadline(TIMEOUT_S)
+    )
+    for zombie in (first, second):
+        with pytest.raises(confluent_kafka.KafkaException) as raised:
+            zombie.commit()
+        assert raised.value.args[0].fatal()
+    other.write("after")
+    other.commit()
+    read = read_partition(target_cluster.bootstrap_servers, first.topic, isolation="read_committed")
+    assert [record.value for record in read] == [b"before", b"after"]
+
+
+def test_a_cluster_that_is_away_is_waited_for_until_the_deadline() -> None:
+    with pytest.raises(BrokerUnavailable):
+        fence_producers({"bootstrap.servers": "127.0.0.1:1"}, ["a"], Deadline(0.5))
