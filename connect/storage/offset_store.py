@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from connect.errors import ConnectError
 from connect.plugin import RecordMetadata
 from connect.storage.offset_codec import decode_key
 
-__all__ = ["KafkaOffsetStore", "MemoryOffsetStore", "OffsetStore"]
+__all__ = ["KafkaOffsetStore", "MemoryOffsetStore", "OffsetStore", "gathered"]
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +106,8 @@ class MemoryOffsetStore:
 class KafkaOffsetStore:
     """Offsets on a compacted topic, in the place and bytes where Java's Connect keeps them.
 
-    `client_properties` are Java client properties of the worker's cluster.
+    `client_properties` are Java client properties of the topic's cluster, for all three clients, or
+    for the producer only, where others are given for the consumer and the admin client.
     """
 
     def __init__(
@@ -115,6 +116,8 @@ class KafkaOffsetStore:
         client_properties: Mapping[str, str],
         *,
         read_committed: bool = False,
+        consumer_properties: Mapping[str, str] | None = None,
+        admin_properties: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._table = _Table()
@@ -124,6 +127,8 @@ class KafkaOffsetStore:
             self._take,
             create=topic,
             read_committed=read_committed,
+            consumer_properties=consumer_properties,
+            admin_properties=admin_properties,
             clock=clock,
         )
 
@@ -135,13 +140,7 @@ class KafkaOffsetStore:
         return self._table.get(keys)
 
     def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
-        gathered = _Gathered(len(values))
-        for key, value in values.items():
-            try:
-                self._log.send(key, value).add_done_callback(gathered.one_done)
-            except ConnectError as error:
-                gathered.one_failed(error)
-        return gathered.future
+        return gathered(self._log.send, values)
 
     def partitions_of(self, connector: str) -> frozenset[bytes]:
         return self._table.partitions_of(connector)
@@ -152,6 +151,20 @@ class KafkaOffsetStore:
     def _take(self, record: LogRecord) -> None:
         if record.key is not None:
             self._table.put(record.key, record.value)
+
+
+def gathered(
+    send: Callable[[bytes, bytes | None], Future[RecordMetadata]],
+    values: Mapping[bytes, bytes | None],
+) -> Future[None]:
+    """Send all; the future is done when every one is, and fails with the first failure."""
+    sends = _Gathered(len(values))
+    for key, value in values.items():
+        try:
+            send(key, value).add_done_callback(sends.one_done)
+        except ConnectError as error:
+            sends.one_failed(error)
+    return sends.future
 
 
 class _Gathered:

@@ -28,6 +28,7 @@ __all__ = [
     "TopicStatus",
     "encode_status",
     "encode_topic_status",
+    "is_late_word",
     "status_key",
     "topic_key",
 ]
@@ -97,6 +98,16 @@ def encode_topic_status(status: TopicStatus) -> bytes:
             }
         }
     )
+
+
+def is_late_word(value: bytes, status: InstanceStatus) -> bool:
+    """Whether a record's value is what another worker says of an older generation than that of
+    this status."""
+    try:
+        said = _decode_status(value)
+    except CorruptData:
+        return False
+    return said.worker_id != status.worker_id and said.generation < status.generation
 
 
 class StatusTable:

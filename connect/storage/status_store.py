@@ -9,20 +9,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.loop import BackgroundLoop, is_retriable
-from connect.storage.instances import InstanceId
+from connect.storage.instances import InstanceId, State
 from connect.storage.status_records import (
     InstanceStatus,
     StatusTable,
     TopicStatus,
     encode_status,
     encode_topic_status,
+    is_late_word,
     status_key,
     topic_key,
 )
@@ -99,6 +100,16 @@ class _Write:
     sequence: int = 0
 
 
+@dataclass(slots=True)
+class _Standing:
+    """What this worker said last of something that it runs. `seen`: it was read back."""
+
+    instance: InstanceId
+    status: InstanceStatus
+    value: bytes
+    seen: bool = False
+
+
 class KafkaStatusStore:
     """Statuses on a compacted topic. `client_properties` are Java client properties of the worker's
     cluster."""
@@ -117,6 +128,7 @@ class KafkaStatusStore:
         self._generation = 0
         self._sequence = 0
         self._newest: dict[InstanceId, int] = {}
+        self._standing: dict[bytes, _Standing] = {}
         self._unsettled = 0
         self._failed: list[_Write] = []
         self._log = TopicLog(
@@ -196,6 +208,10 @@ class KafkaStatusStore:
             self._sequence += 1
             self._newest[instance] = self._sequence
             key, value = status_key(instance), encode_status(status)
+            if value is None or status.state is State.UNASSIGNED:
+                self._standing.pop(key, None)
+            else:
+                self._standing[key] = _Standing(instance, status, value)
             self._submit(_Write(key, value, instance, status, safe, self._sequence))
 
     def _submit(self, write: _Write) -> None:
@@ -256,9 +272,26 @@ class KafkaStatusStore:
             ended = self._table.apply(record.key, record.value)
             if ended is not None:
                 self._forget(ended)
+            if record.key is not None and record.value is not None:
+                self._insist(record.key, record.value)
+
+    def _insist(self, key: bytes, value: bytes) -> None:
+        """A worker that was cut off says late what it had given up long before. Who runs it now
+        says so again; otherwise the topic's last word, which compaction keeps, would be wrong."""
+        standing = self._standing.get(key)
+        if standing is None:
+            return
+        if value == standing.value:
+            standing.seen = True
+        elif standing.seen and is_late_word(value, standing.status):
+            _log.info("Status %r is written again, after an old one of another worker", key)
+            status = replace(standing.status, generation=self._generation)
+            self._put(standing.instance, status, safe=False)
 
     def _forget(self, ended: InstanceId) -> None:
         self._newest.pop(ended, None)
+        self._standing.pop(status_key(ended), None)
         if not ended.is_task:
             for task in [task for task in self._newest if task.connector == ended.connector]:
                 del self._newest[task]
+                self._standing.pop(status_key(task), None)

@@ -16,6 +16,7 @@ from deploy.brokers import KafkaCluster
 from tests.support.producing import Record, produce
 from tests.support.reading import read_partition
 from tests.support.topics import unique
+from tests.support.waiting import wait_until
 
 CONNECTOR, TASK = InstanceId("c"), InstanceId("c", 0)
 MINE, OTHER = "mine:8083", "other:8083"
@@ -175,6 +176,47 @@ def test_a_late_goodbye_of_another_worker_does_not_hide_a_running_task(
         assert second.get(TASK) == status(State.UNASSIGNED, OTHER, generation=6)
     finally:
         second.stop(Deadline(10))
+
+
+@pytest.mark.parametrize("instance", [CONNECTOR, TASK])
+def test_who_runs_it_says_so_again_after_a_late_goodbye(
+    kafka_opened: KafkaStatusStore, target_cluster: KafkaCluster, topic: str, instance: InstanceId
+) -> None:
+    running = status(State.RUNNING, generation=9)
+    kafka_opened.put(instance, running)
+    shown(kafka_opened)
+    late = kafka_store(target_cluster, topic)
+    late.start(Deadline(30))
+    late.put(instance, status(State.UNASSIGNED, OTHER, generation=7))
+    late.stop(Deadline(10))
+
+    def newest() -> InstanceStatus | None:
+        reader = kafka_store(target_cluster, topic)
+        reader.start(Deadline(30))
+        try:
+            return reader.get(instance)
+        finally:
+            reader.stop(Deadline(10))
+
+    wait_until(lambda: shown(kafka_opened).get(instance) == running, 20.0, "RUNNING again")
+    wait_until(lambda: newest() == running, 20.0, "RUNNING for those who read the topic anew")
+
+
+def test_who_does_not_run_it_any_more_leaves_the_last_word_to_others(
+    kafka_opened: KafkaStatusStore, target_cluster: KafkaCluster, topic: str
+) -> None:
+    kafka_opened.put(TASK, status(State.RUNNING, generation=9))
+    kafka_opened.put(TASK, status(State.UNASSIGNED, generation=9))
+    shown(kafka_opened)
+    other = kafka_store(target_cluster, topic)
+    other.start(Deadline(30))
+    try:
+        said = status(State.RUNNING, OTHER, generation=8)
+        other.put(TASK, said)
+        shown(other)
+        assert shown(kafka_opened).get(TASK) == said
+    finally:
+        other.stop(Deadline(10))
 
 
 def test_records_that_make_no_sense_change_nothing(
