@@ -6,6 +6,10 @@ say so in their text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from connect.metrics.connect_texts import CONNECT_TEXTS
+
 __all__ = ["CONSUMER_FETCH_GROUP", "MIRROR_CHECKPOINT_GROUP", "MIRROR_SOURCE_GROUP", "describe"]
 
 MIRROR_SOURCE_GROUP = "MirrorSourceConnector"
@@ -46,67 +50,43 @@ _MIRROR_CHECKPOINT = {
     "checkpoint-latency-ms-avg": "Mean checkpoint latency, in milliseconds.",
 }
 
-_WORKER = {
-    "connector-count": "Connectors run in this worker.",
-    "task-count": "Tasks run in this worker.",
-    "connector-total-task-count": "Tasks of the connector on this worker.",
-    "connector-running-task-count": "Running tasks of the connector on this worker.",
-    "connector-paused-task-count": "Paused tasks of the connector on this worker.",
-    "connector-failed-task-count": "Failed tasks of the connector on this worker.",
-    "connector-unassigned-task-count": "Unassigned tasks of the connector on this worker.",
-    "connector-destroyed-task-count": "Destroyed tasks of the connector on this worker.",
-    "connector-restarting-task-count": "Restarting tasks of the connector on this worker.",
-}
-
-_REBALANCE = {
-    "rebalancing": "Whether this worker is rebalancing: 1 or 0.",
-    "epoch": "The generation of the worker group.",
-    "completed-rebalances-total": "Rebalances this worker completed.",
-}
-
-_COORDINATOR = {
-    "assigned-connectors": "Connectors assigned to this worker.",
-    "assigned-tasks": "Tasks assigned to this worker.",
-}
-
-_TASK = {
-    "status": "The task's state, as a label.",
-    "running-ratio": "Share of time that the task spent running.",
-    "pause-ratio": "Share of time that the task spent paused.",
-    "offset-commit-avg-time-ms": "Mean time to store the task's offsets, in milliseconds.",
-    "offset-commit-max-time-ms": "Greatest time to store the task's offsets, in milliseconds.",
-    "offset-commit-failure-percentage": "Share of offset commits that failed.",
-    "offset-commit-success-percentage": "Share of offset commits that succeeded.",
-}
-
-_SOURCE_TASK = {
-    "source-record-poll-total": "Records the task read.",
-    "source-record-poll-rate": "Records the task read per second.",
-    "source-record-write-total": "Records of the task that Kafka acknowledged.",
-    "source-record-write-rate": "Records of the task that Kafka acknowledged per second.",
-    "source-record-active-count": "Records read, but not acknowledged by Kafka yet.",
-}
-
 _ERRORS = {
-    "total-record-errors": "Errors while records were handled.",
-    "total-record-failures": "Records that could not be handled.",
+    "total-record-failures": "Operations on records that failed, each try counted.",
+    "total-record-errors": "Operations on records that failed for good.",
     "total-records-skipped": "Records left out because of errors.",
-    "total-retries": "Operations tried again.",
+    "total-retries": "Operations on records that were tried again.",
+    "total-errors-logged": "Failed records that were logged.",
+    "deadletterqueue-produce-requests": "Records sent to the dead letter queue.",
+    "deadletterqueue-produce-failures": "Records that did not get into the dead letter queue.",
+    "last-error-timestamp": "When a record failed for good the last time, in ms since 1970; 0: "
+    "never.",
 }
 
-_HELP = {
+_HELP: Mapping[str, Mapping[str, str]] = {
     MIRROR_SOURCE_GROUP: _MIRROR_SOURCE,
     MIRROR_CHECKPOINT_GROUP: _MIRROR_CHECKPOINT,
     CONSUMER_FETCH_GROUP: {
         "records-lag": "Records in the source partition that the target has not acknowledged."
     },
-    "connect-worker-metrics": _WORKER,
-    "connect-worker-rebalance-metrics": _REBALANCE,
-    "connect-coordinator-metrics": _COORDINATOR,
-    "connector-metrics": {"status": "The connector's state, as a label."},
-    "connector-task-metrics": _TASK,
-    "source-task-metrics": _SOURCE_TASK,
+    **CONNECT_TEXTS,
     "task-error-metrics": _ERRORS,
+    "spark-session-metrics": {
+        "status": "Where the process's Spark session is, and why it is not ready. "
+        "Not in Java's MirrorMaker 2.",
+        "ready": "Whether there is a Spark session: 1 or 0. Not in Java's MirrorMaker 2.",
+        "start-count": "Spark sessions this process has started. Not in Java's MirrorMaker 2.",
+    },
+    "spark-job-metrics": {
+        "status": "What the job does, or why it does not run. Not in Java's MirrorMaker 2.",
+        "run-count": "Runs of the job. Not in Java's MirrorMaker 2.",
+        "failure-count": "Runs of the job that failed. Not in Java's MirrorMaker 2.",
+        "skipped-count": "Runs left out because the one before took too long. "
+        "Not in Java's MirrorMaker 2.",
+        "running-ms": "How long the job's run has been going on, in milliseconds. "
+        "Not in Java's MirrorMaker 2.",
+        "last-run-ms": "How long the job's last run took, in milliseconds. "
+        "Not in Java's MirrorMaker 2.",
+    },
     "metrics-registry": {
         "failed-read-count": "How often a source of figures could not be read for this page."
     },

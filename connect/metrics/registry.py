@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from connect.metrics.catalogue import (
     CONSUMER_FETCH_GROUP,
@@ -24,6 +24,7 @@ __all__ = [
     "MetricSample",
     "MetricValue",
     "Read",
+    "ReadSamples",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ MetricValue = float | str
 """Text is for states and names (`status`, `connector-class`)."""
 
 Read = Callable[[], Mapping[str, MetricValue]]
+
+ReadSamples = Callable[[], "Iterable[MetricSample]"]
 
 REGISTRY_GROUP = "metrics-registry"
 """The registry's own group; attribute `failed-read-count`."""
@@ -56,9 +59,8 @@ class MetricSample:
 
 @dataclass(slots=True, eq=False)
 class _Registration:
-    group: str
-    tags: Mapping[str, str]
-    read: Read
+    name: str
+    read: ReadSamples
     failing: bool = False
 
 
@@ -77,7 +79,13 @@ class MetricRegistry:
         Group and tags together must be unique among what is registered at one time: of two with
         the same, the page shows the later.
         """
-        registration = _Registration(group, dict(tags), read)
+        own = dict(tags)
+        return self.register_samples(f"{group} {own}", lambda: [MetricSample(group, own, read())])
+
+    def register_samples(self, name: str, read: ReadSamples) -> Callable[[], None]:
+        """The same for a source that knows only when it is read what it has figures of. `name` is
+        for the log."""
+        registration = _Registration(name, read)
         with self._lock:
             number = self._next
             self._next += 1
@@ -102,15 +110,15 @@ class MetricRegistry:
         logged when it begins to fail, and counted."""
         with self._lock:
             registrations = list(self._registrations.values())
-        samples = []
+        samples: list[MetricSample] = []
         for registration in registrations:
             try:
-                values = registration.read()
+                found = list(registration.read())
             except Exception as error:  # noqa: BLE001 - plugin code; the others must still be shown
                 self._failed(registration, error)
             else:
                 registration.failing = False
-                samples.append(MetricSample(registration.group, registration.tags, values))
+                samples += found
         samples.append(
             MetricSample(REGISTRY_GROUP, {}, {"failed-read-count": float(self._failed_reads)})
         )
@@ -122,9 +130,8 @@ class MetricRegistry:
         if not registration.failing:
             registration.failing = True
             _LOG.warning(
-                "metrics of %s %s cannot be read and are left out: %s",
-                registration.group,
-                dict(registration.tags),
+                "metrics of %s cannot be read and are left out: %s",
+                registration.name,
                 error,
                 exc_info=error,
             )
@@ -138,10 +145,15 @@ class _Scoped(MetricRegistry):
         self._registry = registry
         self._tags = dict(tags)
 
-    def register(self, group: str, tags: Mapping[str, str], read: Read) -> Callable[[], None]:
-        if group not in SELF_TOLD_GROUPS:
-            tags = {**tags, **self._tags}
-        return self._registry.register(group, tags, read)
+    def register_samples(self, name: str, read: ReadSamples) -> Callable[[], None]:
+        return self._registry.register_samples(f"{name} {self._tags}", lambda: self._tagged(read()))
+
+    def _tagged(self, samples: Iterable[MetricSample]) -> Iterable[MetricSample]:
+        for sample in samples:
+            if sample.group in SELF_TOLD_GROUPS:
+                yield sample
+            else:
+                yield replace(sample, tags={**sample.tags, **self._tags})
 
     def collect(self) -> list[MetricSample]:
         return self._registry.collect()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["WINDOWS", "WINDOW_MS", "Rate", "WindowedStat"]
+__all__ = ["WINDOWS", "WINDOW_MS", "Outcomes", "Rate", "WindowedStat"]
 
 WINDOW_MS = 30_000
 """Kafka's default of `metrics.sample.window.ms`."""
@@ -97,3 +97,23 @@ class Rate(_Windows):
         if missing > 0:
             elapsed += missing * WINDOW_MS
         return sum(window[2] for window in windows) * 1000 / elapsed
+
+
+class Outcomes(_Windows):
+    """The shares of attempts that succeeded and that failed, 0 to 1, of those of the last windows;
+    both 0 where there were none, as in Kafka's `Frequencies`."""
+
+    __slots__ = ()
+
+    def record(self, success: bool, now_ms: int) -> None:
+        value = 1.0 if success else 0.0
+        self._add(value, 1, value, now_ms)
+
+    def shares(self, now_ms: int) -> tuple[float, float]:
+        """(succeeded, failed)."""
+        windows = self._live(now_ms)
+        attempts = sum(window[1] for window in windows)
+        if not attempts:
+            return 0.0, 0.0
+        share = sum(window[2] for window in windows) / attempts
+        return share, 1.0 - share

@@ -75,3 +75,14 @@ def test_a_scope_leaves_groups_alone_that_name_their_clusters() -> None:
     assert scope.collect()[0].tags == {"source": "a", "target": "b"}
     remove()
     assert len(scope.collect()) == 1
+
+
+def test_a_source_may_find_out_what_it_has_figures_of_when_it_is_read() -> None:
+    registry = MetricRegistry()
+    found = [MetricSample("connector-metrics", {"connector": "c"}, {"x": 1})]
+    remove = registry.scoped({"flow": "a->b"}).register_samples("worker", lambda: iter(found))
+
+    assert registry.collect()[0].tags == {"connector": "c", "flow": "a->b"}
+    found.clear()
+    assert len(registry.collect()) == 1
+    remove()

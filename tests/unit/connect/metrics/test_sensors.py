@@ -7,7 +7,7 @@ import math
 import pytest
 
 from connect.clock import FakeClock
-from connect.metrics.sensors import Rate, WindowedStat
+from connect.metrics.sensors import Outcomes, Rate, WindowedStat
 
 
 def test_a_stat_without_values_has_no_summary_and_last_is_zero() -> None:
@@ -93,3 +93,15 @@ def test_a_rate_falls_to_zero_when_nothing_comes_any_more() -> None:
     clock.advance(60)
 
     assert rate.per_second(clock.now_ms()) == 0
+
+
+def test_outcomes_are_shares_of_the_attempts_of_the_windows() -> None:
+    clock, outcomes = FakeClock(), Outcomes()
+    assert outcomes.shares(clock.now_ms()) == (0, 0)
+
+    for success in (True, True, False, True):
+        outcomes.record(success, clock.now_ms())
+    assert outcomes.shares(clock.now_ms()) == (0.75, 0.25)
+
+    clock.advance(60)
+    assert outcomes.shares(clock.now_ms()) == (0, 0)

@@ -1,0 +1,83 @@
+"""What a sink task has figures of: Kafka's group `sink-task-metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.metrics.sensors import Rate, WindowedStat
+
+__all__ = ["SINK_TASK_GROUP", "SinkTaskMetrics"]
+
+SINK_TASK_GROUP = "sink-task-metrics"
+
+
+class SinkTaskMetrics:
+    """All but `read_all` is for the task's thread; called for each batch, never for each record.
+
+    `commits` is called from any thread: the number of the newest commit, and how many have gone
+    well or were answered too late to matter.
+    """
+
+    def __init__(
+        self, commits: Callable[[], tuple[int, int, int]], clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._commits = commits
+        self._noted = commits()
+        self._clock = clock
+        self._read, self._sent = 0, 0
+        self._read_rate, self._send_rate = Rate(), Rate()
+        self._put_ms, self._active = WindowedStat(), WindowedStat()
+        self._partitions = 0
+        self._completion_rate, self._skip_rate = Rate(), Rate()
+
+    def read(self, records: int) -> None:
+        """So many records came from Kafka."""
+        if records:
+            self._read += records
+            self._read_rate.record(records, self._clock.now_ms())
+
+    def put(self, records: int, ms: float) -> None:
+        """The task took so many records, transformed ones, in `ms`."""
+        now_ms = self._clock.now_ms()
+        self._sent += records
+        self._send_rate.record(records, now_ms)
+        self._put_ms.record(ms, now_ms)
+
+    def turn(self, partitions: int, active: int) -> None:
+        """So many partitions are the task's now, and so many records were read whose offsets are
+        not committed."""
+        self._partitions = partitions
+        now_ms = self._clock.now_ms()
+        if active or self._active.last:
+            self._active.record(active, now_ms)
+        (_, completed_before, skipped_before), self._noted = self._noted, self._commits()
+        _, completed, skipped = self._noted
+        if completed != completed_before:
+            self._completion_rate.record(completed - completed_before, now_ms)
+        if skipped != skipped_before:
+            self._skip_rate.record(skipped - skipped_before, now_ms)
+
+    def read_all(self) -> Mapping[str, float]:
+        """All attributes; from any thread."""
+        now_ms = self._clock.now_ms()
+        _, put_max, put_avg = self._put_ms.summary(now_ms)
+        _, active_max, active_avg = self._active.summary(now_ms)
+        number, completed, skipped = self._commits()
+        return {
+            "sink-record-read-total": float(self._read),
+            "sink-record-read-rate": self._read_rate.per_second(now_ms),
+            "sink-record-send-total": float(self._sent),
+            "sink-record-send-rate": self._send_rate.per_second(now_ms),
+            "sink-record-active-count": self._active.last,
+            "sink-record-active-count-max": active_max,
+            "sink-record-active-count-avg": active_avg,
+            "partition-count": float(self._partitions),
+            "put-batch-max-time-ms": put_max,
+            "put-batch-avg-time-ms": put_avg,
+            "offset-commit-seq-no": float(number),
+            "offset-commit-completion-total": float(completed),
+            "offset-commit-completion-rate": self._completion_rate.per_second(now_ms),
+            "offset-commit-skip-total": float(skipped),
+            "offset-commit-skip-rate": self._skip_rate.per_second(now_ms),
+        }
