@@ -40,6 +40,7 @@ __all__ = [
     "AlteredOffset",
     "Connector",
     "ConnectorContext",
+    "ErrantRecordReporter",
     "Header",
     "OffsetValue",
     "PartitionHealth",
@@ -55,6 +56,7 @@ __all__ = [
     "StoredOffset",
     "TaskContext",
     "TopicPartition",
+    "TransferCounts",
     "TransferTask",
 ]
 
@@ -85,6 +87,20 @@ class PartitionHealth:
     details: Mapping[str, OffsetValue] = field(default_factory=dict)
 
 
+class TransactionContext(Protocol):
+    """Where a task's transactions end, for a task that defines that (`transaction.boundary` is
+    `connector`, under exactly-once). Safe to call from any thread.
+
+    Without a record: after the batch that `poll` gives next, or has just given. With one: after
+    that very record. What is aborted is never seen by readers of committed records; its source
+    offsets are stored all the same. Asking for both fails the task.
+    """
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None: ...
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None: ...
+
+
 class ConnectorContext(Protocol):
     """What the worker offers to a running connector. Safe to call from any thread."""
 
@@ -105,6 +121,8 @@ class TaskContext(Protocol):
     task_index: int
     worker_id: str
     metrics: MetricRegistry
+    transactions: TransactionContext | None
+    """None unless the worker writes exactly once and the task is to say where transactions end."""
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         """The stored source offsets of these partitions, in their order; None where there is none.
@@ -165,6 +183,19 @@ class Connector(ABC):
         """
         return False
 
+    @classmethod
+    def exactly_once_support(cls, config: Mapping[str, str]) -> bool | None:
+        """Whether tasks with this config give each record once, given that their offsets are stored
+        with them (KIP-618). None: the connector does not say; users have to know. Called like
+        `validate`, where `exactly.once.support` is `required`."""
+        return None
+
+    @classmethod
+    def can_define_transaction_boundaries(cls, config: Mapping[str, str]) -> bool:
+        """Whether the tasks use `TaskContext.transactions`: otherwise `transaction.boundary` may
+        not be `connector`."""
+        return False
+
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
         """Begin. Must return within seconds; long work goes to a thread the connector owns."""
@@ -174,9 +205,12 @@ class Connector(ABC):
         """The class of this connector's tasks."""
 
     @abstractmethod
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
         """At most `max_tasks` task configs. May be called again after any
-        `request_task_reconfiguration`. Index i of the list becomes task i."""
+        `request_task_reconfiguration`. Index i of the list becomes task i.
+
+        None: not known yet. Tasks that run, say from before the connector came to this worker, go
+        on as they are until the connector requests a reconfiguration."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -202,9 +236,10 @@ class SourceTask(ABC):
     def commit_record(  # noqa: B027 - optional hook
         self, record: SourceRecord, metadata: RecordMetadata | None
     ) -> None:
-        """A record was acknowledged (metadata; called on the producer's callback thread), or
-        dropped by a transformation (None; called on the task's thread). The record is the one that
-        `poll` gave, whatever transformations made of it."""
+        """A record was acknowledged (metadata; called on the producer's callback thread), or it was
+        not produced (None): dropped by a transformation or skipped because of an error (on the
+        task's thread), or not taken by Kafka under `errors.tolerance=all` (on the producer's). The
+        record is the one that `poll` gave, whatever transformations made of it."""
 
     def commit(self) -> None:  # noqa: B027 - optional hook
         """Source offsets up to everything acknowledged so far were stored."""
@@ -215,6 +250,16 @@ class SourceTask(ABC):
     @abstractmethod
     def stop(self) -> None:
         """Close everything. No other method is called afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCounts:
+    """Records that a transfer task has read, and that the target has acknowledged, since it was
+    made; and those between the two now."""
+
+    read: int
+    acknowledged: int
+    under_way: int
 
 
 class TransferTask(ABC):
@@ -259,6 +304,13 @@ class TransferTask(ABC):
     def committed(self) -> None:
         """The offsets of the last `prepare_commit` are stored."""
 
+    @classmethod
+    def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        """Whether a task with config `before` gives nothing up with config `after`. Then it may go
+        on while a group of workers takes over new configs, and is offered `after` when all workers
+        have done so; else it ends first, so that what it gives up has no two owners. Pure."""
+        return False
+
     def reconfigure(self, config: Mapping[str, str]) -> bool:
         """Take a new config without stopping. False: the worker must restart the task instead."""
         return False
@@ -283,6 +335,11 @@ class TransferTask(ABC):
     def health(self) -> list[PartitionHealth]:
         """One entry for each assigned partition. Called from any thread."""
 
+    def counts(self) -> TransferCounts | None:
+        """What it has moved so far, for metrics; None: it does not count. Called from any thread,
+        and often."""
+        return None
+
 
 class SinkConnector(Connector):
     """A connector whose tasks take the records of `topics`, or of those that `topics.regex`
@@ -294,6 +351,20 @@ class SinkConnector(Connector):
 
     @abstractmethod
     def task_class(self) -> type[SinkTask]: ...
+
+
+class ErrantRecordReporter(Protocol):
+    """For records that a sink task cannot take while it can take others (KIP-610)."""
+
+    def report(self, record: SinkRecord, error: Exception) -> Future[None]:
+        """Hand over a record that `put` was given, and why it failed; then go on with the others.
+
+        With `errors.tolerance=all` it is logged and written to the dead letter queue, as the
+        connector's config says. The future is done when that is safe; nobody has to wait for it:
+        no offset is committed earlier. With `errors.tolerance=none` this raises `TaskFailed`, and
+        the task fails even when it goes on. Safe to call from any thread, until `put` or `flush`
+        of the record's partition has returned.
+        """
 
 
 class SinkTaskContext(Protocol):
@@ -321,6 +392,10 @@ class SinkTaskContext(Protocol):
 
     def request_commit(self) -> None:
         """Commit offsets soon, without waiting for the interval."""
+
+    def errant_record_reporter(self) -> ErrantRecordReporter | None:
+        """Where to report single records. None where the connector's config has neither a dead
+        letter queue nor `errors.log.enable`: then raise, as before."""
 
 
 class SinkTask(ABC):

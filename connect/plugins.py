@@ -70,6 +70,7 @@ from connect.plugin import (
     AlteredOffset,
     Connector,
     ConnectorContext,
+    ErrantRecordReporter,
     OffsetValue,
     RecordMetadata,
     SinkConnector,
@@ -80,6 +81,7 @@ from connect.plugin import (
     SourceTask,
     TaskContext,
     TopicPartition,
+    TransactionContext,
     TransferTask,
 )
 from connect.runtime.override_policy import (
@@ -109,6 +111,7 @@ __all__ = [
     "Converter",
     "ConverterUse",
     "DataError",
+    "ErrantRecordReporter",
     "Field",
     "Header",
     "HeaderConverter",
@@ -142,6 +145,7 @@ __all__ = [
     "Struct",
     "TaskContext",
     "TopicPartition",
+    "TransactionContext",
     "TransferTask",
     "Transformation",
     "Type",

@@ -15,6 +15,7 @@ from enum import Enum
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
 from connect.loop import is_retriable
+from connect.metrics.task_metrics import TaskMetrics
 from connect.plugin import StoredOffset
 from connect.storage.offset_writer import OffsetWriter
 
@@ -49,6 +50,7 @@ class OffsetCommitter:
         *,
         interval_s: float,
         timeout_s: float,
+        metrics: TaskMetrics | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._name = name
@@ -58,6 +60,7 @@ class OffsetCommitter:
         self._wake = wake
         self._interval_s = interval_s
         self._timeout_s = timeout_s
+        self._metrics = metrics
         self._clock = clock
         self._step = _Step.IDLE
         self._gathering: Future[list[StoredOffset]] | None = None
@@ -160,6 +163,7 @@ class OffsetCommitter:
     def _succeed(self) -> None:
         self._idle()
         self.successes += 1
+        self._measure(success=True)
         answering, self._answering = self._answering, []
         self._committed()
         for waiting in answering:
@@ -168,12 +172,18 @@ class OffsetCommitter:
     def _fail(self, what: str, error: BaseException) -> None:
         self._idle()
         self.failures += 1
+        self._measure(success=False)
         answering, self._answering = self._answering, []
         for waiting in answering:
             waiting.set_exception(error)
         if not is_retriable(error):
             raise error
         _log.warning("Source offsets of %s could not be %s now: %s", self._name, what, error)
+
+    def _measure(self, *, success: bool) -> None:
+        if self._metrics is not None:
+            ms = (self._clock.monotonic() - self._began) * 1000
+            self._metrics.committed(ms, success=success)
 
     def _idle(self) -> None:
         self._step = _Step.IDLE

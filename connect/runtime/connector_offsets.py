@@ -1,12 +1,13 @@
 """Listing, altering and resetting the offsets of a connector (KIP-875), as both herders do it.
 
-Of sources they are in the worker's offset store, of sinks in their consumer group. The connector's
-own `alter_offsets` has a say in both.
+Of sources they are in the worker's offset store or one of their own, of sinks in their consumer
+group. The connector's own `alter_offsets` has a say in both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from connect.clock import Deadline
 from connect.data import json_codec
@@ -16,8 +17,11 @@ from connect.runtime.connect_herder import BadRequest, OffsetEntry
 from connect.runtime.sink_group_offsets import SinkGroupOffsets, parse_sink_offsets
 from connect.runtime.worker import Worker
 from connect.storage.connector_offsets import read_offsets, stored_partitions, write_offsets
+from connect.storage.offset_store import OffsetStore
 
 __all__ = ["ConnectorOffsets", "not_stopped"]
+
+_CLOSE_S = 1.0
 
 
 def not_stopped(name: str) -> BadRequest:
@@ -41,7 +45,8 @@ class ConnectorOffsets:
         """All offsets. Raises `DeadlineExceeded`, and what the store or the cluster raises."""
         if self._connector(config).connector_type() == "sink":
             return self._groups.read(name, config, deadline)
-        found = read_offsets(self._worker.offsets, name, deadline)
+        with self._opened(name, config, deadline) as store:
+            found = read_offsets(store, name, deadline)
         return [OffsetEntry(partition, offset) for partition, offset in found]
 
     def alter(
@@ -64,8 +69,9 @@ class ConnectorOffsets:
             self._groups.change(name, config, changes, deadline)
             return _message("altered", told)
         altered = [(entry.partition, entry.offset) for entry in offsets]
-        told = _ask(connector, name, config, altered)
-        self._store(name, altered, deadline)
+        with self._opened(name, config, deadline) as store:
+            told = _ask(connector, name, config, altered)
+            _write(store, name, altered, deadline)
         return _message("altered", told)
 
     def reset(self, name: str, config: Mapping[str, str], deadline: Deadline) -> str:
@@ -76,19 +82,38 @@ class ConnectorOffsets:
             told = _ask(connector, name, config, [(entry.partition, None) for entry in known])
             self._groups.reset(name, config, deadline)
             return _message("reset", told)
-        partitions = stored_partitions(self._worker.offsets, name, deadline)
-        resets: list[AlteredOffset] = [(partition, None) for partition in partitions]
-        told = _ask(connector, name, config, resets)
-        self._store(name, resets, deadline)
+        with self._opened(name, config, deadline) as store:
+            partitions = stored_partitions(store, name, deadline)
+            resets: list[AlteredOffset] = [(partition, None) for partition in partitions]
+            told = _ask(connector, name, config, resets)
+            _write(store, name, resets, deadline)
         return _message("reset", told)
 
-    def _store(self, name: str, offsets: Sequence[AlteredOffset], deadline: Deadline) -> None:
-        # A partition of null has no key of its own; where there is one, it came from elsewhere.
-        stored: list[StoredOffset] = [(p, offset) for p, offset in offsets if p is not None]
-        write_offsets(self._worker.offsets, name, stored, deadline)
+    @contextmanager
+    def _opened(
+        self, name: str, config: Mapping[str, str], deadline: Deadline
+    ) -> Iterator[OffsetStore]:
+        """The store with the source connector's offsets, open for as long as the block lasts."""
+        own = self._worker.own_store(name, config)
+        if own is None:
+            yield self._worker.offsets
+            return
+        try:
+            own.start(deadline)
+            yield own
+        finally:
+            own.stop(Deadline(_CLOSE_S, self._worker.clock))
 
     def _connector(self, config: Mapping[str, str]) -> type[Connector]:
         return self._worker.plugins.connector(config["connector.class"])
+
+
+def _write(
+    store: OffsetStore, name: str, offsets: Sequence[AlteredOffset], deadline: Deadline
+) -> None:
+    # A partition of null has no key of its own; where there is one, it came from elsewhere.
+    stored: list[StoredOffset] = [(p, offset) for p, offset in offsets if p is not None]
+    write_offsets(store, name, stored, deadline)
 
 
 def _ask(

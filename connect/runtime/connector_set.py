@@ -23,7 +23,7 @@ from connect.runtime.task_configs import tasks_max as allowed_tasks
 from connect.runtime.task_host import TaskHost, stop_tasks
 from connect.runtime.task_update import update_tasks
 from connect.runtime.worker import Worker
-from connect.runtime.worker_connector import ConnectorHost
+from connect.runtime.worker_connector import ConnectorHost, TasksAnswer
 
 __all__ = ["ConnectorSet", "ConnectorView"]
 
@@ -201,6 +201,7 @@ class ConnectorSet:
         entry.tasks_asked = entry.ask_again = False
         if entry.target is not TargetState.STARTED:
             state = State.PAUSED if entry.paused else State.STOPPED
+            self._worker.describe_connector(entry.name, entry.view.config)
             self._move(entry.name, state)
             entry.ready.set_result(None)
         else:
@@ -215,7 +216,8 @@ class ConnectorSet:
             self._commands.post(lambda: self._ask_for_tasks_of(host))
 
         try:
-            entry.config = self._worker.resolved(entry.view.config)
+            resolved = self._worker.resolved_for_now(entry.view.config)
+            entry.config = resolved.values
             host = self._worker.make_connector(name, entry.config, ask)
         except ConnectError as error:
             # The config was right once: a provider's file may be gone, or a plugin.
@@ -227,6 +229,8 @@ class ConnectorSet:
         entry.host = host
         started = host.start(entry.config)
         self._commands.post(lambda: host.give_up_start(timeout), delay=timeout)
+        if resolved.ttl_s is not None:
+            self._commands.post(lambda: self._expire(host), delay=resolved.ttl_s)
 
         def on_started(done: Future[None]) -> None:
             error = done.exception()
@@ -236,6 +240,13 @@ class ConnectorSet:
                 self._commands.post(lambda: self._settle_host(host, error))
 
         started.add_done_callback(on_started)
+
+    def _expire(self, host: ConnectorHost) -> None:
+        """What config providers gave the connector is not right any more."""
+        entry = self._current(host)
+        if entry is not None:
+            _log.info("Values of connector %s that providers gave have run out", entry.name)
+            self.restart(entry.name)
 
     def _settle_host(self, host: ConnectorHost, error: BaseException) -> None:
         entry = self._current(host)
@@ -266,14 +277,12 @@ class ConnectorSet:
         entry.tasks_asked = True
         entry.ask_again = False
 
-        def on_answer(done: Future[tuple[type, list[dict[str, str]]]]) -> None:
+        def on_answer(done: Future[TasksAnswer]) -> None:
             self._commands.post(lambda: self._take_tasks(host, done))
 
         host.tasks(allowed_tasks(entry.config)).add_done_callback(on_answer)
 
-    def _take_tasks(
-        self, host: ConnectorHost, answer: Future[tuple[type, list[dict[str, str]]]]
-    ) -> None:
+    def _take_tasks(self, host: ConnectorHost, answer: Future[TasksAnswer]) -> None:
         entry = self._current(host)
         if entry is None:
             return
@@ -282,7 +291,10 @@ class ConnectorSet:
         if error is not None:
             self._ask_later(entry, host, error)
         else:
-            self._take_configs(entry, *answer.result())
+            task_class, configs = answer.result()
+            entry.backoff.reset()
+            if configs is not None:
+                self._take_configs(entry, task_class, configs)
         self._settle(entry)
         if entry.ask_again:
             self._ask_for_tasks_of(host)
@@ -301,7 +313,6 @@ class ConnectorSet:
     def _take_configs(
         self, entry: _Entry, task_class: type, configs: Sequence[Mapping[str, str]]
     ) -> None:
-        entry.backoff.reset()
         if self._too_many(entry, len(configs)):
             return
         name_of_class = self._worker.plugins.name_of(task_class)

@@ -61,9 +61,7 @@ class Loggers:
 
         Raises `NotFound` for a level that is none, as Java does.
         """
-        number = _LEVELS.get(level.upper())
-        if number is None:
-            raise NotFound(f"invalid log level '{level}'.")
+        number = self.check_level(level)
         name = _named(name)
         _log.info("Log level of %s and what is below it: %s", name, level.upper())
         now = self._clock.now_ms()
@@ -73,6 +71,13 @@ class Loggers:
                 _logger(affected_name).setLevel(number)
                 self._modified[affected_name] = now
             return sorted(affected)
+
+    def check_level(self, level: str) -> int:
+        """The number of a level (any case). Raises `NotFound` for one that is none."""
+        number = _LEVELS.get(level.upper())
+        if number is None:
+            raise NotFound(f"invalid log level '{level}'.")
+        return number
 
     def _level(self, name: str) -> LoggerLevel:
         return LoggerLevel(_level_name(_logger(name)), self._modified.get(name))

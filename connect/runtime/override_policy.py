@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from connect.config.types import ConfigType, parse_value
+from connect.errors import ConfigError
 
 __all__ = [
     "AllConnectorClientConfigOverridePolicy",
@@ -17,11 +18,30 @@ __all__ = [
     "NoneConnectorClientConfigOverridePolicy",
     "OverrideRequest",
     "PrincipalConnectorClientConfigOverridePolicy",
+    "check_overrides",
+    "overridable_clients",
 ]
 
 ClientKind = Literal["producer", "consumer", "admin"]
 
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 ALLOWLIST = "connector.client.config.override.allowlist"
+
+
+def overridable_clients(
+    connector_type: str, config: Mapping[str, str], *, exactly_once: bool = False
+) -> Iterator[ClientKind]:
+    """The kinds of clients that such a connector has, so that its overrides of them matter."""
+    source = connector_type == "source"
+    dead_letters = not source and bool(config.get(_DEAD_LETTERS, "").strip())
+    own_offsets = source and (exactly_once or "offsets.storage.topic" in config)
+    creates_topics = source and any(key.startswith("topic.creation.") for key in config)
+    if source or dead_letters:
+        yield "producer"
+    if not source or own_offsets:
+        yield "consumer"
+    if creates_topics or own_offsets or dead_letters:
+        yield "admin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +125,23 @@ class AllowlistConnectorClientConfigOverridePolicy(_NamedPolicy):
 
     def allows(self, name: str) -> bool:
         return name in self._allowed
+
+
+def check_overrides(
+    policy: ConnectorClientConfigOverridePolicy,
+    name: str,
+    connector_type: Literal["source", "sink"],
+    config: Mapping[str, str],
+    *,
+    exactly_once: bool = False,
+) -> None:
+    """Raises `ConfigError` for the first property in a connector's config that the policy does not
+    let it override."""
+    for client in overridable_clients(connector_type, config, exactly_once=exactly_once):
+        prefix = f"{client}.override."
+        overridden = {
+            key[len(prefix) :]: value for key, value in config.items() if key.startswith(prefix)
+        }
+        request = OverrideRequest(name, connector_type, client, overridden)
+        for key, refusal in policy.refusals(request).items():
+            raise ConfigError(refusal, key=prefix + key)

@@ -60,6 +60,7 @@ class PluginRegistry:
         self._plugin_path = tuple(plugin_path)
         self._classes: dict[str, list[type]] = {}
         self._plugins: dict[type, RegisteredPlugin] = {}
+        self._task_names: dict[str, str] = {}
         for plugin, java_name in (*builtin_plugins(), *builtin_policies()):
             self.register(plugin, java_name)
 
@@ -90,11 +91,21 @@ class PluginRegistry:
                 if plugin not in classes:
                     classes.append(plugin)
 
+    def name_task(self, python_name: str, java_name: str) -> None:
+        """Have the task class of this name written into task configs as that Java class. It need
+        not be loaded for that."""
+        with self._lock:
+            self._task_names[python_name] = java_name
+
     def name_of(self, plugin: type) -> str:
         """The name to write into configs: the Java class where there is one."""
+        python_name = _python_name(plugin)
         with self._lock:
             registered = self._plugins.get(plugin)
-        return _python_name(plugin) if registered is None else registered.name
+            java_name = self._task_names.get(python_name)
+        if java_name is not None:
+            return java_name
+        return python_name if registered is None else registered.name
 
     def version_of(self, plugin: type) -> str:
         """Its version; `undefined` where it has none."""

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from connect.metrics.task_metrics import TaskMetrics
 from connect.plugin import TopicPartition
 from connect.runtime.sink_offsets import SinkOffsets
 
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
+    from connect.runtime.sink_records import WorkerErrantRecordReporter
 
 __all__ = ["WorkerSinkTaskContext"]
 
@@ -23,12 +25,18 @@ class WorkerSinkTaskContext:
     task_index: int
     worker_id: str
     metrics: MetricRegistry
+    figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
+    """What the worker shows of this task."""
     offsets: SinkOffsets = field(default_factory=SinkOffsets)
     seeks: dict[TopicPartition, int] = field(default_factory=dict)
     paused: set[TopicPartition] = field(default_factory=set)
     retry_s: float | None = None
     commit_requested: bool = False
     pauses_changed: bool = False
+    reporter: WorkerErrantRecordReporter | None = None
+
+    def errant_record_reporter(self) -> WorkerErrantRecordReporter | None:
+        return self.reporter
 
     def assignment(self) -> frozenset[TopicPartition]:
         return self.offsets.assigned

@@ -44,9 +44,10 @@ class SinkOffsets:
         )
 
     def moved(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Reading goes on elsewhere, for the task asked for it."""
-        for partition, offset in positions.items():
-            self._put[partition] = offset
+        """Reading goes on elsewhere, for the task asked for it. As in Java nothing is committed
+        before more is put, and a task that fails to prepare a commit comes back here."""
+        self._put.update(positions)
+        self._committed.update(positions)
 
     def current(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """What `pre_commit` is asked about."""
@@ -78,6 +79,14 @@ class SinkOffsets:
         for partition, offset in offsets.items():
             if partition in self._assigned:
                 self._committed[partition] = offset
+
+    def active(self, positions: Mapping[TopicPartition, int]) -> int:
+        """How many offsets were read, up to `positions` or what was put, and are not committed."""
+        read = {**self._put, **positions}
+        return sum(
+            max(0, read.get(partition, committed) - committed)
+            for partition, committed in self._committed.items()
+        )
 
     def rewind(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Forget what was put after the last commit; where to read on."""

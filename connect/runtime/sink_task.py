@@ -14,15 +14,20 @@ from concurrent.futures import Future
 import confluent_kafka
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.data.record import Header, SinkRecord
-from connect.data.transforms.chain import TransformChain
 from connect.errors import ConnectError, TaskFailed
-from connect.loop import is_retriable
+from connect.loop import Backoff, is_retriable
+from connect.metrics.sink_task_metrics import SINK_TASK_GROUP, SinkTaskMetrics
 from connect.plugin import SinkTask, TopicPartition
+from connect.runtime.consumed import ConsumedRecord
+from connect.runtime.error_metrics import ERROR_GROUP
+from connect.runtime.sink_batch import SinkBatch
+from connect.runtime.sink_commits import SinkCommits
 from connect.runtime.sink_consumer import SinkConsumer
 from connect.runtime.sink_context import WorkerSinkTaskContext
-from connect.runtime.source_task import RecordConverters
+from connect.runtime.sink_errors import SinkErrors
+from connect.runtime.sink_records import SinkRecordReader
 from connect.runtime.task import WorkerTask
+from connect.runtime.tolerance import RecordSkipped, RetriesInterrupted
 
 __all__ = ["WorkerSinkTask"]
 
@@ -31,8 +36,12 @@ _log = logging.getLogger(__name__)
 # A poll cannot be woken from outside: this is how late a stop or a pause may be noticed.
 _POLL_S = 0.2
 _RETRY_S = 1.0
-_NO_TIMESTAMP = confluent_kafka.TIMESTAMP_NOT_AVAILABLE
-_METRICS_GROUP = "sink-task-metrics"
+_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S = 0.1, 1.0
+# A commit waits this long for records on their way to the dead letter queue, then for another turn.
+_SETTLE_S = 1.0
+# Of the time for stopping: all that waits for brokers has this much, so that the task still ends in
+# time when none of them answers; of that the last commit, and then leaving the group.
+_WAIT_SHARE, _COMMIT_SHARE, _CLOSE_SHARE = 0.9, 0.7, 0.8
 
 
 class WorkerSinkTask(WorkerTask):
@@ -44,8 +53,8 @@ class WorkerSinkTask(WorkerTask):
         context: WorkerSinkTaskContext,
         config: Mapping[str, str],
         consumer: Mapping[str, str],
-        converters: RecordConverters,
-        transforms: TransformChain,
+        reader: SinkRecordReader,
+        errors: SinkErrors,
         topic_used: Callable[[str], None],
         *,
         commit_interval_s: float,
@@ -59,51 +68,43 @@ class WorkerSinkTask(WorkerTask):
         self._offsets = context.offsets
         self._config = config
         self._properties = consumer
-        self._converters = converters
-        self._transforms = transforms
+        self._reader = reader
+        self._errors = errors
         self._topic_used = topic_used
         self._topics: set[str] = set()
         self._interval_s, self._timeout_s = commit_interval_s, commit_timeout_s
         self._clock = clock
         self._consumer: SinkConsumer | None = None
-        self._batch: list[SinkRecord] = []
-        self._positions: dict[TopicPartition, int] = {}
+        self._poll_backoff = Backoff(_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S)
+        self._batch = SinkBatch()
         self._retry_at: float | None = None
         self._paused = self._closing = False
+        self._end: Deadline | None = None
         self._halted: set[TopicPartition] = set()
         self._rebalance_error: Exception | None = None
+        self._commits = SinkCommits(commit_timeout_s, self._commit_ended)
         self._commit_due = clock.monotonic() + commit_interval_s
-        self._committing_since: float | None = None
-        self._waiting: list[Future[None]] = []
-        self._answering: list[Future[None]] = []
         self._woken = threading.Event()
-        self._read = self._sent = 0
-        self._remove_metrics: Callable[[], None] | None = None
+        self._figures = SinkTaskMetrics(self._commits.counts, clock)
+        context.figures.add(SINK_TASK_GROUP, self._figures.read_all)
+        context.figures.add(ERROR_GROUP, errors.metrics.read)
 
     def start(self) -> None:
-        self._remove_metrics = self._context.metrics.register(
-            _METRICS_GROUP,
-            {
-                "connector": self._context.connector_name,
-                "task": str(self._context.task_index),
-            },
-            self._read_metrics,
-        )
+        self._errors.start()
         self._consumer = SinkConsumer(
             self._properties,
             self._config,
             self._clock,
             on_assign=self._assigned,
-            on_revoke=lambda partitions: self._revoked(partitions, commit=True),
-            on_lost=lambda partitions: self._revoked(partitions, commit=False),
+            on_revoke=lambda partitions: self._revoked(partitions, lost=False),
+            on_lost=lambda partitions: self._revoked(partitions, lost=True),
             on_commit=self._committed,
         )
         self._task.initialize(self._context)
         self._task.start(self._config)
 
     def turn(self) -> None:
-        messages = self._need_consumer().poll(0.0 if self._woken.is_set() else _POLL_S)
-        self._woken.clear()
+        messages = self._poll()
         if self._rebalance_error is not None:
             raise self._rebalance_error
         self._take(messages)
@@ -112,9 +113,11 @@ class WorkerSinkTask(WorkerTask):
             self._put()
         self._apply_requests()
         self._commit_if_due()
+        self._figures.turn(len(self._offsets.assigned), self._active())
 
     def pause(self) -> None:
         self._paused = True
+        self._context.commit_requested = True
         self._apply_pauses()
 
     def resume(self) -> None:
@@ -122,33 +125,33 @@ class WorkerSinkTask(WorkerTask):
         self._apply_pauses()
 
     def commit_soon(self) -> Future[None]:
-        done: Future[None] = Future()
-        self._waiting.append(done)
-        return done
+        return self._commits.request()
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
         """As Java also after a failure: what was put before it is worth committing."""
         self._closing = True
-        return self._leave(self._offsets.assigned, commit=True)
+        self._end = Deadline(deadline.remaining() * _WAIT_SHARE, self._clock)
+        budget = min(self._timeout_s, self._end.remaining() * _COMMIT_SHARE)
+        return self._leave(self._offsets.assigned, Deadline(budget, self._clock))
 
     def close(self) -> None:
         self._closing = True
-        for waiting in (*self._waiting, *self._answering):
-            waiting.set_exception(ConnectError(f"Task {self._name} has ended"))
-        self._waiting, self._answering = [], []
-        if self._remove_metrics is not None:
-            self._remove_metrics()
+        self._commits.abandon(ConnectError(f"Task {self._name} has ended"))
+        end = self._end or Deadline(self._timeout_s, self._clock)
         try:
             self._task.stop()
         finally:
-            self._transforms.close()
-            if self._consumer is not None:
-                self._consumer.close()
+            self._reader.close()
+            try:
+                self._close_consumer(Deadline(end.remaining() * _CLOSE_SHARE, self._clock))
+            finally:
+                self._errors.close(end)
 
     def wake(self) -> None:
         self._woken.set()
 
     def stopping(self) -> None:
+        self._errors.errors.stop()
         self.wake()
         self._task.stopping()
 
@@ -156,66 +159,65 @@ class WorkerSinkTask(WorkerTask):
         assert self._consumer is not None
         return self._consumer
 
+    def _close_consumer(self, deadline: Deadline) -> None:
+        if self._consumer is not None and not self._consumer.close(deadline):
+            _log.warning(
+                "The consumer of task %s did not leave its group in time; its partitions may be"
+                " given to others only after session.timeout.ms",
+                self._name,
+            )
+
+    def _poll(self) -> Sequence[confluent_kafka.Message]:
+        timeout = 0.0 if self._woken.is_set() else _POLL_S
+        self._woken.clear()
+        try:
+            messages = self._need_consumer().poll(timeout)
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            level = logging.DEBUG if self._poll_backoff.failures else logging.WARNING
+            _log.log(level, "Task %s cannot read now: %s; it goes on trying", self._name, error)
+            self._woken.wait(self._poll_backoff.next())
+            return ()
+        self._poll_backoff.reset()
+        return messages
+
     def _take(self, messages: Sequence[confluent_kafka.Message]) -> None:
         """Convert and transform; dropped records count as taken once the others are."""
+        self._figures.read(len(messages))
         for message in messages:
-            where = (message.topic() or "", message.partition() or 0)
-            if where not in self._offsets.assigned:
+            read = ConsumedRecord.of(message)
+            where = (read.topic, read.partition)
+            if where not in self._offsets.assigned or where in self._context.seeks:
                 continue
-            record = self._record(message, *where)
-            self._offsets.arrived(where, record.original_offset)
-            self._note_topic(record.topic)
-            self._read += 1
-            transformed = self._transforms.apply(record) if self._transforms else record
-            self._positions[where] = record.original_offset + 1
-            if transformed is not None:
-                self._batch.append(transformed)
+            self._offsets.arrived(where, read.offset)
+            try:
+                record = self._reader.convert(read)
+                self._note_topic(record.topic)
+                transformed = self._reader.transform(read, record)
+            except RecordSkipped:
+                transformed = None
+            except RetriesInterrupted:
+                # The task is stopping. The record, whose offset is not committed, comes again.
+                return
+            self._batch.add(where, read.offset, transformed)
 
     def _note_topic(self, topic: str) -> None:
         if topic not in self._topics:
             self._topics.add(topic)
             self._topic_used(topic)
 
-    def _record(self, message: confluent_kafka.Message, topic: str, partition: int) -> SinkRecord:
-        offset = message.offset() or 0
-        kind, timestamp_ms = message.timestamp()
-        headers = []
-        stage = "KEY_CONVERTER"
-        try:
-            key = self._converters.key.from_bytes(topic, _bytes(message.key()))
-            stage = "VALUE_CONVERTER"
-            value = self._converters.value.from_bytes(topic, _bytes(message.value()))
-            stage = "HEADER_CONVERTER"
-            for name, data in list(message.headers() or ()):
-                found = self._converters.header.from_bytes(topic, _bytes(data))
-                headers.append(Header(str(name), found.value, found.schema))
-        except ConnectError as error:
-            raise TaskFailed(
-                f"Stage {stage} failed for offset {offset} of {topic}-{partition}: {error}"
-            ) from error
-        return SinkRecord(
-            topic,
-            partition,
-            key.value,
-            value.value,
-            topic,
-            partition,
-            offset,
-            None if kind == _NO_TIMESTAMP else timestamp_ms,
-            headers,
-            key.schema,
-            value.schema,
-        )
-
     def _batch_due(self) -> bool:
-        if self._paused or not (self._batch or self._positions):
+        if self._paused or not self._batch:
             return False
         return self._retry_at is None or self._clock.monotonic() >= self._retry_at
 
     def _put(self) -> None:
+        began = self._clock.monotonic()
         try:
-            if self._batch:
-                self._task.put(tuple(self._batch))
+            if self._batch.records:
+                self._task.put(tuple(self._batch.records))
+            self._errors.check()
         except Exception as error:
             if not is_retriable(error):
                 raise TaskFailed(f"Task {self._name} could not put records: {error}") from error
@@ -227,9 +229,12 @@ class WorkerSinkTask(WorkerTask):
             )
         else:
             self._retry_at = None
-            self._sent += len(self._batch)
-            self._offsets.put(self._positions)
-            self._batch, self._positions = [], {}
+            if self._batch.records:
+                count = len(self._batch.records)
+                self._figures.put(count, (self._clock.monotonic() - began) * 1000)
+                self._context.figures.batch(count)
+            self._offsets.put(self._batch.positions)
+            self._batch = SinkBatch()
         self._apply_pauses()
 
     def _apply_requests(self) -> None:
@@ -237,19 +242,24 @@ class WorkerSinkTask(WorkerTask):
         if self._context.pauses_changed:
             self._context.pauses_changed = False
             self._apply_pauses()
-        if self._context.seeks:
-            seeks = {
-                partition: offset
-                for partition, offset in self._context.seeks.items()
-                if partition in self._offsets.assigned
-            }
-            self._context.seeks.clear()
-            self._go_to(seeks)
-            self._offsets.moved(seeks)
+        if not self._context.seeks:
+            return
+        asked, assigned = dict(self._context.seeks), self._offsets.assigned
+        self._go_to({partition: at for partition, at in asked.items() if partition in assigned})
+        for partition, at in asked.items():
+            if partition not in assigned:
+                self._context.seeks.pop(partition)
+            elif partition not in self._context.seeks:
+                self._offsets.moved({partition: at})
 
     def _go_to(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Those that the client cannot read yet are left for the next turn."""
         self._forget_batch(offsets)
-        self._need_consumer().seek(offsets)
+        for partition, offset in offsets.items():
+            if self._need_consumer().seek(partition, offset):
+                self._context.seeks.pop(partition, None)
+            else:
+                self._context.seeks[partition] = offset
 
     def _apply_pauses(self) -> None:
         """Halt what must not be read now: everything while paused or while a batch waits."""
@@ -263,43 +273,68 @@ class WorkerSinkTask(WorkerTask):
             self._need_consumer().resume(go_on)
         self._halted = wanted
 
-    def _assigned(self, partitions: list[TopicPartition]) -> None:
+    def _assigned(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
         if self._closing:
-            return
+            return {}
         self._offsets.assign(partitions)
         try:
             self._task.open(partitions)
         except Exception as error:  # noqa: BLE001 - plugin code; raised again outside the callback
             self._rebalance_error = error
+            return {}
+        seeks = self._context.seeks
+        starts = {partition: seeks.pop(partition) for partition in partitions if partition in seeks}
+        self._offsets.moved(starts)
+        return starts
 
-    def _revoked(self, partitions: list[TopicPartition], *, commit: bool) -> None:
-        if self._closing:
+    def _revoked(self, partitions: list[TopicPartition], *, lost: bool) -> None:
+        if self._closing or not partitions:
             return
         try:
-            self._leave(partitions, commit=commit)
+            if lost:
+                self._lose(partitions)
+            else:
+                self._leave(partitions, Deadline(self._timeout_s, self._clock))
         except Exception as error:  # noqa: BLE001 - plugin code; raised again outside the callback
             self._rebalance_error = error
 
-    def _leave(self, partitions: Collection[TopicPartition], *, commit: bool) -> bool:
+    def _leave(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
+        """In Java's order: what may be committed, close, commit. False: not all is committed."""
         leaving = sorted(partitions)
-        committed = self._commit_now(leaving) if commit else True
-        self._forget_batch(leaving)
-        self._offsets.remove(leaving)
-        self._halted -= set(leaving)
-        self._context.paused -= set(leaving)
-        if leaving:
+        if not leaving:
+            return True
+        self._commits.begin(self._clock.monotonic())
+        offsets = None
+        try:
+            if self._errors.settle(leaving, deadline):
+                offsets = self._allowed(leaving)
+        finally:
+            self._close_partitions(leaving)
+        error = self._commit_now(offsets, deadline)
+        self._commits.ended(error)
+        return error is None
+
+    def _lose(self, partitions: Collection[TopicPartition]) -> None:
+        """Others have them already: nothing can be committed."""
+        self._commits.begin(self._clock.monotonic())
+        self._commits.ended(ConnectError(f"Task {self._name} has lost partitions"))
+        self._errors.forget(partitions)
+        self._close_partitions(sorted(partitions))
+
+    def _close_partitions(self, leaving: Sequence[TopicPartition]) -> None:
+        try:
             self._task.close(leaving)
-        return committed
+        finally:
+            self._forget_batch(leaving)
+            self._offsets.remove(leaving)
+            self._halted -= set(leaving)
+            self._context.paused -= set(leaving)
+            for partition in leaving:
+                self._context.seeks.pop(partition, None)
 
     def _forget_batch(self, partitions: Collection[TopicPartition]) -> None:
-        gone = set(partitions)
-        self._batch = [
-            record
-            for record in self._batch
-            if (record.original_topic, record.original_partition) not in gone
-        ]
-        self._positions = {p: at for p, at in self._positions.items() if p not in gone}
-        if not self._positions:
+        self._batch.forget(partitions)
+        if not self._batch:
             self._retry_at = None
 
     def _allowed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int] | None:
@@ -313,64 +348,69 @@ class WorkerSinkTask(WorkerTask):
             )
             return None
 
-    def _commit_now(self, partitions: Collection[TopicPartition]) -> bool:
-        offsets = self._allowed(partitions)
-        if not offsets:
-            return offsets is not None
+    def _commit_now(
+        self, offsets: Mapping[TopicPartition, int] | None, deadline: Deadline
+    ) -> ConnectError | None:
+        """What went wrong. `offsets` None: it was not possible to say what to commit."""
+        if offsets is None:
+            return ConnectError(f"Task {self._name} could not prepare its last commit")
         try:
-            self._need_consumer().commit_now(offsets)
+            if offsets:
+                self._need_consumer().commit_now(offsets, deadline)
         except ConnectError as error:
             _log.error("The last offsets of task %s are not committed: %s", self._name, error)
-            return False
-        self._offsets.committed(offsets)
-        return True
+            return error
+        return None
 
     def _commit_if_due(self) -> None:
         now = self._clock.monotonic()
-        if self._committing_since is not None:
-            if now - self._committing_since < self._timeout_s:
-                return
-            self._committed(ConnectError("Committing offsets takes too long"), {})
-        if not (now >= self._commit_due or self._context.commit_requested or self._waiting):
+        if self._commits.timed_out(now):
+            _log.warning(
+                "Committing offsets of task %s takes longer than offset.flush.timeout.ms (%g s)",
+                self._name,
+                self._timeout_s,
+            )
+        asked = self._context.commit_requested or self._commits.requested
+        if self._commits.under_way or not (asked or now >= self._commit_due):
+            return
+        assigned = self._offsets.assigned
+        if not self._errors.settle(assigned, Deadline(_SETTLE_S, self._clock)):
             return
         self._commit_due = now + self._interval_s
         self._context.commit_requested = False
-        self._answering, self._waiting = self._waiting, []
-        offsets = self._allowed(self._offsets.assigned)
+        self._commits.begin(now)
+        offsets = self._allowed(assigned)
         if offsets is None:
-            self._go_to(self._offsets.rewind(self._offsets.assigned))
-            self._answer(ConnectError(f"Task {self._name} could not prepare a commit"))
+            self._go_to(self._offsets.rewind(assigned))
+            self._commits.ended(ConnectError(f"Task {self._name} could not prepare a commit"))
         elif offsets:
-            self._committing_since = now
-            self._need_consumer().commit_soon(offsets)
+            self._commit_soon(offsets)
         else:
-            self._answer(None)
+            self._commits.ended(None)
+
+    def _commit_soon(self, offsets: Mapping[TopicPartition, int]) -> None:
+        try:
+            self._need_consumer().commit_soon(offsets)
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            _log.warning("Offsets of task %s are not committed now: %s", self._name, error)
+            self._commits.ended(error)
+        else:
+            self._commits.sent(offsets)
 
     def _committed(self, error: ConnectError | None, offsets: dict[TopicPartition, int]) -> None:
+        """An asynchronous commit was answered."""
+        counts = self._commits.answered(offsets, error)
         if error is not None:
             _log.warning("Offsets of task %s are not committed now: %s", self._name, error)
-        self._committing_since = None
-        self._offsets.committed(offsets)
-        self._answer(error)
+        elif counts:
+            self._offsets.committed(offsets)
 
-    def _answer(self, error: ConnectError | None) -> None:
-        answering, self._answering = self._answering, []
-        for waiting in answering:
-            if error is None:
-                waiting.set_result(None)
-            else:
-                waiting.set_exception(error)
+    def _commit_ended(self, since_s: float, error: ConnectError | None) -> None:
+        ms = (self._clock.monotonic() - since_s) * 1000
+        self._context.figures.committed(ms, success=error is None)
 
-    def _read_metrics(self) -> Mapping[str, float]:
-        """On whatever thread exposes metrics."""
-        return {
-            "sink-record-read-total": float(self._read),
-            "sink-record-send-total": float(self._sent),
-            "partition-count": float(len(self._offsets.assigned)),
-        }
-
-
-def _bytes(data: object) -> bytes | None:
-    if data is None or isinstance(data, bytes):
-        return data
-    raise TypeError(f"{type(data).__name__} where the client gives bytes")
+    def _active(self) -> int:
+        """How many records are read and not committed."""
+        return self._offsets.active(self._batch.positions)

@@ -65,7 +65,6 @@ class StandaloneHerder(AbstractHerder):
         self._ready = False
         self._commands = CommandThread(name, worker.clock)
         self._set = ConnectorSet(worker, self._commands, connector_start_timeout_s)
-        self._remove_metrics: Callable[[], None] | None = None
         self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
@@ -78,13 +77,13 @@ class StandaloneHerder(AbstractHerder):
             self._commands.stop(_CLOSE_STORE_S)
             self._ended = True
             raise
-        self._remove_metrics = self._worker.metrics.register(
-            "connect-worker-metrics", {}, self._read_metrics
-        )
 
     def set_ready(self) -> None:
         """The connectors that the worker was started with are there: startup is over."""
         self._ready = True
+
+    def check(self) -> None:
+        """Nothing ends this herder but `stop`."""
 
     def health(self) -> WorkerHealth:
         return WorkerHealth(self._ready, self._stages.summary())
@@ -265,8 +264,6 @@ class StandaloneHerder(AbstractHerder):
                 Deadline(max(_CLOSE_STORE_S, deadline.remaining()), self._worker.clock)
             )
             self._commands.stop(_CLOSE_STORE_S)
-            if self._remove_metrics is not None:
-                self._remove_metrics()
 
     def _run(self, stage: str, command: Callable[[], T], deadline: Deadline | None = None) -> T:
         def staged() -> T:
@@ -325,14 +322,6 @@ class StandaloneHerder(AbstractHerder):
 
     def _task_statuses(self, name: str) -> Mapping[int, Status]:
         return self._worker.statuses.tasks_of(name)
-
-    def _read_metrics(self) -> Mapping[str, float]:
-        """On whatever thread exposes metrics."""
-        view = self._set.view
-        return {
-            "connector-count": float(len(view)),
-            "task-count": float(sum(len(connector.tasks) for connector in view.values())),
-        }
 
 
 def _await(ready: Future[None], deadline: Deadline) -> None:

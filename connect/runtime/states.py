@@ -83,7 +83,8 @@ class StatusBook:
     ) -> None:
         self._worker_id = worker_id
         self._clock = clock
-        self._listener = listener
+        self.listener = listener
+        """Set before anything moves."""
         self._lock = threading.Lock()
         self._statuses: dict[InstanceId, Status] = {}
         self._histories: dict[InstanceId, deque[State]] = {}
@@ -120,9 +121,25 @@ class StatusBook:
                 self._histories.pop(instance, None)
             self._versions.pop(instance, None)
 
+    def release(self, instance: InstanceId) -> None:
+        """The instance is another worker's from now on: forget it, and tell nobody."""
+        with self._lock:
+            self._statuses.pop(instance, None)
+            self._histories.pop(instance, None)
+            self._versions.pop(instance, None)
+
     def get(self, instance: InstanceId) -> Status | None:
         with self._lock:
             return self._statuses.get(instance)
+
+    def connectors(self) -> dict[str, Status]:
+        """The statuses of all connectors of this worker, by name."""
+        with self._lock:
+            return {
+                instance.connector: status
+                for instance, status in sorted(self._statuses.items(), key=lambda item: item[0])
+                if not instance.is_task
+            }
 
     def tasks_of(self, connector: str) -> dict[int, Status]:
         """The statuses of a connector's tasks, by number."""
@@ -144,5 +161,5 @@ class StatusBook:
             state, self._worker_id, self._clock.now_ms(), trace, self._versions.get(instance)
         )
         self._statuses[instance] = status
-        if self._listener is not None:
-            self._listener(instance, status)
+        if self.listener is not None:
+            self.listener(instance, status)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.plugin import PartitionHealth, SourceOffset, SourcePartition
+from connect.metrics.task_metrics import TaskMetrics
+from connect.plugin import PartitionHealth, SourceOffset, SourcePartition, TransactionContext
 from connect.storage.offset_reader import OffsetReader
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class WorkerTaskContext:
     on_topic_used: Callable[[str], None]
     """Called once for each topic."""
     clock: Clock = SYSTEM_CLOCK
+    transactions: TransactionContext | None = None
+    figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
+    """What the worker shows of this task."""
     _topics: set[str] = field(default_factory=set)
 
     def topic_used(self, topic: str) -> None:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
+from connect.metrics.worker_metrics import HostedTask
 from connect.plugin import PartitionHealth
 from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
 from connect.runtime.task import WorkerTask
@@ -25,6 +26,9 @@ __all__ = ["TaskHost", "stop_tasks"]
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# How often a frozen task looks for requests.
+_FROZEN_LOOK_S = 0.5
 
 
 class TaskHost:
@@ -44,6 +48,7 @@ class TaskHost:
         *,
         paused: bool,
         final_timeout_s: float,
+        metrics: HostedTask,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.instance = instance
@@ -52,6 +57,7 @@ class TaskHost:
         self._task = task
         self._statuses = statuses
         self._final_timeout_s = final_timeout_s
+        self._metrics = metrics
         self._clock = clock
         self._want_paused = paused
         self._is_paused = False
@@ -59,6 +65,9 @@ class TaskHost:
         self._requests: deque[Callable[[], None]] = deque()
         self._closed_to_requests = False
         self._stop_deadline: Deadline | None = None
+        self._thawed = threading.Event()
+        self._thawed.set()
+        self._disowned = False
         self._abandoned = False
         self._started = False
         self._failed = False
@@ -71,6 +80,7 @@ class TaskHost:
         return self._thread.is_alive() and not self._failed
 
     def start(self) -> None:
+        self._metrics.begun()
         self._thread.start()
 
     def request_stop(self, deadline: Deadline) -> None:
@@ -79,13 +89,36 @@ class TaskHost:
             if self._stop_deadline is not None:
                 return
             self._stop_deadline = deadline
+        self._thawed.set()
         try:
             self._task.stopping()
         except Exception:  # noqa: BLE001 - plugin code; the task is being stopped all the same
             _log.exception("Asking task %s to stop failed", self.instance)
 
+    def freeze(self) -> None:
+        """Have the task stand still after the turn that is under way, until `thaw` or a stop."""
+        self._thawed.clear()
+        self._task.wake()
+
+    def thaw(self) -> None:
+        """Go on after `freeze`, as if nothing had been."""
+        self._thawed.set()
+
+    def disown(self, deadline: Deadline) -> None:
+        """Ask a task to end that another worker may have run meanwhile: it finishes nothing, and
+        stores no offsets, which may be older than the other one's."""
+        self._disowned = True
+        self.request_stop(deadline)
+
     def join(self, deadline: Deadline) -> bool:
-        """Wait for the thread. When it does not end by the deadline it is abandoned: False."""
+        """Wait for the thread. When it does not end by the deadline it is abandoned: False. Either
+        way the task's metrics are gone."""
+        try:
+            return self._join(deadline)
+        finally:
+            self._metrics.ended()
+
+    def _join(self, deadline: Deadline) -> bool:
         if self._thread.ident is None:
             return True
         self._thread.join(deadline.remaining())
@@ -178,7 +211,7 @@ class TaskHost:
             self._work()
         except Exception as error:  # noqa: BLE001 - the top of a task's thread
             self._fail(error)
-        if self._started:
+        if self._started and not self._disowned:
             self._finish()
         self._close()
         self._note(self._last_state)
@@ -196,7 +229,10 @@ class TaskHost:
             self._serve_requests()
             if self._want_paused != self._is_paused:
                 self._apply_pause()
-            self._task.turn()
+            if self._thawed.is_set():
+                self._task.turn()
+            else:
+                self._thawed.wait(_FROZEN_LOOK_S)
 
     def _apply_pause(self) -> None:
         if self._want_paused:
@@ -253,6 +289,8 @@ class TaskHost:
         except InvalidTransition as error:
             # The herder moved it first, to DESTROYED or RESTARTING say: that is the newer truth.
             _log.debug("%s", error)
+        else:
+            self._metrics.state_changed(state.value.lower())
 
 
 def stop_tasks(hosts: Collection[TaskHost], deadline: Deadline) -> bool:

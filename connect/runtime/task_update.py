@@ -17,7 +17,7 @@ from connect.runtime.task_host import TaskHost, stop_tasks
 from connect.runtime.task_plan import plan_tasks
 from connect.runtime.worker import Worker
 
-__all__ = ["update_tasks"]
+__all__ = ["offered", "update_tasks"]
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def update_tasks(
     if restart_all:
         restart = sorted([*plan.keep, *plan.change])
     else:
-        restart = [number for number in plan.change if not _offered(tasks[number], wanted[number])]
+        restart = [number for number in plan.change if not offered(tasks[number], wanted[number])]
     stop_tasks([tasks[number] for number in restart], Deadline(graceful_s, worker.clock))
     for number in restart:
         # Also where the old one had failed: its successor is not FAILED until it fails itself.
@@ -74,8 +74,8 @@ def update_tasks(
     return tasks
 
 
-def _offered(host: TaskHost, config: Mapping[str, str]) -> bool:
-    """Whether the running task took the config."""
+def offered(host: TaskHost, config: Mapping[str, str]) -> bool:
+    """Whether the running task took the config; waits some seconds for its answer."""
     if not host.alive:
         return False
     try:

@@ -9,8 +9,14 @@ from concurrent.futures import Future
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
-from connect.plugin import PartitionHealth, TransferTask
+from connect.metrics.source_task_metrics import (
+    SOURCE_TASK_GROUP,
+    SourceTaskMetrics,
+    SourceTotals,
+)
+from connect.plugin import PartitionHealth, TransferCounts, TransferTask
 from connect.runtime.committer import OffsetCommitter
+from connect.runtime.error_metrics import ERROR_GROUP, ErrorMetrics
 from connect.runtime.task import WorkerTask, WorkerTaskContext
 from connect.storage.offset_writer import OffsetWriter
 
@@ -22,6 +28,8 @@ _log = logging.getLogger(__name__)
 _STEP_S = 1.0
 # The rest of a stopping task's time is kept for the final commit: its two round trips need little.
 _DRAIN_SHARE = 0.7
+# Rates are of 30 s at least, so it need not be noted more often what was moved.
+_NOTE_S = 0.5
 
 
 class WorkerTransferTask(WorkerTask):
@@ -42,6 +50,13 @@ class WorkerTransferTask(WorkerTask):
         self._context = context
         self._config = config
         self._clock = clock
+        # Nothing is skipped or tried again here, which dashboards are to show like other tasks'.
+        context.figures.add(ERROR_GROUP, ErrorMetrics(clock).read)
+        self._figures: SourceTaskMetrics | None = None
+        self._note_due = clock.monotonic()
+        if task.counts() is not None:
+            self._figures = SourceTaskMetrics(self._totals, clock)
+            context.figures.add(SOURCE_TASK_GROUP, self._figures.read)
         self._committer = OffsetCommitter(
             f"{context.connector_name}-{context.task_index}",
             writer,
@@ -50,6 +65,7 @@ class WorkerTransferTask(WorkerTask):
             task.wake,
             interval_s=commit_interval_s,
             timeout_s=commit_timeout_s,
+            metrics=context.figures,
             clock=clock,
         )
 
@@ -60,6 +76,20 @@ class WorkerTransferTask(WorkerTask):
     def turn(self) -> None:
         self._task.step(min(_STEP_S, self._committer.next_turn_s()))
         self._committer.turn()
+        self._take_note()
+
+    def _take_note(self) -> None:
+        """Now and then: a busy task has very many turns."""
+        now = self._clock.monotonic()
+        if self._figures is not None and now >= self._note_due:
+            self._note_due = now + _NOTE_S
+            self._figures.turn()
+
+    def _totals(self) -> SourceTotals:
+        """On any thread."""
+        counts = self._task.counts() or TransferCounts(0, 0, 0)
+        left_out = counts.read - counts.acknowledged - counts.under_way
+        return SourceTotals(counts.read, counts.acknowledged, left_out)
 
     def pause(self) -> None:
         self._task.pause()

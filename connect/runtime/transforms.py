@@ -54,7 +54,9 @@ def _stage(
     plugins: PluginRegistry, config: Mapping[str, str], alias: str, predicates: tuple[str, ...]
 ) -> TransformStage:
     prefix = f"transforms.{alias}."
-    transformation = plugins.transformation(_type_of(config, prefix), f"{prefix}type")()
+    found = plugins.transformation(_type_of(config, prefix), f"{prefix}type")
+    class_name = plugins.name_of(found)
+    transformation = found()
     _configure(transformation, config, prefix)
     predicate_alias = config.get(f"{prefix}predicate")
     negate = config.get(f"{prefix}negate")
@@ -66,7 +68,7 @@ def _stage(
                 key=f"{prefix}negate",
                 value=negate,
             )
-        return TransformStage(alias, transformation)
+        return TransformStage(alias, transformation, class_name)
     predicate_alias = predicate_alias.strip()
     if predicate_alias not in predicates:
         raise ConfigError(
@@ -76,9 +78,8 @@ def _stage(
             value=predicate_alias,
         )
     negated = parse_value(f"{prefix}negate", negate or "false", ConfigType.BOOLEAN) is True
-    return TransformStage(
-        alias, transformation, _predicate(plugins, config, predicate_alias), negated
-    )
+    predicate = _predicate(plugins, config, predicate_alias)
+    return TransformStage(alias, transformation, class_name, predicate, negated)
 
 
 def _predicate(plugins: PluginRegistry, config: Mapping[str, str], alias: str) -> Predicate:

@@ -24,6 +24,7 @@ from connect.runtime.override_policy import (
     ClientKind,
     ConnectorClientConfigOverridePolicy,
     OverrideRequest,
+    overridable_clients,
 )
 from connect.runtime.plugin_keys import class_value, plugin_class_keys, stage_keys
 from connect.runtime.plugin_versions import VersionRange
@@ -130,7 +131,9 @@ class ConfigValidator:
         groups += connector.config_def().groups
         overrides = [
             info
-            for client in self._clients_of(connector, resolved)
+            for client in overridable_clients(
+                connector.connector_type(), resolved, exactly_once=self._exactly_once
+            )
             for info in self._check_overrides(client, connector, resolved)
         ]
         converters: list[ConfigInfo] = []
@@ -244,21 +247,6 @@ class ConfigValidator:
                 # As Java shows what it could not load, and what is not the connector's to judge.
                 outcome.values[problem.key] = ConfigValue(problem.key, None)
             outcome.add_error(problem.key, problem.message)
-
-    def _clients_of(
-        self, connector: type[Connector], props: Mapping[str, str]
-    ) -> Iterable[ClientKind]:
-        """The kinds of clients whose overrides matter to this connector."""
-        source = connector.connector_type() == "source"
-        dead_letters = bool(props.get("errors.deadletterqueue.topic.name", "").strip())
-        own_offsets = source and ("offsets.storage.topic" in props or self._exactly_once)
-        if source or dead_letters:
-            yield "producer"
-        if not source or own_offsets:
-            yield "consumer"
-        creates = source and any(key.startswith("topic.creation.") for key in props)
-        if creates or own_offsets or (not source and dead_letters):
-            yield "admin"
 
     def _check_overrides(
         self, client: ClientKind, connector: type[Connector], props: Mapping[str, str]

@@ -8,35 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from connect.clients.topic_log import TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.config.providers import ConfigProviders
+from connect.config.providers import ConfigProviders, ResolvedConfig
 from connect.config.worker import WorkerConfig
-from connect.data.converters.base import Converter, ConverterUse
-from connect.errors import ConfigError
-from connect.plugin import SinkTask, SourceTask, TransferTask
-from connect.runtime.override_policy import ClientKind, OverrideRequest
+from connect.errors import ConfigError, ConnectError
+from connect.metrics.task_metrics import TaskMetrics
+from connect.metrics.worker_metrics import HostedTask, WorkerMetrics
+from connect.runtime.connector_stores import ConnectorStores
+from connect.runtime.exactly_once import ExactlyOncePlan
+from connect.runtime.override_policy import check_overrides
+from connect.runtime.plugin_facts import connector_facts, plugin_aliases, task_facts
 from connect.runtime.plugins import UNDEFINED_VERSION, PluginRegistry
-from connect.runtime.sink_context import WorkerSinkTaskContext
-from connect.runtime.sink_task import WorkerSinkTask
-from connect.runtime.source_task import RecordConverters, WorkerSourceTask
 from connect.runtime.states import InstanceId, StatusBook, StatusListener
-from connect.runtime.task import WorkerTask, WorkerTaskContext
+from connect.runtime.task import WorkerTask
+from connect.runtime.task_configs import TASK_CLASS
 from connect.runtime.task_host import TaskHost
-from connect.runtime.tolerance import check_error_handling, warn_of_error_handling
-from connect.runtime.transfer_task import WorkerTransferTask
-from connect.runtime.transforms import has_transforms, make_chain, transforms_refused
+from connect.runtime.task_maker import BrokenTask, TaskMaker
+from connect.runtime.topic_creation import parse_topic_groups
 from connect.runtime.worker_connector import ConnectorHost
-from connect.storage.offset_reader import OffsetReader
+from connect.runtime.zombie_fence import ZombieFence
+from connect.storage.connector_offset_store import ConnectorOffsetStore
 from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
-from connect.storage.offset_writer import OffsetWriter
+from connect.version import KAFKA_VERSION
 
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
 __all__ = ["Worker"]
+
+CONFIG_ACTION_RELOAD = "config.action.reload"
 
 
 class Worker:
@@ -53,7 +57,10 @@ class Worker:
         worker_id: str,
         offset_store: OffsetStore | None = None,
         status_listener: StatusListener | None = None,
+        exactly_once: bool = False,
     ) -> None:
+        """`exactly_once`: source tasks get a plan (`make_task`), and offsets count when they are
+        committed. For a worker of a group, which has an id."""
         self.config = config
         self.plugins = plugins
         self.metrics = metrics
@@ -67,6 +74,7 @@ class Worker:
         )()
         self.override_policy.configure(config.originals)
         self.statuses = StatusBook(worker_id, clock, status_listener)
+        self._figures = WorkerMetrics(worker_id, KAFKA_VERSION, metrics, self._connectors, clock)
         self.offsets = offset_store or KafkaOffsetStore(
             TopicSpec(
                 config.offset_storage_topic,
@@ -75,15 +83,35 @@ class Worker:
                 config.offset_storage_topic_configs,
             ),
             config.own_client_properties("offsets"),
+            read_committed=exactly_once,
             clock=clock,
+        )
+        self._group_id = config.originals["group.id"] if exactly_once else None
+        # Also a worker that does not write exactly once may have to fence, as the leader of others
+        # that do.
+        group_id = config.originals.get("group.id")
+        self._fence = None if group_id is None else ZombieFence(config, group_id, clock)
+        self.stores = ConnectorStores(config, self.offsets, clock)
+        self._maker = TaskMaker(
+            config,
+            plugins,
+            metrics,
+            self.stores,
+            lambda task, topic: self.topic_used(task, topic),
+            clock,
+            worker_id=worker_id,
         )
 
     def start(self, deadline: Deadline) -> None:
         """Read the stored offsets."""
         self.offsets.start(deadline)
+        self._figures.show()
 
     def stop(self, deadline: Deadline) -> None:
         """Close the offset store. The connectors and tasks were stopped before."""
+        self._figures.hide()
+        if self._fence is not None:
+            self._fence.stop(deadline)
         self.offsets.stop(deadline)
 
     def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
@@ -93,13 +121,42 @@ class Worker:
         """
         return self._providers.resolve(config)
 
+    def resolved_for_now(self, config: Mapping[str, str]) -> ResolvedConfig:
+        """The same, and for how long it holds: for ever, where the connector is not to be
+        restarted for that (`config.action.reload`)."""
+        resolved = self._providers.resolve_for_now(config)
+        if resolved.values.get(CONFIG_ACTION_RELOAD, "restart").lower() == "restart":
+            return resolved
+        return replace(resolved, ttl_s=None)
+
     def make_connector(
         self, name: str, config: Mapping[str, str], request_reconfiguration: Callable[[], None]
     ) -> ConnectorHost:
         """A host for the connector that the config names; not started. Raises `ConfigError`."""
         connector = self.plugins.connector(config["connector.class"])()
+        if connector.connector_type() == "source" and self.config.topic_creation_enable:
+            # Wrong settings for new topics fail the connector, before any task meets one.
+            parse_topic_groups(config)
         self.statuses.set_version(InstanceId(name), self.plugins.version_of(type(connector)))
-        return ConnectorHost(name, connector, self.metrics, self.statuses, request_reconfiguration)
+        self.describe_connector(name, config)
+        return ConnectorHost(
+            name,
+            connector,
+            self.metrics,
+            self.statuses,
+            request_reconfiguration,
+            self._figures.connector_started,
+        )
+
+    def describe_connector(self, name: str, config: Mapping[str, str]) -> None:
+        """Have the metrics say what this connector is, also while it does not run. Raises
+        `ConfigError`."""
+        connector = self.plugins.connector(config["connector.class"])
+        self._figures.describe_connector(name, connector_facts(self.plugins, connector))
+
+    def _connectors(self) -> dict[str, str]:
+        connectors = self.statuses.connectors()
+        return {name: status.state.value.lower() for name, status in connectors.items()}
 
     def make_task(
         self,
@@ -109,15 +166,24 @@ class Worker:
         task_config: Mapping[str, str],
         *,
         paused: bool,
+        exactly_once: ExactlyOncePlan | None = None,
     ) -> TaskHost:
         """A host for one task; not started. A task that cannot be made fails when it is started,
-        so that its status says why."""
+        so that its status says why. `exactly_once` None: a source task writes at least once."""
         task: WorkerTask
+        figures = TaskMetrics(instance.connector, instance.task, self.clock)
         self.statuses.set_version(instance, self._task_version(task_class, connector_config))
         try:
-            task = self._worker_task(instance, task_class(), connector_config, task_config)
+            self._check_overrides(instance.connector, connector_config)
+            task = self._maker.make(
+                instance, task_class(), connector_config, task_config, figures, exactly_once
+            )
+            figures.describe(
+                task_facts(self.plugins, task_class, connector_config, self.config),
+                plugin_aliases(self.plugins, connector_config),
+            )
         except Exception as error:  # noqa: BLE001 - plugin code; the task's status shows the error
-            task = _BrokenTask(error)
+            task = BrokenTask(error)
         return TaskHost(
             instance,
             task,
@@ -126,7 +192,26 @@ class Worker:
             self.statuses,
             paused=paused,
             final_timeout_s=self.config.offset_flush_timeout_s,
+            metrics=HostedTask(self._figures, figures),
             clock=self.clock,
+        )
+
+    def task_class(
+        self, connector_config: Mapping[str, str], task_config: Mapping[str, str]
+    ) -> type:
+        """The class that a committed task config means by its `task.class`, whichever worker wrote
+        it. Raises `ConfigError`."""
+        name = task_config.get(TASK_CLASS, "")
+        connector = self.plugins.connector(connector_config["connector.class"])
+        own = connector().task_class()
+        if name in (self.plugins.name_of(own), f"{own.__module__}.{own.__qualname__}"):
+            return own
+        raise ConfigError(
+            f"Invalid value {name} for configuration {TASK_CLASS}: connectors of class"
+            f" {self.plugins.name_of(connector)} have tasks of class {self.plugins.name_of(own)};"
+            " restart the connector to have its tasks made anew",
+            key=TASK_CLASS,
+            value=name,
         )
 
     def _task_version(self, task_class: type, connector_config: Mapping[str, str]) -> str:
@@ -144,175 +229,41 @@ class Worker:
             old.instance, old.task_class, connector_config, old.config, paused=paused
         )
 
-    def _worker_task(
-        self,
-        instance: InstanceId,
-        task: object,
-        connector_config: Mapping[str, str],
-        task_config: Mapping[str, str],
-    ) -> WorkerTask:
-        if isinstance(task, TransferTask):
-            warn_of_error_handling(instance.connector, connector_config)
+    def own_store(
+        self, name: str, connector_config: Mapping[str, str]
+    ) -> ConnectorOffsetStore | None:
+        """The store with the offsets of a source connector whose tasks are stopped, for the caller
+        to start and stop; None: the worker's. Raises `ConfigError`."""
+        own: ConnectorOffsetStore | None
+        if self._group_id is not None:
+            own = self.stores.of_exactly_once_connector(name, connector_config, self._group_id)
         else:
-            check_error_handling(connector_config)
-        if isinstance(task, SinkTask):
-            return self._sink_task(instance, task, connector_config, task_config)
-        self._check_overrides(instance.connector, connector_config, "producer")
-        context = self._task_context(instance, connector_config)
-        writer = OffsetWriter(self.offsets, instance.connector)
-        interval_s = self.config.offset_flush_interval_s
-        timeout_s = self.config.offset_flush_timeout_s
-        if isinstance(task, TransferTask):
-            if has_transforms(connector_config):
-                raise transforms_refused(connector_config["connector.class"], connector_config)
-            return WorkerTransferTask(
-                task,
-                context,
-                task_config,
-                writer,
-                commit_interval_s=interval_s,
-                commit_timeout_s=timeout_s,
-                clock=self.clock,
-            )
-        if isinstance(task, SourceTask):
-            return WorkerSourceTask(
-                task,
-                context,
-                task_config,
-                writer,
-                self._converters(connector_config),
-                make_chain(self.plugins, connector_config),
-                commit_interval_s=interval_s,
-                commit_timeout_s=timeout_s,
-                clock=self.clock,
-            )
-        raise ConfigError(
-            f"{type(task).__name__}, the task class of connector {instance.connector}, is neither"
-            " a SourceTask nor a TransferTask nor a SinkTask"
-        )
+            own = self.stores.of_connector(name, connector_config)
+        if own is not None:
+            self._check_overrides(name, connector_config)
+        return own
 
-    def _sink_task(
-        self,
-        instance: InstanceId,
-        task: SinkTask,
-        connector_config: Mapping[str, str],
-        task_config: Mapping[str, str],
-    ) -> WorkerTask:
-        self._check_overrides(instance.connector, connector_config, "consumer")
-        return WorkerSinkTask(
-            task,
-            WorkerSinkTaskContext(instance.connector, instance.task, self.worker_id, self.metrics),
-            # As in Java each task knows what its connector reads.
-            {**connector_config, **task_config},
-            self.config.task_consumer_properties(
-                connector_config, instance.connector, f"connector-consumer-{instance}"
-            ),
-            self._converters(connector_config),
-            make_chain(self.plugins, connector_config),
-            lambda topic: self.topic_used(instance, topic),
-            commit_interval_s=self.config.offset_flush_interval_s,
-            commit_timeout_s=self.config.offset_flush_timeout_s,
-            clock=self.clock,
-        )
+    def fence_zombies(
+        self, connector: str, tasks: int, connector_config: Mapping[str, str]
+    ) -> Future[None]:
+        """Done when earlier runs of tasks 0 to `tasks` - 1 can write no more (KIP-618); fails with
+        what kept the brokers from it, after 90 s at most. For workers of groups."""
+        if self._fence is None:
+            raise ConnectError("This worker has no group: there is nothing to fence")
+        self._check_overrides(connector, connector_config)
+        return self._fence.fence(connector, tasks, connector_config)
 
-    def _check_overrides(
-        self, name: str, connector_config: Mapping[str, str], client: ClientKind
-    ) -> None:
+    def _check_overrides(self, name: str, connector_config: Mapping[str, str]) -> None:
         """The policy may be another one than when the config was validated."""
-        prefix = f"{client}.override."
-        connector = self.plugins.connector(connector_config["connector.class"])
-        refusals = self.override_policy.refusals(
-            OverrideRequest(
-                name,
-                connector.connector_type(),
-                client,
-                {
-                    key[len(prefix) :]: value
-                    for key, value in connector_config.items()
-                    if key.startswith(prefix)
-                },
-            )
+        kind = self.plugins.connector(connector_config["connector.class"]).connector_type()
+        check_overrides(
+            self.override_policy,
+            name,
+            kind,
+            connector_config,
+            exactly_once=self._group_id is not None,
         )
-        for key, refusal in refusals.items():
-            raise ConfigError(refusal, key=prefix + key)
-
-    def _task_context(
-        self, instance: InstanceId, connector_config: Mapping[str, str]
-    ) -> WorkerTaskContext:
-        return WorkerTaskContext(
-            connector_name=instance.connector,
-            task_index=instance.task,
-            worker_id=self.worker_id,
-            metrics=self.metrics,
-            reader=OffsetReader(self.offsets, instance.connector),
-            producer=self.config.task_producer_properties(
-                connector_config, f"connector-producer-{instance}"
-            ),
-            on_topic_used=lambda topic: self.topic_used(instance, topic),
-            clock=self.clock,
-        )
-
-    def _converters(self, connector_config: Mapping[str, str]) -> RecordConverters:
-        return RecordConverters(
-            key=self._converter(connector_config, "key"),
-            value=self._converter(connector_config, "value"),
-            header=self._converter(connector_config, "header"),
-        )
-
-    def _converter(self, connector_config: Mapping[str, str], use: ConverterUse) -> Converter:
-        """The connector's own converter with its own properties, or else the worker's with the
-        worker's: the two are never mixed."""
-        key = f"{use}.converter"
-        own_name = connector_config.get(key)
-        props = connector_config if own_name else self.config.originals
-        converter = self.plugins.converter(own_name or self._default_converter(use), key)()
-        prefix = f"{key}."
-        own = {name[len(prefix) :]: props[name] for name in props if name.startswith(prefix)}
-        try:
-            converter.configure(own, use)
-        except ConfigError as error:
-            where = f"{prefix}{error.key}" if error.key in own else key
-            raise ConfigError(f"{where}: {error}", key=where, value=error.value) from error
-        return converter
-
-    def _default_converter(self, use: ConverterUse) -> str:
-        if use == "key":
-            return self.config.key_converter
-        if use == "value":
-            return self.config.value_converter
-        return self.config.header_converter
 
 
 def _ignore_topic(instance: InstanceId, topic: str) -> None:
     """Nobody wants to know."""
-
-
-class _BrokenTask(WorkerTask):
-    """Stands for a task that could not be made; starting it raises the reason."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def start(self) -> None:
-        raise self._error
-
-    def turn(self) -> None:
-        """Never reached: the start failed."""
-
-    def pause(self) -> None:
-        """Never reached: the start failed."""
-
-    def resume(self) -> None:
-        """Never reached: the start failed."""
-
-    def commit_soon(self) -> Future[None]:
-        return Future()
-
-    def finish(self, deadline: Deadline, *, failed: bool) -> bool:
-        return True
-
-    def close(self) -> None:
-        """Nothing was opened."""
-
-    def wake(self) -> None:
-        """Nothing waits."""

@@ -21,11 +21,14 @@ from connect.runtime.threads import error_trace, where
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
-__all__ = ["ConnectorHost", "WorkerConnectorContext"]
+__all__ = ["ConnectorHost", "TasksAnswer", "WorkerConnectorContext"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+TasksAnswer = tuple[type, list[dict[str, str]] | None]
+"""The class of a connector's tasks and their configs; None: see `Connector.task_configs`."""
 
 
 class WorkerConnectorContext:
@@ -67,10 +70,13 @@ class ConnectorHost:
         metrics: MetricRegistry,
         statuses: StatusBook,
         request_reconfiguration: Callable[[], None],
+        start_decided: Callable[[bool], None] = lambda _: None,
     ) -> None:
+        """`start_decided` is told once whether the connector has started."""
         self.instance = InstanceId(name)
         self.connector = connector
         self._statuses = statuses
+        self._tell_start = start_decided
         self._context = WorkerConnectorContext(name, metrics, request_reconfiguration, self._raised)
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._started: Future[None] = Future()
@@ -104,9 +110,10 @@ class ConnectorHost:
         _log.error("%s", text)
         self._end()
         self._move(State.FAILED, text)
+        self._tell_start(False)
         self._started.set_exception(DeadlineExceeded(text))
 
-    def tasks(self, max_tasks: int) -> Future[tuple[type, list[dict[str, str]]]]:
+    def tasks(self, max_tasks: int) -> Future[TasksAnswer]:
         """Ask the connector for the class of its tasks and at most `max_tasks` configs."""
         return self._call(
             lambda: (self.connector.task_class(), self.connector.task_configs(max_tasks))
@@ -176,6 +183,13 @@ class ConnectorHost:
             if self._start_decided:
                 return
             self._start_decided = True
+            left_behind = self._stop_requested
+        if left_behind:
+            # Its herder has given it up, and perhaps another worker has it: no word of it is right.
+            text = f"Connector {self.instance} was stopped before it had started"
+            self._started.set_exception(error or ConnectError(text))
+            return
+        self._tell_start(error is None)
         if error is None:
             self._move(State.RUNNING)
             self._started.set_result(None)

@@ -63,6 +63,9 @@ class InMemoryHerder(ConnectHerder):
     def stop(self, deadline: Deadline) -> bool:
         return True
 
+    def check(self) -> None:
+        """Nothing ends it."""
+
     def health(self) -> WorkerHealth:
         self._fail("health")
         return self.state

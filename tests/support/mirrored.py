@@ -91,6 +91,9 @@ class MirroredFlow:
             "heartbeats.replication.enabled": "false",
             "offset.storage.partitions": "1",
             f"{self.b}.offset.flush.interval.ms": "500",
+            # The lowest that brokers allow: a mirror that was killed is soon missed.
+            f"{self.b}.session.timeout.ms": "6000",
+            f"{self.b}.heartbeat.interval.ms": "500",
             "metrics.listener": "",
             **renamed,
         }

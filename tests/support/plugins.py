@@ -109,7 +109,7 @@ class TransferLaneConnector(LaneConnector):
 
 class RecordLaneTask(SourceTask):
     """Options: `fail.at` (number at which poll raises), `flaky` (each second poll has a retriable
-    error), `stop` = "hangs"."""
+    error), `stop` = "hangs"; `commit.at` and `abort.at` (numbers at which transactions end)."""
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = config
@@ -136,10 +136,20 @@ class RecordLaneTask(SourceTask):
                 raise ConnectError(f"number {number} is not to be had")
             if number < self._count:
                 records.append(self._record(lane, number))
+                self._end_transaction(records[-1], str(number))
                 self._next[lane] += 1
         if not records:
             self._stop.wait(1.0)
         return records
+
+    def _end_transaction(self, record: SourceRecord, number: str) -> None:
+        transactions = self.context.transactions
+        if transactions is None:
+            return
+        if number == self._config.get("commit.at"):
+            transactions.commit_transaction(record)
+        if number == self._config.get("abort.at"):
+            transactions.abort_transaction(record)
 
     def _record(self, lane: str, number: int) -> SourceRecord:
         return SourceRecord(

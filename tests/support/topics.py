@@ -23,6 +23,7 @@ __all__ = [
     "create_topic",
     "end_offset",
     "end_offsets",
+    "topic_config",
     "topic_names",
     "unique",
 ]
@@ -83,6 +84,15 @@ def alter_topic(servers: str, topic: str, configs: Mapping[str, str]) -> None:
     ]
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     client.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)
+
+
+def topic_config(servers: str, topic: str, name: str) -> str | None:
+    """The value of one config of a topic."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    client = admin(servers)
+    entries = client.describe_configs([resource])[resource].result(_TIMEOUT_S)
+    value: str | None = entries[name].value
+    return value
 
 
 @contextmanager

@@ -8,7 +8,9 @@ from connect.data.record import SourceRecord
 from connect.data.transforms.base import Transformation
 from connect.data.transforms.chain import TransformChain
 from connect.errors import ConfigError, TaskFailed
+from connect.runtime.error_metrics import ErrorMetrics
 from connect.runtime.plugins import PluginRegistry
+from connect.runtime.tolerance import ErrorHandling, RecordErrors
 from connect.runtime.transforms import make_chain
 
 SMT = "org.apache.kafka.connect.transforms."
@@ -31,8 +33,13 @@ def routed(alias: str, regex: str, replacement: str) -> dict[str, str]:
     }
 
 
+def applied(chain: TransformChain, given: SourceRecord) -> SourceRecord | None:
+    errors: RecordErrors[None] = RecordErrors(ErrorHandling(), ErrorMetrics(), str)
+    return errors.transform(None, chain, given)
+
+
 def topic_after(chain: TransformChain, topic: str) -> str | None:
-    transformed = chain.apply(record(topic))
+    transformed = applied(chain, record(topic))
     return None if transformed is None else transformed.topic
 
 
@@ -40,7 +47,7 @@ def test_no_transforms_make_an_empty_chain() -> None:
     empty = chain()
     assert not empty
     given = record()
-    assert empty.apply(given) is given
+    assert applied(empty, given) is given
 
 
 def test_stages_apply_in_the_order_of_the_aliases() -> None:
@@ -69,7 +76,7 @@ def test_a_dropped_record_skips_the_stages_after_it() -> None:
         transforms__fails__type=f"{SMT}ExtractField$Value",
         transforms__fails__field="id",
     )
-    assert made.apply(record()) is None
+    assert applied(made, record()) is None
 
 
 def test_a_failing_stage_fails_the_task_and_names_itself() -> None:
@@ -78,14 +85,14 @@ def test_a_failing_stage_fails_the_task_and_names_itself() -> None:
         transforms__take__type=f"{SMT}HoistField$Value",
         transforms__take__field="f",
     )
-    assert made.apply(record()) == record(value={"f": b"v"})
+    assert applied(made, record()) == record(value={"f": b"v"})
     failing = chain(
         transforms="mask",
         transforms__mask__type=f"{SMT}MaskField$Value",
         transforms__mask__fields="f",
     )
-    with pytest.raises(TaskFailed, match=r"TRANSFORMATION .*transforms\.mask .*Only Map objects"):
-        failing.apply(record())
+    with pytest.raises(TaskFailed, match=r"transforms\.mask: .*TRANSFORMATION .*Only Map objects"):
+        applied(failing, record())
 
 
 @pytest.mark.parametrize(

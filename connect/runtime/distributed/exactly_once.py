@@ -1,0 +1,143 @@
+"""Exactly-once among the workers of a group (KIP-618): who may begin to write, and when.
+
+Before a source task claims its transactional id, the leader fences out what tasks there were
+before. After it has, the task must still be one of the connector's present tasks, and here: if not,
+another one has its place, and this one must not begin.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Protocol, TypeVar
+
+from connect.clock import Clock, Deadline
+from connect.errors import ConnectError, DeadlineExceeded, TaskFailed
+from connect.runtime.connector_stores import task_transactional_id
+from connect.runtime.distributed.fencing import ZombieFencing
+from connect.runtime.distributed.leader_requests import InternalRequests
+from connect.runtime.exactly_once import ExactlyOncePlan
+from connect.runtime.states import InstanceId
+from connect.storage.config_state import ClusterConfigState
+
+__all__ = ["ExactlyOnceRuns", "TaskRun"]
+
+T = TypeVar("T")
+
+# What Java gives the leader for a round.
+_FENCE_S = 90.0
+_VERIFY_S = 90.0
+_LOOK_S = 0.1
+
+
+class Herder(Protocol):
+    """What the checks need of the herder. `submit` is for any thread, the rest for its own."""
+
+    @property
+    def is_leader(self) -> bool: ...
+    @property
+    def leader_url(self) -> str: ...
+    @property
+    def configs(self) -> ClusterConfigState: ...
+    def refresh(self) -> bool: ...
+    def assigned_here(self, instance: InstanceId) -> bool: ...
+    def submit(self, request: Callable[[], T]) -> Future[T]: ...
+
+
+class TaskRun:
+    """One run of a task that writes exactly once. `cancel` ends its checks: whoever stops the task
+    is the very thread that they wait for."""
+
+    def __init__(self, plan: Callable[[threading.Event], ExactlyOncePlan]) -> None:
+        self._cancelled = threading.Event()
+        self.plan = plan(self._cancelled)
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+
+class ExactlyOnceRuns:
+    """Plans of one worker's tasks. `begin` is for the herder's thread; the checks in its plans run
+    on those of the tasks."""
+
+    def __init__(
+        self,
+        group_id: str,
+        herder: Herder,
+        fencing: ZombieFencing,
+        requests: InternalRequests,
+        clock: Clock,
+    ) -> None:
+        self._group_id = group_id
+        self._herder = herder
+        self._fencing = fencing
+        self._requests = requests
+        self._clock = clock
+
+    def begin(self, instance: InstanceId) -> TaskRun:
+        """A run of the task as it is configured now."""
+        generation = self._herder.configs.task_config_generation(instance.connector)
+
+        def plan(cancelled: threading.Event) -> ExactlyOncePlan:
+            return ExactlyOncePlan(
+                task_transactional_id(self._group_id, instance),
+                lambda: self._fence(instance, cancelled),
+                lambda: self._verify(instance, generation, cancelled),
+            )
+
+        return TaskRun(plan)
+
+    def _fence(self, instance: InstanceId, cancelled: threading.Event) -> None:
+        name = instance.connector
+
+        def ask() -> Future[None]:
+            if self._herder.is_leader:
+                return self._fencing.request(name)
+            return self._requests.fence_zombies(self._herder.leader_url, name)
+
+        deadline = Deadline(_FENCE_S, self._clock)
+        try:
+            fenced = self._wait(self._herder.submit(ask), deadline, cancelled)
+            self._wait(fenced, deadline, cancelled)
+        except ConnectError as error:
+            raise TaskFailed(
+                f"Failed to perform zombie fencing for source connector {name} prior to starting"
+                f" task {instance}: {error}"
+            ) from error
+
+    def _verify(
+        self, instance: InstanceId, generation: int | None, cancelled: threading.Event
+    ) -> None:
+        def check() -> None:
+            if not self._herder.refresh():
+                raise ConnectError(
+                    f"Cannot start source task {instance} with exactly-once support: the config"
+                    " topic could not be read to its end"
+                )
+            if self._herder.configs.task_config_generation(instance.connector) != generation:
+                raise ConnectError(
+                    f"Cannot start source task {instance} with exactly-once support as the"
+                    " connector has already generated a new set of task configs"
+                )
+            if not self._herder.assigned_here(instance):
+                raise ConnectError(
+                    f"Cannot start source task {instance} with exactly-once support as the task"
+                    " has already been revoked from this worker"
+                )
+
+        deadline = Deadline(_VERIFY_S, self._clock)
+        self._wait(self._herder.submit(check), deadline, cancelled)
+
+    def _wait(self, answer: Future[T], deadline: Deadline, cancelled: threading.Event) -> T:
+        while True:
+            try:
+                return answer.result(min(_LOOK_S, deadline.remaining()))
+            except FutureTimeout as error:
+                if answer.done():
+                    return answer.result(0)
+                if cancelled.is_set():
+                    raise ConnectError("the task is being stopped") from error
+                if deadline.expired():
+                    raise DeadlineExceeded("the leader did not answer in time") from error

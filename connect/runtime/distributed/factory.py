@@ -1,0 +1,97 @@
+"""Makes a distributed herder from a worker's properties: its worker, stores and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from connect.clients.rest_client import RestClient
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.config.definition import ConfigProblem
+from connect.config.worker import WorkerConfig
+from connect.metrics.registry import MetricRegistry
+from connect.plugin import Connector
+from connect.runtime.distributed.config import DistributedConfig, ExactlyOnceSupport
+from connect.runtime.distributed.herder import DistributedHerder
+from connect.runtime.exactly_once_checks import exactly_once_problems
+from connect.runtime.plugins import PluginRegistry
+from connect.runtime.validation import Preflight
+from connect.runtime.worker import Worker
+from connect.storage.config_store import KafkaConfigStore
+from connect.storage.status_store import KafkaStatusStore
+
+__all__ = ["distributed_herder"]
+
+_OWN_GROUP = "consumer.override.group.id"
+_NAMED = "sink connector named"
+
+
+def distributed_herder(
+    props: Mapping[str, str],
+    plugins: PluginRegistry,
+    metrics: MetricRegistry,
+    *,
+    worker_id: str,
+    url: str,
+    client: RestClient | None,
+    on_leading: Callable[[], None] = lambda: None,
+    internal_path: str = "",
+    clock: Clock = SYSTEM_CLOCK,
+) -> DistributedHerder:
+    """A herder, not started. `props` are the worker's, config providers resolved; `url` is where
+    other workers reach this one; `client` None: workers do not talk to each other. `on_leading`
+    and `internal_path`: see `DistributedHerder`.
+
+    Raises `ConfigError`.
+    """
+    config = DistributedConfig.from_properties(props)
+    exactly_once = config.exactly_once is ExactlyOnceSupport.ENABLED
+    worker = Worker(
+        WorkerConfig.from_properties(props),
+        plugins,
+        metrics,
+        clock,
+        worker_id=worker_id,
+        exactly_once=exactly_once,
+    )
+    configs = KafkaConfigStore(
+        config.config_topic,
+        worker.config.own_client_properties("configs"),
+        transactional_id=(
+            f"connect-cluster-{config.group_id}" if config.exactly_once.fences_leaders else None
+        ),
+        read_committed=exactly_once,
+        transform=lambda connector, raw: worker.resolved(raw),
+        clock=clock,
+    )
+    statuses = KafkaStatusStore(
+        config.status_topic, worker.config.own_client_properties("statuses"), clock=clock
+    )
+    return DistributedHerder(
+        config,
+        worker,
+        configs,
+        statuses,
+        url=url,
+        client=client,
+        preflight=_preflight(config.group_id, exactly_once=exactly_once),
+        on_leading=on_leading,
+        internal_path=internal_path,
+    )
+
+
+def _preflight(group_id: str, *, exactly_once: bool) -> Preflight:
+    """A sink's consumers must not join the group of the workers; a source has to be able to do what
+    it is asked for with transactions."""
+
+    def check(connector: type[Connector], props: Mapping[str, str]) -> Sequence[ConfigProblem]:
+        if connector.connector_type() != "sink":
+            return exactly_once_problems(connector, props, enabled=exactly_once)
+        own = props.get(_OWN_GROUP)
+        name = props.get("name", "")
+        if (f"connect-{name}" if own is None else own) != group_id:
+            return ()
+        key, named = (_OWN_GROUP, own) if own is not None else ("name", f"for {_NAMED} {name}")
+        text = f"Consumer group {named} conflicts with Connect worker group {group_id}"
+        return (ConfigProblem(key, text),)
+
+    return check

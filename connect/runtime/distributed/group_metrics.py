@@ -1,0 +1,55 @@
+"""What a distributed worker shows of its group: rebalances and its membership."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.metrics.coordinator import CoordinatorMetrics
+from connect.metrics.rebalance import RebalanceMetrics
+from connect.metrics.registry import MetricRegistry
+from connect.runtime.distributed.loop import GroupObserver
+from connect.runtime.distributed.membership import Membership
+
+__all__ = ["GroupMetrics"]
+
+# By version of the group protocol, as Java's metric says them.
+_PROTOCOLS = ("EAGER", "COMPATIBLE", "SESSIONED")
+
+
+class GroupMetrics(GroupObserver):
+    """Observes on the herder's thread; `show` and `hide` are for the herder's owner."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._rebalances = RebalanceMetrics(clock)
+        self._removers: list[Callable[[], None]] = []
+
+    def rebalance_started(self) -> None:
+        self._rebalances.started(self._clock.now_ms())
+
+    def rebalance_completed(self, generation: int, leader_url: str, protocol: int) -> None:
+        self._rebalances.completed(
+            self._clock.now_ms(), generation, leader_url, _PROTOCOLS[protocol]
+        )
+
+    def show(
+        self,
+        registry: MetricRegistry,
+        coordinator: CoordinatorMetrics,
+        client_id: str,
+        membership: Membership,
+    ) -> None:
+        def assigned() -> tuple[int, int]:
+            instances = membership.assigned
+            tasks = sum(instance.is_task for instance in instances)
+            return len(instances) - tasks, tasks
+
+        self._removers = [
+            self._rebalances.register(registry),
+            coordinator.register(registry, client_id, assigned),
+        ]
+
+    def hide(self) -> None:
+        for remove in self._removers:
+            remove()

@@ -1,0 +1,433 @@
+"""The herder of a worker in a group: what REST asks of it, answered here, by the herder's thread,
+or by the leader.
+
+Reading is answered from what this worker has read of the internal topics, without waiting for a
+rebalance. What only a leader may do is done in a turn of the herder's thread; the others answer
+`NotLeader`, and REST forwards the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from typing import TypeVar
+
+from connect.clients.group_member import GroupMember
+from connect.clients.rest_client import RestClient
+from connect.clock import Deadline
+from connect.errors import DeadlineExceeded
+from connect.runtime.abstract_herder import (
+    REQUEST_TIMEOUT_S,
+    AbstractHerder,
+    merged_config,
+)
+from connect.runtime.connect_herder import (
+    ConnectorInfo,
+    ConnectorStateInfo,
+    NotFound,
+    OffsetEntry,
+    TaskId,
+    TaskInfo,
+    WorkerHealth,
+)
+from connect.runtime.distributed.config import DistributedConfig, ExactlyOnceSupport
+from connect.runtime.distributed.group_metrics import GroupMetrics
+from connect.runtime.distributed.keys import SessionKeys
+from connect.runtime.distributed.leader_requests import InternalRequests
+from connect.runtime.distributed.loop import HerderLoop
+from connect.runtime.distributed.membership import Membership
+from connect.runtime.distributed.operations import GroupOperations
+from connect.runtime.herder import ConnectorStatus, TaskStatus, UnknownConnector
+from connect.runtime.loggers import Loggers
+from connect.runtime.states import InstanceId, State, Status, TargetState
+from connect.runtime.validation import Preflight
+from connect.runtime.worker import Worker
+from connect.storage.config_records import RestartRequest
+from connect.storage.config_state import ClusterConfigState
+from connect.storage.config_store import ConfigStore
+from connect.storage.status_records import InstanceStatus
+from connect.storage.status_store import StatusStore
+
+__all__ = ["DistributedHerder"]
+
+T = TypeVar("T")
+
+# Kept back from a stop's time for closing the stores, which then have little left to write.
+_CLOSE_STORES_S = 1.0
+
+# What a worker says last of something: another worker's newer word counts more.
+_WRITTEN_SAFELY = frozenset({State.FAILED, State.UNASSIGNED})
+
+
+class DistributedHerder(AbstractHerder):
+    """See `connect_herder.ConnectHerder`. Owns worker, stores and its thread: starts them, and
+    stops them with itself."""
+
+    def __init__(
+        self,
+        config: DistributedConfig,
+        worker: Worker,
+        configs: ConfigStore,
+        statuses: StatusStore,
+        *,
+        url: str,
+        client: RestClient | None,
+        loggers: Loggers | None = None,
+        preflight: Preflight | None = None,
+        on_leading: Callable[[], None] = lambda: None,
+        internal_path: str = "",
+    ) -> None:
+        """`url` is this worker's, as others reach it; `client` asks them, where they may be
+        asked: at `internal_path` below their URLs. `on_leading`: see `HerderLoop`."""
+        super().__init__(worker, statuses, loggers=loggers, preflight=preflight)
+        self._config = config
+        self._configs = configs
+        self._keys = SessionKeys(config)
+        worker.statuses.listener = self._note_status
+        self._metrics = GroupMetrics(worker.clock)
+        self._loop = HerderLoop(
+            config,
+            worker,
+            configs,
+            statuses,
+            self._make_member,
+            url,
+            lambda changes: InternalRequests(
+                client,
+                config.signature_algorithm,
+                lambda: changes.session_key,
+                internal_path,
+            ),
+            self._restart_plan,
+            self._loggers.set,
+            observer=self._metrics,
+            on_leading=on_leading,
+            publishes_itself=client is None and not config.exactly_once.fences_leaders,
+        )
+        self._do = GroupOperations(self._loop, configs, self._restart_plan)
+        self._ended: bool | None = None
+
+    def start(self, deadline: Deadline) -> None:
+        """Read the internal topics, and begin to join the group. On an error everything is closed
+        again."""
+        opened: list[Callable[[], None]] = []
+        try:
+            for begin, end in (
+                (self._worker.start, self._worker.stop),
+                (self._status_store.start, self._status_store.stop),
+                (self._start_configs, self._configs.stop),
+            ):
+                opened.append(lambda end=end: end(self._deadline(_CLOSE_STORES_S)))  # type: ignore[misc]
+                begin(deadline)
+            self._loop.start()
+        except Exception:
+            self._loop.stop(self._deadline(_CLOSE_STORES_S))
+            for close in reversed(opened):
+                close()
+            self._ended = True
+            raise
+        self._metrics.show(
+            self._worker.metrics,
+            self._loop.member.metrics,
+            self._worker.config.originals.get("client.id") or f"connect-{self._worker.worker_id}",
+            self._loop.membership,
+        )
+
+    def await_ready(self, timeout_s: float) -> bool:
+        """Wait until the worker was in its group once. False: not by then. Raises as `check`."""
+        joined = self._loop.ready.wait(timeout_s)
+        self.check()
+        return joined
+
+    def check(self) -> None:
+        """Raises what ended the herder by itself."""
+        if self._loop.failure is not None:
+            raise self._loop.failure
+
+    @property
+    def ended(self) -> bool:
+        """Whether `stop` was called."""
+        return self._ended is not None
+
+    def stop(self, deadline: Deadline) -> bool:
+        """A second call does nothing and returns what the first did."""
+        if self._ended is None:
+            self._ended = self._stop_once(deadline)
+        return self._ended
+
+    def health(self) -> WorkerHealth:
+        return WorkerHealth(self._loop.ready.is_set(), self._loop.stages.summary())
+
+    def ping(self, deadline: Deadline) -> None:
+        """Returns when the herder's thread answers. Raises `DeadlineExceeded`."""
+        self._loop.run(lambda: None, deadline.remaining())
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this worker led its group in the last rebalance."""
+        return self._loop.is_leader
+
+    # Reading.
+
+    def connectors(self) -> list[str]:
+        return self._snapshot().connectors()
+
+    def connector_info(self, name: str) -> ConnectorInfo:
+        state = self._snapshot()
+        config = state.raw_connector_config(name)
+        if config is None:
+            raise NotFound(f"Connector {name} not found")
+        return self._info(name, config, len(state.tasks(name)))
+
+    def task_infos(self, name: str) -> list[TaskInfo]:
+        state = self._snapshot()
+        if not state.contains(name):
+            raise NotFound(f"Connector {name} not found")
+        configs = state.raw_task_configs(name)
+        return [TaskInfo(TaskId(name, number), config) for number, config in enumerate(configs)]
+
+    def status(self, name: str) -> ConnectorStatus:
+        """A connector and its tasks on all workers; of those here, also their partitions. What
+        nobody runs, as far as this worker knows, is UNASSIGNED, whatever was last written of it.
+        Raises `UnknownConnector`."""
+        if not self._snapshot().contains(name):
+            raise UnknownConnector(f"Connector {name} not found")
+        health = {host.instance: tuple(host.health()) for host in self._loop.work.task_hosts()}
+        return ConnectorStatus(
+            name,
+            self._status_now(InstanceId(name)),
+            tuple(
+                TaskStatus(task.task, self._status_now(task), health.get(task, ()))
+                for task in self._snapshot().tasks(name)
+            ),
+        )
+
+    # Changing configs and target states.
+
+    def put_connector_config(
+        self,
+        name: str,
+        config: Mapping[str, str | None],
+        *,
+        allow_replace: bool,
+        initial_state: TargetState | None = None,
+    ) -> tuple[bool, ConnectorInfo]:
+        checked = self._checked_config(name, config)
+        created, tasks = self._run(
+            f"writing a config for connector {name} to the config topic",
+            lambda: self._do.put(name, checked, initial_state, allow_replace=allow_replace),
+        )
+        return created, self._info(name, checked, tasks)
+
+    def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
+        """Only the leader merges, so that of two patches none is lost."""
+        stage = f"writing a config for connector {name} to the config topic"
+        while True:
+            self._run(stage, self._do.need_leader)
+            base = self.connector_config(name)
+            checked = self._checked_config(name, merged_config(base, patch))
+            tasks = self._run(stage, partial(self._do.replace, name, base, checked))
+            if tasks is not None:
+                return self._info(name, checked, tasks)
+
+    def delete_connector(self, name: str) -> None:
+        self._run(
+            f"removing the config of connector {name} from the config topic",
+            lambda: self._do.delete(name),
+        )
+
+    def pause_connector(self, name: str) -> None:
+        self._put_target(name, TargetState.PAUSED)
+
+    def resume_connector(self, name: str) -> None:
+        self._put_target(name, TargetState.STARTED)
+
+    def stop_connector(self, name: str) -> None:
+        self._run(f"stopping connector {name}", lambda: self._do.stop(name))
+
+    # Restarting.
+
+    def restart_connector(self, name: str) -> None:
+        """Returns when it has started again; raises what kept it from starting."""
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
+        stage = f"restarting connector {name}"
+        started = self._run(stage, lambda: self._do.restart_connector(name))
+        _await(started, deadline, "The connector takes long to start; it may start later")
+
+    def restart_connector_and_tasks(
+        self, name: str, *, only_failed: bool, include_tasks: bool
+    ) -> ConnectorStateInfo:
+        request = RestartRequest(name, only_failed=only_failed, include_tasks=include_tasks)
+        return self._run(
+            f"restarting connector {name} and its tasks",
+            lambda: self._do.request_restart(request),
+        )
+
+    def restart_task(self, task: TaskId) -> None:
+        instance = InstanceId(task.connector, task.task)
+        self._run(f"restarting task {instance}", lambda: self._do.restart_task(instance))
+
+    # Offsets.
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        def alter(config: Mapping[str, str], deadline: Deadline) -> str:
+            return self._offsets.alter(name, config, offsets, deadline)
+
+        return self._change_offsets(name, alter)
+
+    def reset_offsets(self, name: str) -> str:
+        def reset(config: Mapping[str, str], deadline: Deadline) -> str:
+            return self._offsets.reset(name, config, deadline)
+
+        return self._change_offsets(name, reset)
+
+    # Loggers of all workers.
+
+    def set_cluster_logger(self, name: str, level: str) -> None:
+        """Every worker sets the level when it reads of it."""
+        self._loggers.check_level(level)
+        self._configs.put_logger_level(name, level)
+
+    # Between workers.
+
+    def put_task_configs(
+        self,
+        name: str,
+        configs: Sequence[Mapping[str, str]],
+        signature: tuple[str | None, str | None],
+        body: bytes,
+    ) -> None:
+        self._check_signature(signature, body)
+        self._run(
+            f"writing task configs of connector {name}",
+            lambda: self._do.put_task_configs(name, configs),
+        )
+
+    def fence_zombies(
+        self, name: str, signature: tuple[str | None, str | None], body: bytes
+    ) -> None:
+        self._check_signature(signature, body)
+        self._fence(name)
+
+    def _fence(self, name: str) -> None:
+        """Returns when the connector's earlier tasks can write no more."""
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
+        stage = f"fencing out earlier tasks of connector {name}"
+        fenced = self._run(stage, lambda: self._do.fence(name))
+        _await(fenced, deadline, f"Earlier tasks of connector {name} are still being fenced out")
+
+    # The parts of the base.
+
+    def _raw_config(self, name: str) -> Mapping[str, str] | None:
+        return self._snapshot().raw_connector_config(name)
+
+    def _status(self, instance: InstanceId) -> Status | None:
+        found = self._status_store.get(instance)
+        return None if found is None else _shown(found)
+
+    def _task_statuses(self, name: str) -> Mapping[int, Status]:
+        found = self._status_store.get_all(name)
+        return {number: _shown(status) for number, status in found.items()}
+
+    # Inside.
+
+    def _snapshot(self) -> ClusterConfigState:
+        return self._configs.snapshot()
+
+    def _start_configs(self, deadline: Deadline) -> None:
+        self._configs.set_listener(self._loop.changes)
+        self._configs.start(deadline)
+
+    def _make_member(self, membership: Membership) -> GroupMember:
+        config, originals = self._config, self._worker.config.originals
+        client_id = originals.get("client.id") or f"connect-{self._worker.worker_id}"
+        return GroupMember(
+            {**originals, "client.id": client_id},
+            config.group_id,
+            config.timeouts,
+            membership,
+            self._worker.clock,
+        )
+
+    def _run(self, stage: str, request: Callable[[], T]) -> T:
+        def staged() -> T:
+            with self._loop.stages.during(stage):
+                return request()
+
+        return self._loop.run(staged, REQUEST_TIMEOUT_S)
+
+    def _put_target(self, name: str, target: TargetState) -> None:
+        """Any worker may write it."""
+        if not self._snapshot().contains(name):
+            raise NotFound(f"Unknown connector {name}")
+        self._configs.put_target_state(name, target)
+
+    def _change_offsets(
+        self, name: str, change: Callable[[Mapping[str, str], Deadline], str]
+    ) -> str:
+        """As the leader, on the herder's thread, so that nothing starts the connector meanwhile."""
+        stage = f"modifying offsets of connector {name}"
+        if self._config.exactly_once is ExactlyOnceSupport.ENABLED:
+            config = self._run(stage, lambda: self._do.stopped_config(name))
+            if self._type_of(config) == "source":
+                self._fence(name)
+        # The thread must be back in time for the group, which would think the worker lost.
+        longest_s = min(REQUEST_TIMEOUT_S, self._config.timeouts.rebalance_ms / 2000)
+
+        def checked() -> str:
+            deadline = self._deadline(longest_s)
+            return change(self._worker.resolved(self._do.stopped_config(name)), deadline)
+
+        return self._run(stage, checked)
+
+    def _status_now(self, instance: InstanceId) -> Status:
+        written = self._status(instance)
+        nobody = self._loop.why_unassigned(instance)
+        if written is None or (nobody is not None and written.state is State.RUNNING):
+            worker = self._worker.worker_id
+            return Status(State.UNASSIGNED, worker, self._worker.clock.now_ms(), nobody)
+        return written
+
+    def _check_signature(self, signature: tuple[str | None, str | None], body: bytes) -> None:
+        if self._loop.membership.signs:
+            self._keys.check(self._loop.changes.session_key, signature, body)
+
+    def _note_status(self, instance: InstanceId, status: Status) -> None:
+        """On whatever thread a status changes; must not wait."""
+        written = InstanceStatus(
+            status.state,
+            status.worker_id,
+            self._loop.membership.generation,
+            status.trace,
+            status.version,
+        )
+        if status.state in _WRITTEN_SAFELY:
+            self._status_store.put_safe(instance, written)
+        else:
+            self._status_store.put(instance, written)
+
+    def _stop_once(self, deadline: Deadline) -> bool:
+        self._metrics.hide()
+        left = max(0.0, deadline.remaining() - _CLOSE_STORES_S)
+        ended = self._loop.stop(self._deadline(left))
+        for stop in (self._status_store.stop, self._configs.stop, self._worker.stop):
+            stop(self._deadline(max(_CLOSE_STORES_S, deadline.remaining())))
+        return ended
+
+    def _deadline(self, seconds: float) -> Deadline:
+        return Deadline(seconds, self._worker.clock)
+
+
+def _shown(status: InstanceStatus) -> Status:
+    return Status(status.state, status.worker_id, 0, status.trace, status.version)
+
+
+def _await(ready: Future[None], deadline: Deadline, otherwise: str) -> None:
+    try:
+        ready.result(deadline.remaining())
+    except FutureTimeout as error:
+        if ready.done():
+            raise
+        raise DeadlineExceeded(otherwise) from error

@@ -1,0 +1,118 @@
+"""Signed requests that workers make to the leader of their group (KIP-507)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from urllib.parse import quote
+
+from connect.clients.rest_client import RestClient
+from connect.data import json_codec
+from connect.errors import ConnectError, CorruptData, RetriableError
+from connect.protocol.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, sign
+from connect.storage.config_records import SessionKey
+
+__all__ = ["InternalRequests", "LeaderRefused"]
+
+NO_WAY_TO_LEADER = (
+    "This worker is not able to communicate with the leader of the cluster, which is required for"
+    " dynamically-reconfiguring connectors. If running MirrorMaker 2 in dedicated mode, consider"
+    " enabling inter-worker communication via the 'dedicated.mode.enable.internal.rest' property."
+)
+
+
+class LeaderRefused(RetriableError):
+    """The leader answered a request between workers with an error. `status` is HTTP's."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class InternalRequests:
+    """Signed requests to the leader, each on a thread of a small pool. Owned by the herder, which
+    closes it; `post_task_configs` may be called from any thread.
+
+    `client` None: workers do not talk to each other. `path` is where a leader's URL has these
+    requests, where that is not its root.
+    """
+
+    def __init__(
+        self,
+        client: RestClient | None,
+        algorithm: str,
+        key: Callable[[], SessionKey | None],
+        path: str = "",
+    ) -> None:
+        self._client = client
+        self._algorithm = algorithm
+        self._key = key
+        self._path = path
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="leader-request")
+
+    def post_task_configs(
+        self, leader_url: str, connector: str, configs: Sequence[Mapping[str, str]]
+    ) -> Future[None]:
+        """Have the leader commit a connector's task configs."""
+        body = json_codec.encode([dict(config) for config in configs])
+        return self._submit("POST", leader_url, f"/connectors/{_segment(connector)}/tasks", body)
+
+    def fence_zombies(self, leader_url: str, connector: str) -> Future[None]:
+        """Have the leader fence out what earlier tasks may still write (KIP-618)."""
+        return self._submit("PUT", leader_url, f"/connectors/{_segment(connector)}/fence", None)
+
+    def close(self) -> None:
+        """Requests under way end with their own timeouts, unheard."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, method: str, leader_url: str, path: str, body: bytes | None) -> Future[None]:
+        client = self._client
+        if client is None:
+            return _failed(ConnectError(NO_WAY_TO_LEADER))
+        if not leader_url:
+            return _failed(
+                RetriableError(
+                    "Request to leader failed because the URL of the leader's REST interface is"
+                    " empty!"
+                )
+            )
+        try:
+            return self._pool.submit(self._ask, client, method, leader_url, path, body)
+        except RuntimeError:
+            return _failed(ConnectError("Worker is shutting down"))
+
+    def _ask(
+        self, client: RestClient, method: str, leader_url: str, path: str, body: bytes | None
+    ) -> None:
+        headers = {}
+        key = self._key()
+        if key is not None:
+            headers[SIGNATURE_HEADER] = sign(key.key, self._algorithm, body or b"")
+            headers[ALGORITHM_HEADER] = self._algorithm
+        url = f"{leader_url.rstrip('/')}{self._path}{path}"
+        answer = client.request(method, url, body=body, headers=headers)
+        if answer.status >= 300:
+            raise LeaderRefused(
+                f"{method} {url}: the leader answered {answer.status}: {_message(answer.body)}",
+                answer.status,
+            )
+
+
+def _failed(error: ConnectError) -> Future[None]:
+    answer: Future[None] = Future()
+    answer.set_exception(error)
+    return answer
+
+
+def _segment(name: str) -> str:
+    return quote(name, safe="!$&'()*+,;=:@~")
+
+
+def _message(body: bytes) -> str:
+    try:
+        content = json_codec.decode(body)
+    except CorruptData:
+        return body[:200].decode(errors="replace")
+    if isinstance(content, dict) and isinstance(content.get("message"), str):
+        return str(content["message"])
+    return str(content)

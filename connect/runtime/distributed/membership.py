@@ -1,0 +1,200 @@
+"""This worker's place in its group: what it tells when it joins, what it was assigned, who leads.
+
+The group member calls back on the herder's thread, while that polls. What has to happen with
+running work is handed to the herder (`Rebalances`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from connect.clock import Clock
+from connect.protocol.membership import (
+    PROTOCOL_VERSIONS,
+    SESSIONED,
+    Assignment,
+    ConnectorTask,
+    WorkerState,
+    decode_assignment,
+    encode_metadata,
+    merge_assignment,
+    offered_protocols,
+)
+from connect.runtime.group_leader import ConfigView, GroupLeader
+from connect.storage.config_state import EMPTY_STATE, ClusterConfigState
+from connect.storage.config_store import ConfigStore
+from connect.storage.instances import InstanceId
+
+__all__ = ["Membership", "Rebalances", "instances"]
+
+_log = logging.getLogger(__name__)
+
+
+class Rebalances(Protocol):
+    """What the herder does in the course of rebalances. On its thread."""
+
+    def before_join(self) -> ClusterConfigState:
+        """Follow all changes of the configs that were read, ending what they end; returns the
+        configs that this worker acts on now."""
+
+    def on_revoked(self, revoked: frozenset[InstanceId]) -> None:
+        """Stop this before the rebalance goes on. Must return well within its timeout."""
+
+    def on_lost(self, lost: frozenset[InstanceId], generation: int) -> None:
+        """There is no coordinator, since `generation`: others may be given this before we hear of
+        it, so nothing of it may move until the next rebalance."""
+
+    def on_assigned(self, assignment: Assignment, generation: int) -> None:
+        """A rebalance is over; begin what was assigned when this has returned."""
+
+
+class Membership:
+    """The `GroupCallbacks` of one worker. Belongs to the herder's thread; `leader_url`, `is_leader`
+    and `generation` may be read from any."""
+
+    def __init__(
+        self,
+        url: str,
+        connect_protocol: str,
+        max_delay_ms: int,
+        configs: ConfigStore,
+        rebalances: Rebalances,
+        running_generation: Callable[[], int],
+        clock: Clock,
+    ) -> None:
+        """`url` is this worker's, as others reach it; `running_generation` tells the generation of
+        the rebalance that we are asked to lead."""
+        self._url = url
+        self._configs = configs
+        self._rebalances = rebalances
+        self._running_generation = running_generation
+        self._clock = clock
+        self._offers = offered_protocols(connect_protocol)
+        self._leader = GroupLeader(max_delay_ms)
+        self._led_view = EMPTY_STATE
+        self._owner_urls: Mapping[ConnectorTask, str] = {}
+        self.assignment: Assignment | None = None
+        """What this worker is to run, all of it; None outside the group."""
+        self.version = PROTOCOL_VERSIONS[self._offers[0]]
+        """Of the protocol that the group has elected."""
+        self.generation = -1
+        """Of the last rebalance that was completed."""
+        self.member_id = ""
+
+    @property
+    def is_leader(self) -> bool:
+        assignment = self.assignment
+        return assignment is not None and assignment.leader == self.member_id
+
+    @property
+    def leader_url(self) -> str:
+        """Empty while none is known."""
+        assignment = self.assignment
+        return "" if assignment is None else assignment.leader_url
+
+    @property
+    def eager(self) -> bool:
+        """Whether every rebalance begins with giving everything up."""
+        return self.version == 0
+
+    @property
+    def signs(self) -> bool:
+        """Whether the group's workers sign what they ask of each other."""
+        return self.version >= SESSIONED
+
+    @property
+    def assigned(self) -> frozenset[InstanceId]:
+        assignment = self.assignment
+        return frozenset() if assignment is None else instances(assignment.assigned)
+
+    def owner_url(self, instance: InstanceId) -> str | None:
+        """Who runs it, as the leader knows."""
+        return self._owner_urls.get((instance.connector, instance.task))
+
+    def is_abandoned(self, instance: InstanceId) -> bool:
+        """Whether we lead and have given it to nobody. From any thread."""
+        owners = self._owner_urls
+        if not owners or not self.is_leader:
+            return False
+        return (instance.connector, instance.task) not in owners
+
+    def forget_revocations(self) -> None:
+        """They are done: the next rebalance is not to hear of them."""
+        assignment = self.assignment
+        if assignment is not None:
+            self.assignment = replace(assignment, revoked=())
+
+    # Called back while the member polls.
+
+    def metadata(self) -> list[tuple[str, bytes]]:
+        # Who says to have read so far has ended what the configs up to there end: others may begin
+        # what this worker gave up.
+        self._led_view = self._rebalances.before_join()
+        state = WorkerState(self._url, self._led_view.offset, self.assignment)
+        return [(name, encode_metadata(state, PROTOCOL_VERSIONS[name])) for name in self._offers]
+
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: Mapping[str, bytes]
+    ) -> Mapping[str, bytes]:
+        led = self._leader.lead(
+            leader_id,
+            protocol,
+            members,
+            _view(self._led_view),
+            lambda: _view(self._configs.snapshot()),
+            now_ms=self._clock.now_ms(),
+            last_completed_generation=self.generation,
+            current_generation=self._running_generation(),
+        )
+        self._owner_urls = led.owner_urls
+        return led.assignments
+
+    def on_join_prepare(self) -> None:
+        self._owner_urls = {}
+        assignment = self.assignment
+        if self.eager and assignment is not None and not assignment.failed:
+            self._rebalances.on_revoked(instances(assignment.assigned))
+
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        new = decode_assignment(assignment)
+        self.version = PROTOCOL_VERSIONS[protocol]
+        if not self.eager and new.revoked:
+            self._rebalances.on_revoked(instances(new.revoked))
+        self.assignment = merge_assignment(self.assignment, new)
+        self.member_id = member_id
+        self.generation = generation
+        _log.info(
+            "Joined generation %d as %s: %d assigned, %d revoked, leader %s, delay %d ms%s",
+            generation,
+            member_id,
+            len(self.assignment.assigned),
+            len(new.revoked),
+            new.leader_url,
+            new.delay_ms,
+            ", failed" if new.failed else "",
+        )
+        self._rebalances.on_assigned(self.assignment, generation)
+
+    def on_coordinator_lost(self) -> None:
+        assignment, self.assignment = self.assignment, None
+        if assignment is not None:
+            self._rebalances.on_lost(instances(assignment.assigned), self.generation)
+
+    def give_up(self) -> None:
+        """End everything that was assigned; the next join says that nothing runs here."""
+        assignment, self.assignment = self.assignment, None
+        if assignment is not None:
+            self._rebalances.on_revoked(instances(assignment.assigned))
+
+
+def instances(tasks: tuple[ConnectorTask, ...]) -> frozenset[InstanceId]:
+    return frozenset(InstanceId(connector, task) for connector, task in tasks)
+
+
+def _view(state: ClusterConfigState) -> ConfigView:
+    return ConfigView(state.offset, {name: len(state.tasks(name)) for name in state.connectors()})

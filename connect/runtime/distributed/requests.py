@@ -1,0 +1,85 @@
+"""What others ask of the herder's thread: in order of their time, answered through futures."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from connect.clock import Clock
+from connect.errors import ConnectError
+
+__all__ = ["RequestQueue"]
+
+T = TypeVar("T")
+
+
+class RequestQueue:
+    """Safe to use from any thread; `take` and `close` are for the one that serves it.
+
+    `wake` is called after something was added.
+    """
+
+    def __init__(self, wake: Callable[[], None], clock: Clock) -> None:
+        self._wake = wake
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._heap: list[tuple[float, int, Callable[[], None], Callable[[ConnectError], None]]] = []
+        self._numbers = itertools.count()
+        self._closed: ConnectError | None = None
+
+    def submit(self, request: Callable[[], T], delay_s: float = 0.0) -> Future[T]:
+        """Have it run after the delay; the future gets its result, or error. Once the queue is
+        closed the future fails at once."""
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
+            try:
+                answer.set_result(request())
+            except Exception as error:  # noqa: BLE001 - who asked gets the error
+                answer.set_exception(error)
+
+        def refuse(error: ConnectError) -> None:
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(error)
+
+        with self._lock:
+            closed = self._closed
+            if closed is None:
+                due = self._clock.monotonic() + delay_s
+                heapq.heappush(self._heap, (due, next(self._numbers), run, refuse))
+        if closed is None:
+            self._wake()
+        else:
+            refuse(closed)
+        return answer
+
+    def take(self, due_by: float | None = None) -> Callable[[], None] | None:
+        """The next request that is due, or was by this time of the clock's `monotonic`; None when
+        there is none."""
+        now = self._clock.monotonic() if due_by is None else due_by
+        with self._lock:
+            if self._heap and self._heap[0][0] <= now:
+                return heapq.heappop(self._heap)[2]
+            return None
+
+    def next_due_s(self) -> float | None:
+        """Seconds until a request is due, 0 if one is; None when there is none."""
+        with self._lock:
+            if not self._heap:
+                return None
+            return max(0.0, self._heap[0][0] - self._clock.monotonic())
+
+    def close(self, error: ConnectError) -> None:
+        """Answer everything that waits, and all that comes later, with this error."""
+        with self._lock:
+            self._closed = error
+            left = [refuse for _, _, _, refuse in self._heap]
+            self._heap.clear()
+        for refuse in left:
+            refuse(error)

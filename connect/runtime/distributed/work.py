@@ -1,0 +1,412 @@
+"""The connectors and tasks that one worker of a group runs: begun, changed and ended.
+
+What belongs here is decided elsewhere; this is how it happens. Something that cannot even be made
+is FAILED with the reason, counts as running, and touches nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from connect.clock import Deadline
+from connect.errors import ConnectError, TaskFailed
+from connect.plugin import TransferTask
+from connect.runtime.distributed.exactly_once import TaskRun
+from connect.runtime.states import InstanceId, InvalidTransition, State, TargetState
+from connect.runtime.task_configs import enforces_tasks_max, too_many_tasks
+from connect.runtime.task_host import TaskHost, stop_tasks
+from connect.runtime.task_update import offered
+from connect.runtime.threads import error_trace
+from connect.runtime.worker import Worker
+from connect.runtime.worker_connector import ConnectorHost
+from connect.storage.config_state import ClusterConfigState
+
+__all__ = ["AssignedWork", "TasksWanted"]
+
+_log = logging.getLogger(__name__)
+
+# As Java's worker: what all stopping connectors together get.
+_CONNECTOR_STOP_S = 5.0
+# A connector's start is to return within seconds; this is for slow logins and cold clusters.
+_CONNECTOR_START_S = 60.0
+
+TasksWanted = Callable[[str], None]
+"""Told, on any thread, that a connector should be asked what its tasks are."""
+
+
+@dataclass
+class _Connector:
+    """`host` None: paused, stopped, or not to be made."""
+
+    config: Mapping[str, str]
+    target: TargetState
+    host: ConnectorHost | None = None
+
+
+@dataclass
+class _Task:
+    """`host` None: not to be made. Configs are resolved."""
+
+    host: TaskHost | None
+    connector_config: Mapping[str, str]
+    config: Mapping[str, str]
+    run: TaskRun | None = None
+    """Where it writes exactly once."""
+
+
+class AssignedWork:
+    """Everything but `task_hosts` belongs to the herder's thread. `later(seconds, command)` runs a
+    command on that thread; `tasks_wanted`: see there. `expired` is called there with a connector
+    that has to be restarted to get newer values from config providers. `begin_run`, there too,
+    gives a task that writes exactly once its run."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        later: Callable[[float, Callable[[], None]], None],
+        tasks_wanted: TasksWanted,
+        expired: Callable[[str], object],
+        begin_run: Callable[[InstanceId], TaskRun | None],
+        connector_start_timeout_s: float = _CONNECTOR_START_S,
+    ) -> None:
+        self._worker = worker
+        self._later = later
+        self._tasks_wanted = tasks_wanted
+        self._expired = expired
+        self._begin_run = begin_run
+        self._connector_start_timeout_s = connector_start_timeout_s
+        self._connectors: dict[str, _Connector] = {}
+        self._tasks: dict[InstanceId, _Task] = {}
+        self._growing: set[InstanceId] = set()
+        self._frozen: set[InstanceId] = set()
+
+    @property
+    def running(self) -> set[InstanceId]:
+        """All that was begun and not ended, FAILED or not."""
+        return {InstanceId(name) for name in self._connectors} | set(self._tasks)
+
+    def host_of(self, connector: str) -> ConnectorHost | None:
+        """The connector's host, if the connector has started and is to run."""
+        entry = self._connectors.get(connector)
+        if entry is None or entry.host is None or not entry.host.running:
+            return None
+        return entry.host
+
+    def config_of(self, connector: str) -> Mapping[str, str]:
+        """The resolved config that the connector was begun with."""
+        return self._connectors[connector].config
+
+    def task_hosts(self) -> list[TaskHost]:
+        """A snapshot for other threads."""
+        return [task.host for task in list(self._tasks.values()) if task.host is not None]
+
+    # Connectors.
+
+    def begin_connector(self, name: str, configs: ClusterConfigState) -> Future[None]:
+        """Bring a connector to its target state. The future: when it has started; fails with what
+        FAILED it."""
+        ready: Future[None] = Future()
+        target = configs.target_state(name) or TargetState.STARTED
+        entry = _Connector({}, target)
+        self._connectors[name] = entry
+        try:
+            raw = configs.raw_connector_config(name) or {}
+            resolved = self._worker.resolved_for_now(raw)
+            entry.config = resolved.values
+            self._begin(name, entry, ready)
+            if resolved.ttl_s is not None:
+                self._later(resolved.ttl_s, lambda: self._expire(name, entry))
+        except Exception as error:  # noqa: BLE001 - a plugin or provider; the status shows it
+            _log.error(
+                "Connector %s cannot be started: %s", name, error, exc_info=_unless_told(error)
+            )
+            self._move(InstanceId(name), State.FAILED, error_trace(error))
+            ready.set_exception(error)
+        return ready
+
+    def end_connectors(self, names: Collection[str]) -> None:
+        """Stop connectors and forget them; they are UNASSIGNED."""
+        entries = {name: self._connectors.pop(name) for name in names if name in self._connectors}
+        self._stop_hosts([entry.host for entry in entries.values()])
+        for name in entries:
+            self._release(InstanceId(name))
+
+    def restart_connector(
+        self, name: str, configs: ClusterConfigState, *, shown: bool
+    ) -> Future[None]:
+        """Stop and begin a connector. `shown`: its status says RESTARTING meanwhile."""
+        entry = self._connectors.pop(name, None)
+        if entry is not None:
+            self._stop_hosts([entry.host])
+        self._move(InstanceId(name), State.RESTARTING if shown else State.UNASSIGNED)
+        return self.begin_connector(name, configs)
+
+    def set_target(self, name: str, target: TargetState) -> None:
+        """Pause, stop or resume the connector and its tasks, as far as they are here."""
+        for instance, task in self._tasks.items():
+            if instance.connector == name and task.host is not None:
+                task.host.set_paused(target is not TargetState.STARTED)
+        entry = self._connectors.get(name)
+        if entry is None or entry.target is target:
+            return
+        before, entry.target = entry.target, target
+        if self._is_failed(InstanceId(name)) and target is not TargetState.STOPPED:
+            # Only a restart heals a failure; the target counts from then on.
+            return
+        _log.info("Connector %s goes from %s to %s", name, before.value, target.value)
+        self._stop_hosts([entry.host])
+        entry.host = None
+        try:
+            self._begin(name, entry, Future())
+        except Exception as error:  # noqa: BLE001 - a plugin; the status shows it
+            _log.error("Connector %s cannot be started: %s", name, error, exc_info=error)
+            self.fail_connector(name, error)
+
+    def fail_connector(self, name: str, error: Exception) -> None:
+        self._move(InstanceId(name), State.FAILED, error_trace(error))
+
+    # Tasks.
+
+    def begin_tasks(self, tasks: Iterable[InstanceId], configs: ClusterConfigState) -> None:
+        """Start tasks with their committed configs."""
+        for task in tasks:
+            self._begin_task(task, configs)
+
+    def end_tasks(self, tasks: Collection[InstanceId]) -> None:
+        """Stop tasks, their final offsets stored, and forget them; they are UNASSIGNED. Of tasks
+        that are not here nothing is said: others may run them."""
+        here = [task for task in tasks if task in self._tasks]
+        self._end_tasks(here)
+        for task in here:
+            self._release(task)
+
+    def restart_tasks(self, tasks: Collection[InstanceId], configs: ClusterConfigState) -> None:
+        """Stop and start tasks; their statuses say RESTARTING meanwhile."""
+        self._end_tasks(tasks)
+        for task in tasks:
+            self._move(task, State.RESTARTING)
+        self.begin_tasks(tasks, configs)
+
+    def task_failed(self, task: InstanceId) -> bool:
+        """Whether the task could not be begun, or has failed since."""
+        return self._is_failed(task)
+
+    def outdated(self, connector: str, configs: ClusterConfigState) -> list[InstanceId]:
+        """The tasks here that have to end before what is committed now counts. Those for which it
+        only adds work are not among them: `grow` gives it to them."""
+        here = [instance for instance in self._tasks if instance.connector == connector]
+        try:
+            wanted = self._resolved(configs.raw_connector_config(connector))
+            return sorted(task for task in here if self._is_outdated(task, configs, wanted))
+        except Exception as error:  # noqa: BLE001 - a provider's; the tasks, begun again, show it
+            _log.warning("Tasks of connector %s are begun again: %s", connector, error)
+            return sorted(here)
+
+    def _is_outdated(
+        self,
+        instance: InstanceId,
+        configs: ClusterConfigState,
+        connector_config: Mapping[str, str] | None,
+    ) -> bool:
+        task = self._tasks[instance]
+        config = self._resolved(configs.raw_task_config(instance))
+        self._growing.discard(instance)
+        if config is None or task.connector_config != connector_config:
+            return True
+        if task.config == config:
+            return False
+        if _only_adds(task, config):
+            self._growing.add(instance)
+            return False
+        return True
+
+    def freeze(self, tasks: Iterable[InstanceId]) -> frozenset[InstanceId]:
+        """Have tasks stand still that can: of transfer tasks everything that moves is on their own
+        thread. Returns those that do; the others go on."""
+        frozen = set()
+        for instance in tasks:
+            task = self._tasks.get(instance)
+            host = None if task is None else task.host
+            if host is not None and host.alive and issubclass(host.task_class, TransferTask):
+                host.freeze()
+                frozen.add(instance)
+        self._frozen |= frozen
+        return frozenset(frozen)
+
+    def thaw(self, tasks: Collection[InstanceId]) -> None:
+        """Let these of the frozen tasks go on; the others end, and store nothing, as another worker
+        may have run them meanwhile."""
+        frozen, self._frozen = self._frozen & self._tasks.keys(), set()
+        deadline = Deadline(self._graceful_s, self._worker.clock)
+        for instance in sorted(frozen):
+            host = self._tasks[instance].host
+            if instance in tasks and host is not None:
+                host.thaw()
+            elif host is not None:
+                host.disown(deadline)
+        self.end_tasks([instance for instance in sorted(frozen) if instance not in tasks])
+
+    def grow(self, configs: ClusterConfigState) -> None:
+        """Give running tasks what newer configs add for them, once all workers have ended what had
+        to end. A task that does not take its config is restarted with it."""
+        growing, self._growing = self._growing & self._tasks.keys(), set()
+        for instance in sorted(growing):
+            if not self._grow(self._tasks[instance], configs.raw_task_config(instance)):
+                self.end_tasks([instance])
+                self.begin_tasks([instance], configs)
+
+    def _grow(self, task: _Task, raw: Mapping[str, str] | None) -> bool:
+        try:
+            config = self._resolved(raw)
+        except Exception as error:  # noqa: BLE001 - a provider's; the task, begun again, shows it
+            _log.warning("A task's new config cannot be resolved: %s", error)
+            return False
+        if config is None or task.host is None or not offered(task.host, config):
+            return False
+        _log.info("Task %s goes on with more work", task.host.instance)
+        task.config = config
+        return True
+
+    def end_all(self, deadline: Deadline) -> bool:
+        """Stop everything. False: something did not end in time."""
+        left = max(0.0, deadline.remaining())
+        clock = self._worker.clock
+        hosts = [entry.host for entry in self._connectors.values() if entry.host is not None]
+        for host in hosts:
+            host.request_stop()
+        _cancel(self._tasks.values())
+        graceful = Deadline(min(self._graceful_s, left), clock)
+        ended = stop_tasks(self.task_hosts(), graceful)
+        stopping = Deadline(min(_CONNECTOR_STOP_S, max(0.0, deadline.remaining())), clock)
+        for host in hosts:
+            ended &= host.join(stopping)
+        for instance in sorted(self.running):
+            self._release(instance)
+        self._connectors.clear()
+        self._tasks.clear()
+        return ended
+
+    def _expire(self, name: str, entry: _Connector) -> None:
+        """What config providers gave the connector is not right any more."""
+        if self._connectors.get(name) is entry:
+            _log.info("Values of connector %s that config providers gave have run out", name)
+            self._expired(name)
+
+    def _begin(self, name: str, entry: _Connector, ready: Future[None]) -> None:
+        instance = InstanceId(name)
+        if entry.target is not TargetState.STARTED:
+            self._worker.describe_connector(name, entry.config)
+            paused = entry.target is TargetState.PAUSED
+            self._move(instance, State.PAUSED if paused else State.STOPPED)
+            ready.set_result(None)
+            return
+        host = self._worker.make_connector(name, entry.config, lambda: self._tasks_wanted(name))
+        entry.host = host
+        started = host.start(entry.config)
+        timeout = self._connector_start_timeout_s
+        self._later(timeout, lambda: host.give_up_start(timeout))
+
+        def on_started(done: Future[None]) -> None:
+            error = done.exception()
+            if error is None:
+                self._tasks_wanted(name)
+                ready.set_result(None)
+            else:
+                ready.set_exception(error)
+
+        started.add_done_callback(on_started)
+
+    def _begin_task(self, instance: InstanceId, configs: ClusterConfigState) -> None:
+        entry = _Task(None, {}, {})
+        self._tasks[instance] = entry
+        try:
+            connector_config = self._resolved(configs.raw_connector_config(instance.connector))
+            config = self._resolved(configs.raw_task_config(instance))
+            if connector_config is None or config is None:
+                raise TaskFailed(f"Task {instance} has no committed config")
+            entry.connector_config, entry.config = connector_config, config
+            _check_count(instance, configs.task_count(instance.connector), connector_config)
+            target = configs.target_state(instance.connector)
+            entry.run = self._begin_run(instance)
+            entry.host = self._worker.make_task(
+                instance,
+                self._worker.task_class(connector_config, config),
+                connector_config,
+                config,
+                paused=target is not None and target is not TargetState.STARTED,
+                exactly_once=None if entry.run is None else entry.run.plan,
+            )
+            entry.host.start()
+        except Exception as error:  # noqa: BLE001 - a plugin or provider; the status shows it
+            _log.error(
+                "Task %s cannot be started: %s", instance, error, exc_info=_unless_told(error)
+            )
+            self._move(instance, State.FAILED, error_trace(error))
+
+    def _end_tasks(self, tasks: Collection[InstanceId]) -> None:
+        entries = [self._tasks.pop(task) for task in tasks if task in self._tasks]
+        self._growing.difference_update(tasks)
+        _cancel(entries)
+        hosts = [entry.host for entry in entries if entry.host is not None]
+        stop_tasks(hosts, Deadline(self._graceful_s, self._worker.clock))
+
+    def _stop_hosts(self, hosts: Sequence[ConnectorHost | None]) -> None:
+        found = [host for host in hosts if host is not None]
+        for host in found:
+            host.request_stop()
+        deadline = Deadline(_CONNECTOR_STOP_S, self._worker.clock)
+        for host in found:
+            host.join(deadline)
+
+    def _resolved(self, raw: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        return None if raw is None else self._worker.resolved(raw)
+
+    def _release(self, instance: InstanceId) -> None:
+        """UNASSIGNED, as the last that this worker says of it; but a failure stays to be seen
+        until somebody else has something newer to say."""
+        if not self._is_failed(instance):
+            self._move(instance, State.UNASSIGNED)
+        self._worker.statuses.release(instance)
+
+    def _is_failed(self, instance: InstanceId) -> bool:
+        status = self._worker.statuses.get(instance)
+        return status is not None and status.state is State.FAILED
+
+    def _move(self, instance: InstanceId, state: State, trace: str | None = None) -> None:
+        try:
+            self._worker.statuses.move(instance, state, trace)
+        except InvalidTransition as error:
+            _log.warning("%s", error)
+
+    @property
+    def _graceful_s(self) -> float:
+        return self._worker.config.task_shutdown_graceful_timeout_s
+
+
+def _unless_told(error: Exception) -> Exception | None:
+    """What a log shows the stack of: not errors that are written for users."""
+    return None if isinstance(error, ConnectError) else error
+
+
+def _only_adds(task: _Task, config: Mapping[str, str]) -> bool:
+    host = task.host
+    if host is None or not host.alive or not issubclass(host.task_class, TransferTask):
+        return False
+    return host.task_class.only_adds(task.config, config)
+
+
+def _cancel(tasks: Iterable[_Task]) -> None:
+    """Their checks must not wait for the thread that stops them."""
+    for task in tasks:
+        if task.run is not None:
+            task.run.cancel()
+
+
+def _check_count(instance: InstanceId, count: int, connector_config: Mapping[str, str]) -> None:
+    """A connector that made too many tasks gets none of them."""
+    text = too_many_tasks(instance.connector, count, connector_config)
+    if text is not None and enforces_tasks_max(connector_config):
+        raise TaskFailed(f"{text} This should be reported as a bug of the connector.")

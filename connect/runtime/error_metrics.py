@@ -1,0 +1,57 @@
+"""What went wrong with a task's records, counted: Kafka Connect's group `task-error-metrics`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Literal
+
+from connect.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["ERROR_GROUP", "ErrorCount", "ErrorMetrics"]
+
+ERROR_GROUP = "task-error-metrics"
+_LAST_ERROR = "last-error-timestamp"
+
+ErrorCount = Literal[
+    "total-record-failures",
+    "total-record-errors",
+    "total-records-skipped",
+    "total-retries",
+    "total-errors-logged",
+    "deadletterqueue-produce-requests",
+    "deadletterqueue-produce-failures",
+]
+"""What `connect.metrics.catalogue` says each of them means."""
+
+_COUNTS: tuple[ErrorCount, ...] = (
+    "total-record-failures",
+    "total-record-errors",
+    "total-records-skipped",
+    "total-retries",
+    "total-errors-logged",
+    "deadletterqueue-produce-requests",
+    "deadletterqueue-produce-failures",
+)
+
+
+class ErrorMetrics:
+    """The counts of one task, from its creation on. Safe to use from any thread."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._values: dict[str, float] = dict.fromkeys((*_COUNTS, _LAST_ERROR), 0.0)
+
+    def count(self, attribute: ErrorCount) -> None:
+        with self._lock:
+            self._values[attribute] += 1
+
+    def failed_now(self) -> None:
+        """A record was given up: the time of the last error is now."""
+        with self._lock:
+            self._values[_LAST_ERROR] = float(self._clock.now_ms())
+
+    def read(self) -> Mapping[str, float]:
+        with self._lock:
+            return dict(self._values)

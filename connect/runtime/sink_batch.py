@@ -1,0 +1,41 @@
+"""Records that a sink task is about to be given, and how far that brings their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from connect.data.record import SinkRecord
+from connect.plugin import TopicPartition
+
+__all__ = ["SinkBatch"]
+
+
+class SinkBatch:
+    """Pure bookkeeping, on the task's thread."""
+
+    def __init__(self) -> None:
+        self.records: list[SinkRecord] = []
+        self.positions: dict[TopicPartition, int] = {}
+        """The offset after the last record read, put or dropped, of each partition."""
+
+    def __bool__(self) -> bool:
+        """Whether something was read, if only to be dropped."""
+        return bool(self.positions)
+
+    def add(self, where: TopicPartition, offset: int, record: SinkRecord | None) -> None:
+        """The record at this offset; None: it was dropped, and counts as put with the others."""
+        self.positions[where] = offset + 1
+        if record is not None:
+            self.records.append(record)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """These partitions are read from elsewhere, or not by this task."""
+        gone = set(partitions)
+        if gone.isdisjoint(self.positions):
+            return
+        self.records = [
+            record
+            for record in self.records
+            if (record.original_topic, record.original_partition) not in gone
+        ]
+        self.positions = {p: at for p, at in self.positions.items() if p not in gone}

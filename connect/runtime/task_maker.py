@@ -1,0 +1,361 @@
+"""Makes the tasks of one worker: their clients' properties, converters, transformations and stores.
+
+Nothing is started here. What cannot be made raises, with the reason for the task's status.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from connect.clients.admin import Admin
+from connect.clients.transactional_producer import TransactionalProducer
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.config.worker import WorkerConfig
+from connect.data.converters.base import Converter, ConverterUse
+from connect.errors import ConfigError
+from connect.metrics.task_metrics import TaskMetrics
+from connect.plugin import SinkTask, SourceRecord, SourceTask, TransferTask
+from connect.runtime.connector_stores import ConnectorStores
+from connect.runtime.error_metrics import ErrorMetrics
+from connect.runtime.exactly_once import ExactlyOncePlan, ExactlyOnceSourceTask, Transactions
+from connect.runtime.own_offsets import TaskWithOwnOffsets
+from connect.runtime.plugins import PluginRegistry
+from connect.runtime.record_converters import RecordConverters
+from connect.runtime.reporters import LogReporter, describe_source
+from connect.runtime.sink_context import WorkerSinkTaskContext
+from connect.runtime.sink_errors import SinkErrors
+from connect.runtime.sink_records import SinkRecordReader
+from connect.runtime.sink_task import WorkerSinkTask
+from connect.runtime.source_task import WorkerSourceTask
+from connect.runtime.states import InstanceId
+from connect.runtime.task import WorkerTask, WorkerTaskContext
+from connect.runtime.tolerance import ErrorHandling, RecordErrors, warn_of_error_handling
+from connect.runtime.topic_creation import parse_topic_groups
+from connect.runtime.topic_creator import TopicCreator
+from connect.runtime.transaction_boundaries import make_boundaries
+from connect.runtime.transfer_task import WorkerTransferTask
+from connect.runtime.transforms import has_transforms, make_chain, transforms_refused
+from connect.storage.offset_reader import OffsetReader
+from connect.storage.offset_store import OffsetStore
+from connect.storage.offset_writer import OffsetWriter
+
+if TYPE_CHECKING:
+    from connect.metrics.registry import MetricRegistry
+
+__all__ = ["BrokenTask", "TaskMaker"]
+
+_log = logging.getLogger(__name__)
+
+
+class TaskMaker:
+    """For one worker. Safe to use from any thread. Configs here are resolved.
+
+    `topic_used(task, topic)` is told, on any thread, when a task uses a topic for the first time.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        plugins: PluginRegistry,
+        metrics: MetricRegistry,
+        stores: ConnectorStores,
+        topic_used: Callable[[InstanceId, str], None],
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        worker_id: str,
+    ) -> None:
+        self._config = config
+        self._plugins = plugins
+        self._metrics = metrics
+        self._stores = stores
+        self._topic_used = topic_used
+        self._clock = clock
+        self._worker_id = worker_id
+
+    def make(
+        self,
+        instance: InstanceId,
+        task: object,
+        connector_config: Mapping[str, str],
+        task_config: Mapping[str, str],
+        figures: TaskMetrics,
+        exactly_once: ExactlyOncePlan | None = None,
+    ) -> WorkerTask:
+        """Raises `ConfigError`, and what a plugin raises when it is made or configured.
+
+        `exactly_once` None: a source task writes at least once.
+        """
+        if isinstance(task, SinkTask):
+            return self._sink_task(instance, task, connector_config, task_config, figures)
+        if isinstance(task, SourceTask) and exactly_once is not None:
+            return self._exactly_once_task(
+                instance, task, connector_config, task_config, figures, exactly_once
+            )
+        if isinstance(task, SourceTask | TransferTask):
+            if exactly_once is not None:
+                _log.warning(
+                    "Task %s moves its data at least once: it does not write in transactions yet",
+                    instance,
+                )
+            return self._source_task(instance, task, connector_config, task_config, figures)
+        raise ConfigError(
+            f"{type(task).__name__}, the task class of connector {instance.connector}, is neither"
+            " a SourceTask nor a TransferTask nor a SinkTask"
+        )
+
+    def _source_task(
+        self,
+        instance: InstanceId,
+        task: SourceTask | TransferTask,
+        connector_config: Mapping[str, str],
+        task_config: Mapping[str, str],
+        figures: TaskMetrics,
+    ) -> WorkerTask:
+        own = self._stores.of_task(instance, connector_config)
+        if own is None:
+            return self._task_on(
+                self._stores.shared, instance, task, connector_config, task_config, figures
+            )
+        made = self._task_on(own, instance, task, connector_config, task_config, figures)
+        return TaskWithOwnOffsets(made, own, self._clock)
+
+    def _exactly_once_task(
+        self,
+        instance: InstanceId,
+        task: SourceTask,
+        connector_config: Mapping[str, str],
+        task_config: Mapping[str, str],
+        figures: TaskMetrics,
+        plan: ExactlyOncePlan,
+    ) -> WorkerTask:
+        producer = TransactionalProducer(
+            self._config.task_producer_properties(
+                connector_config, f"connector-producer-{instance}"
+            ),
+            plan.transactional_id,
+            self._clock,
+        )
+        store = self._stores.of_exactly_once_task(instance, connector_config, producer.send_future)
+        boundaries, asked = make_boundaries(
+            connector_config, self._config.offset_flush_interval_s, self._clock
+        )
+        context = self._task_context(instance, connector_config, store.store, figures)
+        context.transactions = asked
+        return ExactlyOnceSourceTask(
+            task,
+            context,
+            task_config,
+            Transactions(plan, producer, store, boundaries),
+            self._converters(connector_config),
+            make_chain(self._plugins, connector_config),
+            self._source_errors(instance, connector_config),
+            topics=self._topic_creator(instance, connector_config),
+            clock=self._clock,
+        )
+
+    def _task_on(
+        self,
+        store: OffsetStore,
+        instance: InstanceId,
+        task: SourceTask | TransferTask,
+        connector_config: Mapping[str, str],
+        task_config: Mapping[str, str],
+        figures: TaskMetrics,
+    ) -> WorkerTask:
+        context = self._task_context(instance, connector_config, store, figures)
+        writer = OffsetWriter(store, instance.connector)
+        interval_s = self._config.offset_flush_interval_s
+        timeout_s = self._config.offset_flush_timeout_s
+        if isinstance(task, TransferTask):
+            warn_of_error_handling(instance.connector, connector_config)
+            if has_transforms(connector_config):
+                raise transforms_refused(connector_config["connector.class"], connector_config)
+            return WorkerTransferTask(
+                task,
+                context,
+                task_config,
+                writer,
+                commit_interval_s=interval_s,
+                commit_timeout_s=timeout_s,
+                clock=self._clock,
+            )
+        return WorkerSourceTask(
+            task,
+            context,
+            task_config,
+            writer,
+            self._converters(connector_config),
+            make_chain(self._plugins, connector_config),
+            self._source_errors(instance, connector_config),
+            commit_interval_s=interval_s,
+            commit_timeout_s=timeout_s,
+            topics=self._topic_creator(instance, connector_config),
+            clock=self._clock,
+        )
+
+    def _topic_creator(
+        self, instance: InstanceId, connector_config: Mapping[str, str]
+    ) -> TopicCreator | None:
+        groups = None
+        if self._config.topic_creation_enable:
+            groups = parse_topic_groups(connector_config)
+        if groups is None:
+            return None
+        properties = self._config.task_admin_properties(
+            connector_config, f"connector-adminclient-{instance}"
+        )
+        return TopicCreator(groups, lambda: Admin(properties))
+
+    def _sink_task(
+        self,
+        instance: InstanceId,
+        task: SinkTask,
+        connector_config: Mapping[str, str],
+        task_config: Mapping[str, str],
+        figures: TaskMetrics,
+    ) -> WorkerTask:
+        converters = self._converters(connector_config)
+        errors = SinkErrors(
+            instance.connector,
+            instance.task,
+            connector_config,
+            converters,
+            self._config.task_producer_properties(
+                connector_config, f"connector-dlq-producer-{instance}"
+            ),
+            self._config.task_admin_properties(
+                connector_config, f"connector-dlq-adminclient-{instance}"
+            ),
+            self._clock,
+        )
+        context = WorkerSinkTaskContext(
+            instance.connector,
+            instance.task,
+            self._worker_id,
+            self._metrics,
+            figures,
+            reporter=errors.reporter,
+        )
+        return WorkerSinkTask(
+            task,
+            context,
+            # As in Java each task knows what its connector reads.
+            {**connector_config, **task_config},
+            self._config.task_consumer_properties(
+                connector_config, instance.connector, f"connector-consumer-{instance}"
+            ),
+            SinkRecordReader(
+                converters,
+                make_chain(self._plugins, connector_config),
+                errors.errors,
+                keep_origins=errors.reporter is not None,
+            ),
+            errors,
+            lambda topic: self._topic_used(instance, topic),
+            commit_interval_s=self._config.offset_flush_interval_s,
+            commit_timeout_s=self._config.offset_flush_timeout_s,
+            clock=self._clock,
+        )
+
+    def _source_errors(
+        self, instance: InstanceId, connector_config: Mapping[str, str]
+    ) -> RecordErrors[SourceRecord]:
+        handling = ErrorHandling.from_config(connector_config)
+        metrics = ErrorMetrics(self._clock)
+        errors: RecordErrors[SourceRecord] = RecordErrors(
+            handling,
+            metrics,
+            lambda record: f"a record for topic {record.topic}",
+            clock=self._clock,
+        )
+        if handling.log:
+            describe = describe_source if handling.log_records else None
+            errors.report_to([LogReporter(str(instance), metrics, describe)])
+        return errors
+
+    def _task_context(
+        self,
+        instance: InstanceId,
+        connector_config: Mapping[str, str],
+        store: OffsetStore,
+        figures: TaskMetrics,
+    ) -> WorkerTaskContext:
+        return WorkerTaskContext(
+            connector_name=instance.connector,
+            task_index=instance.task,
+            worker_id=self._worker_id,
+            metrics=self._metrics,
+            reader=OffsetReader(store, instance.connector),
+            producer=self._config.task_producer_properties(
+                connector_config, f"connector-producer-{instance}"
+            ),
+            on_topic_used=lambda topic: self._topic_used(instance, topic),
+            clock=self._clock,
+            figures=figures,
+        )
+
+    def _converters(self, connector_config: Mapping[str, str]) -> RecordConverters:
+        key, value, header = (
+            self._converter(connector_config, use) for use in ("key", "value", "header")
+        )
+        name_of = self._plugins.name_of
+        return RecordConverters(
+            key, value, header, name_of(type(key)), name_of(type(value)), name_of(type(header))
+        )
+
+    def _converter(self, connector_config: Mapping[str, str], use: ConverterUse) -> Converter:
+        """The connector's own converter with its own properties, or else the worker's with the
+        worker's: the two are never mixed."""
+        key = f"{use}.converter"
+        own_name = connector_config.get(key)
+        props = connector_config if own_name else self._config.originals
+        converter = self._plugins.converter(own_name or self._default_converter(use), key)()
+        prefix = f"{key}."
+        own = {name[len(prefix) :]: props[name] for name in props if name.startswith(prefix)}
+        try:
+            converter.configure(own, use)
+        except ConfigError as error:
+            where = f"{prefix}{error.key}" if error.key in own else key
+            raise ConfigError(f"{where}: {error}", key=where, value=error.value) from error
+        return converter
+
+    def _default_converter(self, use: ConverterUse) -> str:
+        if use == "key":
+            return self._config.key_converter
+        if use == "value":
+            return self._config.value_converter
+        return self._config.header_converter
+
+
+class BrokenTask(WorkerTask):
+    """Stands for a task that could not be made; starting it raises the reason."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def start(self) -> None:
+        raise self._error
+
+    def turn(self) -> None:
+        """Never reached: the start failed."""
+
+    def pause(self) -> None:
+        """Never reached: the start failed."""
+
+    def resume(self) -> None:
+        """Never reached: the start failed."""
+
+    def commit_soon(self) -> Future[None]:
+        return Future()
+
+    def finish(self, deadline: Deadline, *, failed: bool) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+    def wake(self) -> None:
+        """Nothing waits."""

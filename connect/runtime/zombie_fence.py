@@ -1,0 +1,71 @@
+"""Fences out what earlier tasks of a connector may still be writing (KIP-618): the requests to the
+brokers. When that is due is the leader's business."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from connect.clients.cancellation import Cancellation
+from connect.clients.fencing import fence_producers
+from connect.clients.short_threads import ShortThreads
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.config.worker import WorkerConfig
+from connect.runtime.connector_stores import task_transactional_id
+from connect.runtime.states import InstanceId
+
+__all__ = ["ZombieFence"]
+
+_log = logging.getLogger(__name__)
+
+# As long as Java's leader allows its brokers.
+_FENCE_S = 90.0
+_SERVERS = "bootstrap.servers"
+
+
+class ZombieFence:
+    """One worker's. Safe to use from any thread; its owner calls `stop` once."""
+
+    def __init__(self, config: WorkerConfig, group_id: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._config = config
+        self._group_id = group_id
+        self._clock = clock
+        self._cancellation = Cancellation()
+        self._threads = ShortThreads("zombie-fence")
+
+    def fence(self, connector: str, tasks: int, config: Mapping[str, str]) -> Future[None]:
+        """Done when earlier producers of tasks 0 to `tasks` - 1 can write no more; fails with the
+        brokers' answer, or after 90 s. `config` is the connector's, resolved."""
+        ids = [
+            task_transactional_id(self._group_id, InstanceId(connector, number))
+            for number in range(tasks)
+        ]
+        properties = self._properties(connector, config)
+
+        def work() -> None:
+            deadline = Deadline(_FENCE_S, self._clock)
+            fence_producers(properties, ids, deadline, self._cancellation)
+            _log.info("Fenced out earlier producers of %d tasks of %s", tasks, connector)
+
+        return self._threads.run(connector, work)
+
+    def stop(self, deadline: Deadline) -> None:
+        """End what is under way; its futures fail."""
+        self._threads.stop()
+        self._cancellation.cancel()
+        left = self._threads.join(deadline)
+        if left:
+            _log.warning("Threads that did not end in time: %s", ", ".join(left))
+        else:
+            self._cancellation.close()
+
+    def _properties(self, connector: str, config: Mapping[str, str]) -> dict[str, str]:
+        """As Java's, the connector's admin client. But where only its producers were sent to
+        another cluster, it is their transactional ids that count."""
+        client_id = f"connector-worker-adminclient-{connector}"
+        admin = self._config.task_admin_properties(config, client_id)
+        producer = self._config.task_producer_properties(config, client_id)
+        elsewhere = producer[_SERVERS] != self._config.originals[_SERVERS]
+        at_home = admin[_SERVERS] == self._config.originals[_SERVERS]
+        return producer if elsewhere and at_home else admin

@@ -1,0 +1,37 @@
+"""`connect-distributed` on a machine whose clock is wrong.
+
+python -m tests.support.skewed_worker <seconds> worker.properties
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from api.cli.distributed import run
+from api.cli.logs import configure_logging
+from api.cli.worker_program import exit_code_of
+from connect.clock import SystemClock
+
+__all__ = ["main"]
+
+
+class SkewedClock(SystemClock):
+    """The time of day is wrong; durations are right."""
+
+    def __init__(self, skew_s: float) -> None:
+        self._skew_ms = round(skew_s * 1000)
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._skew_ms
+
+
+def main(arguments: Sequence[str]) -> int:
+    skew_s, config_file = arguments
+    configure_logging()
+    clock = SkewedClock(float(skew_s))
+    return exit_code_of("skewed-worker", lambda: run(config_file, clock=clock))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""What a worker does as the leader, and when it cannot read what leaders write."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect.errors import ConnectError, DeadlineExceeded
+from connect.runtime.states import State
+from connect.storage.config_store import PrivilegedWriteFailed
+from tests.support.driven_herder import Rig, herder_rig
+from tests.support.driven_member import Plan
+from tests.unit.connect.runtime.distributed.steered import Steered, Told, put, running
+
+R = State.RUNNING
+
+
+def test_a_leader_that_was_fenced_out_tells_so_and_claims_the_right_to_write_anew(
+    rig: Rig,
+) -> None:
+    claims = rig.store.claims
+    rig.store.refusals.append(PrivilegedWriteFailed("another producer writes"))
+    with pytest.raises(ConnectError, match="can be safely retried"):
+        put(rig)
+    running(rig)
+    assert rig.store.claims >= claims + 1
+
+
+def test_a_worker_that_cannot_read_the_configs_leaves_the_group_until_it_can(rig: Rig) -> None:
+    running(rig)
+    Told.take()
+    rig.store.unread.extend([DeadlineExceeded("slow")] * 3)
+    rig.member.plan(Plan([("d", -1)], offset=10_000))
+    rig.until(lambda: not rig.store.unread, "reading to work again")
+    left = "leave: taking too long to read the log"
+    rig.until(lambda: rig.member.events.count(left) == 3, "leaving three times")
+    rig.becomes("c", R, R)
+    assert Told.take() == []
+
+
+def test_in_the_end_it_gives_up_what_it_runs(rig: Rig) -> None:
+    running(rig)
+    Told.take()
+    rig.store.unread.extend([DeadlineExceeded("slow")] * 6)
+    rig.member.plan(Plan([("d", -1)], offset=10_000))
+    rig.until(lambda: Told.seen("started c-0 with 0"), "the work anew")
+    assert Told.take()[:2] == ["stopped c-0", "stopped c"]
+    rig.becomes("c", R, R)
+
+
+def test_a_config_topic_that_can_never_be_read_again_ends_the_worker(rig: Rig) -> None:
+    running(rig)
+    rig.store.unread.append(ConnectError("Reading topic configs failed"))
+    rig.member.plan(Plan(offset=10_000))
+    with pytest.raises(ConnectError, match="Reading topic configs failed"):
+        rig.until(lambda: False, "the end")
+
+
+def test_the_leader_writes_a_session_key_and_a_new_one_when_it_is_too_old() -> None:
+    Steered.reset()
+    with herder_rig(Steered, inter_worker_key_ttl_ms="200") as rig:
+        rig.start().await_ready()
+        first = rig.store.snapshot().session_key
+        assert first is not None
+        assert len(first.key) == 32
+
+        def is_newer() -> bool:
+            key = rig.store.snapshot().session_key
+            return key is not None and key.created_ms >= first.created_ms + 200
+
+        rig.until(is_newer, "another key")

@@ -1,0 +1,174 @@
+"""New task configs in a group: tasks that only get more to do go on, all others end first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import ClassVar
+
+import pytest
+
+from connect.clock import Deadline
+from connect.config.worker import WorkerConfig
+from connect.metrics.registry import MetricRegistry
+from connect.plugin import PartitionHealth, StoredOffset, TransferTask
+from connect.runtime.distributed.work import AssignedWork
+from connect.runtime.plugins import PluginRegistry
+from connect.runtime.states import InstanceId
+from connect.runtime.worker import Worker
+from connect.storage.config_records import (
+    ConfigRecord,
+    ConnectorConfigRecord,
+    TaskCommitRecord,
+    TaskConfigRecord,
+)
+from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
+from connect.storage.offset_store import MemoryOffsetStore
+from tests.support.plugins import LaneConnector
+from tests.support.waiting import wait_until
+
+BYTES = "ByteArrayConverter"
+TASK = InstanceId("c", 0)
+
+
+class Lanes(TransferTask):
+    """Takes more lanes while it runs, unless `stubborn`; tells what happened."""
+
+    told: ClassVar[list[str]] = []
+    stubborn: ClassVar[bool] = False
+
+    @classmethod
+    def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        return set(before["lanes"]) <= set(after["lanes"])
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._awake = threading.Event()
+        self.told.append(f"start {config['lanes']}")
+
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        self.told.append(f"offered {config['lanes']}")
+        return not self.stubborn
+
+    def step(self, timeout: float) -> None:
+        self._awake.wait(timeout)
+        self._awake.clear()
+
+    def wake(self) -> None:
+        self._awake.set()
+
+    def prepare_commit(self) -> Future[list[StoredOffset]]:
+        nothing: Future[list[StoredOffset]] = Future()
+        nothing.set_result([])
+        return nothing
+
+    def committed(self) -> None:
+        """Nothing was stored."""
+
+    def pause(self) -> None:
+        """Moves nothing."""
+
+    def resume(self) -> None:
+        """Moves nothing."""
+
+    def drain(self, deadline: Deadline) -> None:
+        """Nothing is under way."""
+
+    def stop(self) -> None:
+        self.told.append("stop")
+
+    def health(self) -> list[PartitionHealth]:
+        return []
+
+
+class LanesConnector(LaneConnector):
+    def task_class(self) -> type[TransferTask]:
+        return Lanes
+
+
+def configs(*lanes: str, connector: Mapping[str, str] | None = None) -> ClusterConfigState:
+    """A committed state with a task for each of `lanes`."""
+    config = {"connector.class": "Lanes", "name": "c", "tasks.max": "9", **(connector or {})}
+    own = f"{Lanes.__module__}.{Lanes.__qualname__}"
+    records: list[ConfigRecord] = [ConnectorConfigRecord("c", config)]
+    for number, text in enumerate(lanes):
+        task = {"task.class": own, "lanes": text}
+        records.append(TaskConfigRecord(InstanceId("c", number), task))
+    records.append(TaskCommitRecord("c", len(lanes)))
+    builder = ConfigStateBuilder()
+    for offset, record in enumerate(records):
+        builder.apply(offset, record)
+    return builder.snapshot()
+
+
+@pytest.fixture
+def work() -> Iterator[AssignedWork]:
+    Lanes.told, Lanes.stubborn = [], False
+    plugins = PluginRegistry(discover=False)
+    plugins.register(LanesConnector)
+    props = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "offset.storage.topic": "unused",
+        "key.converter": BYTES,
+        "value.converter": BYTES,
+    }
+    worker = Worker(
+        WorkerConfig.from_properties(props),
+        plugins,
+        MetricRegistry(),
+        worker_id="w",
+        offset_store=MemoryOffsetStore(),
+    )
+    opened = AssignedWork(
+        worker, lambda wait, command: None, lambda name: None, lambda name: None, lambda task: None
+    )
+    yield opened
+    opened.end_all(Deadline(5.0))
+
+
+def begin(work: AssignedWork, state: ClusterConfigState) -> None:
+    work.begin_tasks([TASK], state)
+    tells(["start ab"])
+
+
+def tells(expected: Sequence[str]) -> None:
+    wait_until(lambda: Lanes.told == list(expected), 5.0, f"{expected}, not {Lanes.told}")
+
+
+def test_a_task_that_only_gets_more_goes_on_and_is_offered_it_later(work: AssignedWork) -> None:
+    begin(work, configs("ab"))
+    more = configs("abc")
+    assert work.outdated("c", more) == []
+    assert Lanes.told == ["start ab"]
+    work.grow(more)
+    tells(["start ab", "offered abc"])
+    assert work.outdated("c", more) == []
+    work.grow(more)
+    assert Lanes.told == ["start ab", "offered abc"]
+
+
+def test_a_task_that_gives_something_up_ends_first(work: AssignedWork) -> None:
+    begin(work, configs("ab"))
+    assert work.outdated("c", configs("ac")) == [TASK]
+    assert work.outdated("c", configs()) == [TASK]
+
+
+def test_a_task_of_a_changed_connector_ends_first(work: AssignedWork) -> None:
+    begin(work, configs("ab"))
+    assert work.outdated("c", configs("abc", connector={"changed": "yes"})) == [TASK]
+
+
+def test_a_task_that_does_not_take_more_is_restarted_with_it(work: AssignedWork) -> None:
+    Lanes.stubborn = True
+    begin(work, configs("ab"))
+    assert work.outdated("c", configs("abc")) == []
+    work.grow(configs("abc"))
+    tells(["start ab", "offered abc", "stop", "start abc"])
+
+
+def test_what_was_to_be_added_counts_no_more_once_it_is_given_back(work: AssignedWork) -> None:
+    begin(work, configs("ab"))
+    assert work.outdated("c", configs("abc")) == []
+    assert work.outdated("c", configs("ab")) == []
+    work.grow(configs("ab"))
+    assert Lanes.told == ["start ab"]
