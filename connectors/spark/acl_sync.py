@@ -1,0 +1,46 @@
+"""ACL sync: who may read mirrored topics on the target, by MirrorMaker 2's rules.
+
+Only entries for one topic by its name are mirrored. Writing is for the mirror alone: what allows
+WRITE is left out, and what allows ALL allows READ on the target; what denies stays as it is.
+Nothing is ever deleted. Source: KIP-382 and Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+__all__ = ["acl_plan"]
+
+_ENTRY = ("topic", "pattern", "principal", "host", "operation", "permission")
+
+
+def acl_plan(source: DataFrame, target: DataFrame, topics: DataFrame) -> DataFrame:
+    """ACLS of the source, ACLS of the target, TOPICS -> ACL_PLAN, without duplicates.
+
+    `topics`: of the names that the source's entries have, those that are mirrored.
+    """
+    judged = source.join(F.broadcast(topics), "topic", "left").withColumn(
+        "left_out",
+        F.expr(
+            "case when pattern != 'LITERAL' then 'pattern'"
+            " when permission = 'ALLOW' and operation = 'WRITE' then 'write'"
+            " when remote is null then 'topic' end"
+        ),
+    )
+    planned = judged.select(
+        F.expr("if(left_out is null, remote, topic)").alias("topic"),
+        "pattern",
+        "principal",
+        "host",
+        F.expr(
+            "if(left_out is null and permission = 'ALLOW' and operation = 'ALL', 'READ', operation)"
+        ).alias("operation"),
+        "permission",
+        "left_out",
+    ).distinct()
+    there = target.select(*_ENTRY).distinct().withColumn("there", F.lit(True))
+    return planned.join(there, list(_ENTRY), "left").select(
+        *_ENTRY,
+        F.expr("coalesce(left_out, if(there is null, 'create', 'exists'))").alias("outcome"),
+    )

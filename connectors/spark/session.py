@@ -1,0 +1,363 @@
+"""The one Spark session of this process: made on first use, in the background, shared by all.
+
+A session costs a JVM, some seconds and some hundred megabytes, so it is there only in workers whose
+connectors run Spark jobs, and only once. Nobody waits for it: a connector takes a lease, looks
+whether there is a session whenever it has work, and is called when there is one. One thread owns
+everything: it starts the JVM, looks after it, starts another when that one or its master is gone,
+waiting ever longer between tries, and `close` ends it with the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from connect.cache import cache_directory
+from connect.clock import Deadline
+from connect.errors import ConfigError
+from connect.loop import BackgroundLoop, Backoff, OnError
+from connect.metrics.registry import MetricValue
+from connectors.spark.errors import SparkUnavailable, first_line
+from connectors.spark.jvm import SparkJvm
+from connectors.spark.properties import (
+    MASTER,
+    has_kafka_connector,
+    session_properties,
+    spark_properties,
+    standalone_masters,
+    worker_properties,
+)
+
+__all__ = [
+    "SPARK_SESSION_GROUP",
+    "SharedSession",
+    "SparkLease",
+    "SparkPhase",
+    "SparkState",
+    "shared_session",
+]
+
+log = logging.getLogger(__name__)
+
+SPARK_SESSION_GROUP = "spark-session-metrics"
+LOOK_S = 5.0
+"""How often the running session is looked after."""
+
+START_TIMEOUT_S = 300.0
+"""The first start may have to fetch the Kafka connector."""
+
+REACH_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 5.0
+RETRY_FIRST_S, RETRY_CAP_S = 2.0, 60.0
+
+
+class SparkPhase(Enum):
+    """Where the session is."""
+
+    UNUSED = "unused"
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkState:
+    """For people: where the session is, on which master, and why it is not there."""
+
+    phase: SparkPhase
+    master: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.phase.value}: {self.reason}" if self.reason else self.phase.value
+
+
+class _Wanted(NamedTuple):
+    """What a session is to be like."""
+
+    given: dict[str, str]
+    kafka: bool
+
+
+class SparkLease:
+    """One user's share of the session. Safe to use from any thread."""
+
+    def __init__(self, shared: SharedSession, who: str, on_ready: Callable[[], None]) -> None:
+        self._shared = shared
+        self._on_ready = on_ready
+        self.who = who
+
+    @property
+    def session(self) -> SparkSession | None:
+        """The session; None while there is none."""
+        return self._shared.session
+
+    @property
+    def state(self) -> SparkState:
+        return self._shared.state
+
+    def look(self) -> None:
+        """Something failed: see now whether the session is still there."""
+        self._shared._loop.wake()
+
+    def release(self) -> None:
+        """The user is gone. The session stays, for the next one."""
+        self._shared._release(self)
+
+    def _ready(self) -> None:
+        self._on_ready()
+
+
+class SharedSession:
+    """See the module. `acquire`, `session`, `state` and `close` are for any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._leases: list[SparkLease] = []
+        self._wanted: _Wanted | None = None
+        self._running: _Wanted | None = None
+        self._jvm: SparkJvm | None = None
+        self._context: SparkContext | None = None
+        self._session: SparkSession | None = None
+        self._state = SparkState(SparkPhase.UNUSED)
+        self._closed = False
+        self._starts = 0
+        self._loop = self._new_loop()
+
+    @property
+    def session(self) -> SparkSession | None:
+        """The session; None while there is none."""
+        return self._session
+
+    @property
+    def state(self) -> SparkState:
+        return self._state
+
+    def acquire(
+        self,
+        who: str,
+        props: Mapping[str, str],
+        *,
+        kafka: bool = False,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> SparkLease:
+        """Use the session from now on; the first one starts it, and returns at once.
+
+        `props`: properties whose `spark.*` configure it. While others use it theirs count, and the
+        log says what of these has no effect; where nobody does any more, it is started anew.
+        `kafka`: with Spark's Kafka source. `on_ready`: called on the owner's thread for each
+        session that becomes ready; must not block.
+        """
+        lease = SparkLease(self, who, on_ready)
+        given = {**worker_properties(), **spark_properties(props)}
+        with self._lock:
+            if self._closed:
+                raise SparkUnavailable("Spark is closed: the process is ending")
+            before = self._wanted
+            # Where nobody uses it any more, the next one's properties count.
+            counting = before.given if before is not None and self._leases else given
+            with_kafka = kafka or (before is not None and before.kafka)
+            wanted = _Wanted(counting, with_kafka or has_kafka_connector(counting))
+            self._wanted = wanted
+            self._leases.append(lease)
+            ignored = sorted(key for key in given if given[key] != counting.get(key))
+        if ignored:
+            log.warning(
+                "%s: the Spark session of this process was configured before; no effect here: %s",
+                who,
+                ", ".join(ignored),
+            )
+        if before is None:
+            self._state = SparkState(SparkPhase.STARTING, given.get(MASTER, ""))
+            self._loop.start()
+        elif self._session is not None and before == wanted:
+            on_ready()
+        else:
+            jvm = self._jvm
+            if before != wanted and jvm is not None:
+                jvm.give_up()
+            self._loop.wake()
+        return lease
+
+    def read(self) -> dict[str, MetricValue]:
+        """Figures for the metrics page."""
+        return {
+            "status": str(self._state),
+            "ready": float(self._session is not None),
+            "start-count": float(self._starts),
+        }
+
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """End the session and its JVM; waits for each step at most `timeout` seconds. Nothing can
+        be acquired afterwards."""
+        with self._lock:
+            self._closed = True
+        self._loop.request_stop()
+        jvm = self._jvm
+        if jvm is not None and self._session is None:
+            jvm.close(timeout)  # ends a start that is under way
+        self._loop.stop(timeout)
+        self._shut(SparkState(SparkPhase.STOPPED), timeout)
+
+    def _release(self, lease: SparkLease) -> None:
+        with self._lock:
+            if lease in self._leases:
+                self._leases.remove(lease)
+
+    def _new_loop(self) -> BackgroundLoop:
+        return BackgroundLoop(
+            "Spark session",
+            self._step,
+            interval_s=LOOK_S,
+            backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
+            classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
+            on_end=self._ended,
+        )
+
+    # The owner's thread.
+
+    def _step(self) -> None:
+        if self._session is not None:
+            self._look()
+        if self._session is None:
+            self._start()
+
+    def _look(self) -> None:
+        """Is the session still there, and has it what its users need?"""
+        if self._wanted != self._running:
+            log.info("Starting Spark anew, as something else is wanted of it now")
+            self._shut(SparkState(SparkPhase.STARTING, self._state.master), CLOSE_TIMEOUT_S)
+            return
+        jvm, context = self._jvm, self._context
+        assert jvm is not None
+        assert context is not None
+        if jvm.alive and not _is_stopped(context):
+            return
+        reason = f"lost: {jvm.last_words()}" if not jvm.alive else "lost its master"
+        self._shut(SparkState(SparkPhase.FAILED, self._state.master, reason), CLOSE_TIMEOUT_S)
+        raise SparkUnavailable(f"The Spark session was {reason}")
+
+    def _start(self) -> None:
+        with self._lock:
+            wanted = self._wanted
+        assert wanted is not None
+        props = session_properties(wanted.given, kafka=wanted.kafka, cache=cache_directory())
+        master = props[MASTER]
+        self._state = SparkState(SparkPhase.STARTING, master)
+        try:
+            _reach(master)
+            self._launch(props)
+        except (SparkUnavailable, ConfigError) as error:
+            if self._wanted != wanted and not self._closed:
+                self._shut(self._state, CLOSE_TIMEOUT_S)
+                self._loop.wake()  # given up, to be started with what is needed now
+                return
+            self._shut(SparkState(SparkPhase.FAILED, master, str(error)), CLOSE_TIMEOUT_S)
+            raise
+        except Exception as error:
+            reason = first_line(error)
+            self._shut(SparkState(SparkPhase.FAILED, master, reason), CLOSE_TIMEOUT_S)
+            raise SparkUnavailable(f"Spark did not start on {master}: {reason}") from error
+        self._running = wanted
+        self._starts += 1
+        self._state = SparkState(SparkPhase.READY, master)
+        log.info("Spark %s is ready on %s", self._session_version(), master)
+        with self._lock:
+            leases = list(self._leases)
+        for lease in leases:
+            lease._ready()
+
+    def _launch(self, props: Mapping[str, str]) -> None:
+        jvm = self._jvm = SparkJvm(props)
+        jvm.start(Deadline(START_TIMEOUT_S))
+        # Its configuration is what the JVM was started with.
+        context = self._context = SparkContext(gateway=jvm.gateway)
+        self._session = SparkSession(context)
+
+    def _session_version(self) -> str:
+        return self._session.version if self._session is not None else ""
+
+    def _ended(self, error: Exception) -> None:
+        log.error("Spark cannot be used: %s", error)
+
+    # The owner's thread, or the one that closes, after the owner's has ended.
+
+    def _shut(self, state: SparkState, timeout: float) -> None:
+        context, self._context, self._session = self._context, None, None
+        jvm, self._jvm = self._jvm, None
+        self._state = state
+        if context is not None and jvm is not None and jvm.alive:
+            stopping = threading.Thread(
+                target=_stop, args=(context,), name="spark-stop", daemon=True
+            )
+            stopping.start()
+            stopping.join(timeout)
+        if jvm is not None:
+            jvm.close(timeout)
+        if context is not None:
+            _forget(context)
+
+
+def _reach(master: str) -> None:
+    """Spark itself would try for a minute, and then say little."""
+    masters = standalone_masters(master)
+    reasons = []
+    for host, port in masters:
+        try:
+            socket.create_connection((host, port), REACH_TIMEOUT_S).close()
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error.strerror or error}")
+        else:
+            return
+    if masters:
+        raise SparkUnavailable(f"The Spark master {master} cannot be reached: {', '.join(reasons)}")
+
+
+def _is_stopped(context: SparkContext) -> bool:
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
+
+
+def _stop(context: SparkContext) -> None:
+    try:
+        context.stop()
+    except (Py4JError, OSError) as error:
+        log.debug("Spark did not stop by itself: %s", first_line(error))
+
+
+def _forget(context: SparkContext) -> None:
+    """PySpark keeps the running context and session in class variables, also of a JVM that died."""
+    with SparkContext._lock:
+        if SparkContext._active_spark_context is context:
+            SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    if hasattr(SparkSession, "_activeSession"):
+        SparkSession._activeSession = None
+
+
+_shared_lock = threading.Lock()
+_shared: SharedSession | None = None
+
+
+def shared_session() -> SharedSession:
+    """This process's session. Made here, started by its first user, closed when the process
+    ends."""
+    global _shared
+    with _shared_lock:
+        if _shared is None:
+            _shared = SharedSession()
+            atexit.register(_shared.close)
+        return _shared

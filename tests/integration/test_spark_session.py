@@ -1,0 +1,173 @@
+"""The shared session and the jobs on it: nobody waits, nothing piles up, everything is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from pyspark.sql import SparkSession
+
+from connect.errors import ConfigError
+from connectors.spark.job_runner import PeriodicJob
+from connectors.spark.session import SharedSession, SparkPhase, shared_session
+from tests.support.spark import SPARK, ready_session
+from tests.support.waiting import wait_until
+
+WAIT_S = 30.0
+
+
+@contextmanager
+def job(
+    work: Callable[[SparkSession], None],
+    *,
+    interval_s: float = 600.0,
+    shared: SharedSession | None = None,
+    on_fatal: Callable[[Exception], None] | None = None,
+    long_run_s: float = 60.0,
+) -> Iterator[PeriodicJob]:
+    made = PeriodicJob(
+        "Some job",
+        work,
+        interval_s=interval_s,
+        properties=SPARK,
+        shared=shared,
+        on_fatal=on_fatal,
+        long_run_s=long_run_s,
+    )
+    made.start()
+    try:
+        yield made
+    finally:
+        assert made.stop(WAIT_S)
+
+
+def test_a_job_runs_as_soon_as_there_is_a_session(spark: SparkSession) -> None:
+    counts: list[int] = []
+    with job(lambda session: counts.append(session.range(7).count())) as made:
+        wait_until(lambda: made.status.runs, WAIT_S, "the first run")
+    assert counts == [7]
+    assert made.status.text == "idle"
+
+
+def test_without_a_master_a_job_waits_and_says_why() -> None:
+    shared = SharedSession()
+    lease = shared.acquire("test", {"spark.master": "spark://127.0.0.1:1"})
+    try:
+        with job(lambda _: None, shared=shared) as made:
+            wait_until(lambda: shared.state.phase is SparkPhase.FAILED, WAIT_S, "the failure")
+            assert lease.session is None
+            assert "spark://127.0.0.1:1 cannot be reached" in shared.state.reason
+            assert "waiting for Spark, which is failed: The Spark master" in made.status.text
+    finally:
+        shared.close()
+    assert str(shared.state) == "stopped"
+
+
+def test_no_java_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.spark.jvm.find_java", lambda: None)
+    shared = SharedSession()
+    shared.acquire("test", SPARK)
+    try:
+        wait_until(lambda: shared.state.phase is SparkPhase.FAILED, WAIT_S, "the failure")
+        assert "set JAVA_HOME" in shared.state.reason
+    finally:
+        shared.close()
+
+
+def test_a_connector_that_cannot_be_fetched_is_named() -> None:
+    shared = SharedSession()
+    shared.acquire("test", {**SPARK, "spark.jars.packages": "no.such:package:1"})
+    try:
+        wait_until(lambda: shared.state.phase is SparkPhase.FAILED, 90.0, "the failure")
+        assert "unresolved dependency: no.such#package;1: not found" in shared.state.reason
+    finally:
+        shared.close()
+
+
+def test_the_next_user_s_properties_count_where_nobody_uses_the_session_any_more() -> None:
+    shared = SharedSession()
+    first = shared.acquire("first", {"spark.master": "spark://127.0.0.1:1"})
+    second = shared.acquire("second", {"spark.master": "spark://127.0.0.1:2"})
+    try:
+        wait_until(lambda: "127.0.0.1:1 cannot" in shared.state.reason, WAIT_S, "the first's")
+        first.release()
+        second.release()
+        shared.acquire("third", {"spark.master": "spark://127.0.0.1:3"})
+        wait_until(lambda: "127.0.0.1:3 cannot" in shared.state.reason, WAIT_S, "the third's")
+    finally:
+        shared.close()
+
+
+def test_a_run_that_fails_is_tried_again_and_told(spark: SparkSession) -> None:
+    runs: list[int] = []
+
+    def work(session: SparkSession) -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            session.sql("select raise_error('no luck')").collect()
+
+    with job(work) as made:
+        wait_until(lambda: made.status.failures, WAIT_S, "the failure")
+        wait_until(lambda: made.status.runs == 2, WAIT_S, "the second run, before its interval")
+        assert made.status.text == "idle"
+
+
+def test_a_wrong_config_ends_the_job(spark: SparkSession) -> None:
+    fatal: list[Exception] = []
+
+    def work(_: SparkSession) -> None:
+        raise ConfigError("wrong", key="k")
+
+    with job(work, on_fatal=fatal.append) as made:
+        wait_until(lambda: fatal, WAIT_S, "the end")
+        assert made.status.text == "failed: wrong"
+
+
+def test_ticks_that_pass_during_a_run_are_skipped_and_a_long_run_is_told(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = threading.Event()
+    running = []
+
+    def work(_: SparkSession) -> None:
+        running.append(threading.active_count())
+        go_on.wait(WAIT_S)
+
+    with job(work, interval_s=0.2, long_run_s=0.1) as made:
+        wait_until(lambda: made.read()["running-ms"] > 700, WAIT_S, "four ticks")  # type: ignore[operator]
+        assert made.status.runs == 0
+        go_on.set()
+        wait_until(lambda: made.status.skipped >= 3, WAIT_S, "the skipped runs")
+    assert "Some job has been running for 0 s" in caplog.text
+
+
+def test_stop_cancels_what_spark_does(spark: SparkSession) -> None:
+    started = threading.Event()
+
+    def work(session: SparkSession) -> None:
+        started.set()
+        # Some 10^15 rows: hours.
+        session.range(10**15).selectExpr("sum(id * id % 7)").collect()
+
+    with job(work) as made:
+        assert started.wait(WAIT_S)
+        busy = spark.sparkContext.statusTracker()
+        wait_until(lambda: busy.getActiveStageIds(), WAIT_S, "Spark is at it")
+        assert made.stop(WAIT_S)
+        wait_until(lambda: not busy.getActiveStageIds(), WAIT_S, "Spark is not at it any more")
+
+
+def test_a_lost_driver_is_replaced(spark: SparkSession) -> None:
+    shared = shared_session()
+    counts: list[int] = []
+    with job(lambda session: counts.append(session.range(3).count()), interval_s=0.5) as made:
+        wait_until(lambda: made.status.runs, WAIT_S, "a run")
+        assert shared._jvm is not None
+        assert shared._jvm._process is not None
+        shared._jvm._process.kill()
+        wait_until(lambda: made.status.failures or shared.session is None, WAIT_S, "the loss")
+        seen = len(counts)
+        wait_until(lambda: len(counts) > seen, 90.0, "a run on the new session")
+    assert ready_session(shared).range(2).count() == 2

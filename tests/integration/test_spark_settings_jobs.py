@@ -1,0 +1,175 @@
+"""Config, ACL and group offset sync as rows in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from connect.clients.consumer_groups import Committed, GroupListing
+from connectors.mirror.formats import Checkpoint
+from connectors.mirror.group_sync import plan_group_offsets
+from connectors.spark.acl_sync import acl_plan
+from connectors.spark.arrow import collect
+from connectors.spark.config_sync import config_changes
+from connectors.spark.group_sync import group_writes
+from connectors.spark.tables import (
+    ACL_PLAN,
+    ACLS,
+    CHECKPOINTS,
+    CONFIG_CHANGES,
+    CONFIGS,
+    GROUP_WRITES,
+    PROPERTIES,
+    TARGET_GROUPS,
+    TARGET_OFFSETS,
+    TOPICS,
+    arrow_schema,
+)
+from tests.support.spark import frame
+
+TOPIC, DEFAULT = "DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"
+Config = tuple[str, str | None, str]
+
+
+def rows(found: DataFrame) -> list[tuple[object, ...]]:
+    return sorted((tuple(row.values()) for row in collect(found).to_pylist()), key=str)
+
+
+def changes(
+    spark: SparkSession,
+    source: Iterable[Config],
+    target: Iterable[Config],
+    *,
+    excluded: Sequence[str] = (),
+    source_defaults: bool = False,
+    flags: tuple[bool, bool] = (False, False),
+) -> list[tuple[object, ...]]:
+    """(config, value, before) of the changes for one topic `t`, which is `A.t` on the target."""
+    names = {name for name, _, _ in source}
+    found = config_changes(
+        frame(spark, CONFIGS, [("t", *config, *flags) for config in source]),
+        frame(spark, CONFIGS, [("A.t", *config, False, False) for config in target]),
+        frame(spark, TOPICS, [("t", "A.t")]),
+        frame(spark, PROPERTIES, [(n, n not in excluded, source_defaults) for n in names]),
+    )
+    assert [f.name for f in found.schema] == [f.name for f in CONFIG_CHANGES]
+    return [row[1:] for row in rows(found)]
+
+
+def test_configs_are_set_where_they_differ_and_reset_where_the_source_has_its_default(
+    spark: SparkSession,
+) -> None:
+    source = [
+        ("retention.ms", "1", TOPIC),
+        ("segment.ms", "2", TOPIC),
+        ("segment.bytes", "3", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+        ("cleanup.policy", "delete", DEFAULT),
+        ("flush.ms", "9", DEFAULT),
+        ("max.message.bytes", "100", "STATIC_BROKER_CONFIG"),
+        ("of.newer.brokers", "1", TOPIC),
+    ]
+    target = [
+        ("retention.ms", "1", TOPIC),
+        ("segment.ms", "5", TOPIC),
+        ("segment.bytes", "3", DEFAULT),
+        ("cleanup.policy", "compact", TOPIC),
+        ("flush.ms", "7", DEFAULT),
+        ("max.message.bytes", "200", TOPIC),
+    ]
+    assert changes(spark, source, target) == [
+        ("cleanup.policy", None, "compact"),
+        ("segment.bytes", "3", "3"),
+        ("segment.ms", "2", "5"),
+    ]
+
+
+def test_names_that_are_excluded_are_never_touched(spark: SparkSession) -> None:
+    source = [("a", "1", TOPIC), ("b", "1", DEFAULT)]
+    target = [("a", "2", TOPIC), ("b", "2", TOPIC)]
+    assert changes(spark, source, target, excluded=["a", "b"]) == []
+
+
+def test_the_source_s_defaults_are_set_where_they_are_wanted(spark: SparkSession) -> None:
+    source = [("a", "1", DEFAULT), ("nothing", None, DEFAULT)]
+    target = [("a", "2", DEFAULT), ("nothing", "x", DEFAULT)]
+    assert changes(spark, source, target, source_defaults=True) == [("a", "1", "2")]
+
+
+def test_read_only_and_sensitive_configs_are_left_alone(spark: SparkSession) -> None:
+    source, target = [("a", "1", TOPIC)], [("a", "2", TOPIC)]
+    assert changes(spark, source, target, flags=(True, False)) == []
+    assert changes(spark, source, target, flags=(False, True)) == []
+
+
+def test_a_topic_that_the_target_lacks_has_no_changes(spark: SparkSession) -> None:
+    assert changes(spark, [("a", "1", TOPIC)], []) == []
+
+
+def test_acls_follow_mirror_maker_s_rules(spark: SparkSession) -> None:
+    def acl(
+        topic: str, operation: str, permission: str = "ALLOW", pattern: str = "LITERAL"
+    ) -> tuple[str, ...]:
+        return (topic, pattern, "User:u", "*", operation, permission)
+
+    source = [
+        acl("t", "READ"),
+        acl("t", "ALL"),
+        acl("t", "WRITE"),
+        acl("t", "WRITE", "DENY"),
+        acl("t", "ALL", "DENY"),
+        acl("t", "DESCRIBE"),
+        acl("t", "READ", pattern="PREFIXED"),
+        acl("other", "READ"),
+        acl("*", "READ"),
+    ]
+    found = acl_plan(
+        frame(spark, ACLS, source),
+        frame(spark, ACLS, [acl("A.t", "DESCRIBE")]),
+        frame(spark, TOPICS, [("t", "A.t"), ("*", "A.*")]),
+    )
+    assert [f.name for f in found.schema] == [f.name for f in ACL_PLAN]
+    assert {(*row[:2], *row[4:]) for row in rows(found)} == {
+        ("A.t", "LITERAL", "READ", "ALLOW", "create"),
+        ("A.t", "LITERAL", "WRITE", "DENY", "create"),
+        ("A.t", "LITERAL", "ALL", "DENY", "create"),
+        ("A.t", "LITERAL", "DESCRIBE", "ALLOW", "exists"),
+        ("A.*", "LITERAL", "READ", "ALLOW", "create"),
+        ("t", "LITERAL", "WRITE", "ALLOW", "write"),
+        ("t", "PREFIXED", "READ", "ALLOW", "pattern"),
+        ("other", "LITERAL", "READ", "ALLOW", "topic"),
+    }
+
+
+def test_group_offsets_are_written_as_for_one_group_alone(spark: SparkSession) -> None:
+    states = {"empty": "EMPTY", "dead": "DEAD", "running": "STABLE"}
+    checkpoints = [
+        (group, "A.t", partition, 1, 100, f"m{partition}", True, 0)
+        for group in ("empty", "dead", "running", "new")
+        for partition in range(5)
+    ]
+    committed: list[tuple[str, str, int, int | None]] = [
+        (group, "A.t", partition, offset)
+        for group in ("empty", "dead", "running")
+        for partition, offset in enumerate((99, 100, 101, None))
+    ]
+    found = group_writes(
+        frame(spark, CHECKPOINTS, checkpoints),
+        frame(spark, TARGET_GROUPS, list(states.items())),
+        frame(spark, TARGET_OFFSETS, committed),
+    )
+    assert found.schema.names == arrow_schema(GROUP_WRITES).names
+    alone = plan_group_offsets(
+        {
+            group: {("A.t", p): Checkpoint(group, "A.t", p, 1, 100, f"m{p}") for p in range(5)}
+            for group in ("empty", "dead", "running", "new")
+        },
+        {group: GroupListing(group, state) for group, state in states.items()},
+        {"empty": {(t, p): Committed(o, "") for g, t, p, o in committed if g == "empty"}},
+    )
+    assert set(rows(found)) == {
+        (group, topic, partition, each.offset, each.metadata)
+        for group, offsets in alone.items()
+        for (topic, partition), each in offsets.items()
+    }
+    assert {row[0] for row in rows(found)} == {"empty", "dead", "new"}

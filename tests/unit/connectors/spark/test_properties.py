@@ -1,0 +1,97 @@
+"""What a Spark session is configured with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect.config.properties import parse_properties
+from connectors.spark.properties import (
+    KAFKA_CONNECTOR,
+    is_local,
+    properties_text,
+    session_properties,
+    spark_properties,
+    standalone_masters,
+)
+
+CACHE = Path("/cache")
+
+
+def made(kafka: bool = False, **given: str) -> dict[str, str]:
+    props = {f"spark.{key.replace('_', '.')}": value for key, value in given.items()}
+    return session_properties(props, kafka=kafka, cache=CACHE, cores=2)
+
+
+def test_only_spark_s_own_properties_are_taken() -> None:
+    props = {"spark.master": "local[1]", "topics": "a", "sparkle": "no"}
+    assert spark_properties(props) == {"spark.master": "local[1]"}
+
+
+def test_a_session_is_local_small_and_quiet_by_default() -> None:
+    props = made()
+    assert props["spark.master"] == "local[*]"
+    assert props["spark.driver.memory"] == "1g"
+    assert props["spark.driver.bindAddress"] == "127.0.0.1"
+    assert props["spark.ui.enabled"] == "false"
+    assert props["spark.sql.shuffle.partitions"] == "2"
+    assert "spark.jars.packages" not in props
+
+
+def test_every_default_can_be_overridden() -> None:
+    props = made(driver_memory="8g", sql_shuffle_partitions="400", ui_enabled="true")
+    assert props["spark.driver.memory"] == "8g"
+    assert props["spark.sql.shuffle.partitions"] == "400"
+    assert props["spark.ui.enabled"] == "true"
+
+
+def test_flags_for_the_driver_are_added_to_ours() -> None:
+    flags = made(driver_extraJavaOptions="-Dmine=1")["spark.driver.extraJavaOptions"]
+    assert flags.startswith("-Dlog4j2.configurationFile=file:")
+    assert flags.endswith(" -XX:TieredStopAtLevel=1 -Dmine=1")
+
+
+def test_executors_elsewhere_must_reach_the_driver() -> None:
+    props = made(master="spark://somewhere:7077")
+    assert "spark.driver.bindAddress" not in props
+    assert "spark.sql.shuffle.partitions" not in props
+
+
+def test_the_kafka_source_is_fetched_into_the_cache() -> None:
+    props = made(kafka=True)
+    assert props["spark.jars.packages"] == KAFKA_CONNECTOR
+    assert props["spark.jars.ivy"] == "/cache/ivy"
+    assert "hadoop-client-runtime" in props["spark.jars.excludes"]
+
+
+def test_the_user_s_packages_stay() -> None:
+    props = made(kafka=True, jars_packages="a:b:1", jars_ivy="/mine")
+    assert props["spark.jars.packages"] == f"a:b:1,{KAFKA_CONNECTOR}"
+    assert props["spark.jars.ivy"] == "/mine"
+
+
+@pytest.mark.parametrize("key", ["jars", "jars_packages"])
+def test_a_kafka_source_of_the_user_s_own_is_not_fetched_again(key: str) -> None:
+    own = "/opt/jars/spark-sql-kafka-0-10_2.13-4.0.0.jar"
+    props = made(kafka=True, **{key: own})
+    assert props[f"spark.{key.replace('_', '.')}"] == own
+    assert "spark.jars.excludes" not in props
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [("local", True), ("local[*]", True), ("local-cluster[2,1,1024]", False), ("yarn", False)],
+)
+def test_local_is_one_process(master: str, local: bool) -> None:
+    assert is_local(master) is local
+
+
+def test_all_masters_of_a_url_are_named() -> None:
+    assert standalone_masters("spark://a:7077,[::1]:7078") == [("a", 7077), ("::1", 7078)]
+    assert standalone_masters("k8s://https://a:443") == []
+
+
+def test_values_survive_the_properties_file() -> None:
+    props = {"spark.a": "x=y: # ! \\ \t z", "spark.b c": " leading", "spark.empty": ""}
+    assert parse_properties(properties_text(props)) == props
