@@ -71,6 +71,11 @@ class FileStreamSourceConnector(Connector):
         return _CONFIG_DEF
 
     @classmethod
+    def exactly_once_support(cls, config: Mapping[str, str]) -> bool:
+        """From a file that is only appended to; nothing is known of where standard input was."""
+        return bool(_CONFIG_DEF.parse(config).optional_string("file"))
+
+    @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
         """Deleting is always allowed, so that users can clean up; whether a file is as long as the
         new position says is found out when the task starts."""

@@ -12,7 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from connect.clients.librdkafka_keys import KINDS, WITHOUT_COUNTERPART
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF
-from connectors.maker.flattening import CONNECTOR_KEY_NAMES, WORKER_FAMILIES, Flow, Setting
+from connectors.maker.flattening import (
+    CONNECTOR_KEY_NAMES,
+    SPARK_PREFIX,
+    WORKER_FAMILIES,
+    Flow,
+    Setting,
+)
 
 __all__ = ["MAKER_KEY_NAMES", "advise"]
 
@@ -54,6 +60,7 @@ _FLOW_PREFIXES = (
     "header.converter.",
     "offset-syncs.topic.",
     "predicates.",
+    SPARK_PREFIX,
     "topic.creation.",
     "transforms.",
 )
@@ -125,7 +132,9 @@ def _unknown_flow(key: str, clusters: Collection[str]) -> str:
 def _top_level_problem(key: str, clusters: Collection[str]) -> str | None:
     if (
         key in MAKER_KEY_NAMES | CONNECTOR_KEY_NAMES | CLIENT_CONFIG_NAMES | _INTERNAL_REST_NAMES
-        or key.startswith(("config.providers.", *WORKER_FAMILIES, *_INTERNAL_REST_PREFIXES))
+        or key.startswith(
+            ("config.providers.", SPARK_PREFIX, *WORKER_FAMILIES, *_INTERNAL_REST_PREFIXES)
+        )
     ):
         # A family is matched by its letters; `tasks.max` and the like were found above.
         return None

@@ -23,6 +23,7 @@ from connect.config.types import ConfigType, invalid_value
 from connect.config.validators import ValidList
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError
+from connect.runtime.distributed.config import DistributedConfig
 from connectors.maker.advice import advise
 from connectors.maker.flattening import (
     MIRROR_CONNECTORS,
@@ -181,6 +182,10 @@ class MirrorMakerConfig:
         is its simple class name."""
         return values(self.effective_connector(source, target, connector))
 
+    def rest_config(self) -> dict[str, str]:
+        """The properties of the internal REST, resolved: those of the top level."""
+        return self._providers.resolve(values(self._settings))
+
     def client_config(self, alias: str) -> dict[str, str]:
         """What a program that only looks at a cluster gets, resolved."""
         return self._providers.resolve(values(client_settings(self._settings, alias)))
@@ -291,6 +296,7 @@ _CLIENT_PREFIXES = (
 
 def _check_worker(config: Mapping[str, str]) -> None:
     worker = WorkerConfig.from_properties(config)
+    DistributedConfig.from_properties(config)
     librdkafka_config(worker.own_client_properties("offsets"), "producer")
     producer = worker.task_producer_properties({}, "check")
     librdkafka_config(producer, "producer")

@@ -20,6 +20,7 @@ from connectors.mirror.config_source import SOURCE_CONFIG_DEF
 __all__ = [
     "CONNECTOR_KEY_NAMES",
     "MIRROR_CONNECTORS",
+    "SPARK_PREFIX",
     "WORKER_FAMILIES",
     "Flow",
     "Setting",
@@ -55,6 +56,9 @@ WORKER_FAMILIES = (
     "worker",
     "replication.policy",
 )
+
+# Top-level keys that begin like this reach every connector. Not MirrorMaker 2's.
+SPARK_PREFIX = "spark."
 
 # Java's default is 60 s, after which a crashed mirror copies up to a minute again.
 DEFAULT_OFFSET_FLUSH_INTERVAL_MS = 5000
@@ -131,7 +135,8 @@ def connector_settings(props: Settings, flow: Flow, connector: str) -> dict[str,
     """The settings of one connector (its simple class name) of a flow, unresolved."""
     result = {key: one for key, one in props.items() if key in CONNECTOR_KEY_NAMES}
     result.update(_providers(props))
-    result.update({key: one for key, one in props.items() if key.startswith("replication.policy")})
+    families = ("replication.policy", SPARK_PREFIX)
+    result.update({key: one for key, one in props.items() if key.startswith(families)})
     for side, alias in (("source", flow.source), ("target", flow.target)):
         for key, one in cluster_settings(props, alias).items():
             prefix = side if _FOR_CLIENTS.match(key) else f"{side}.cluster"

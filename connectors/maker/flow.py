@@ -1,7 +1,9 @@
-"""One flow of dedicated mode: a herder against the target cluster, with the flow's connectors.
+"""One flow of dedicated mode: a worker of the flow's group, against the target cluster.
 
-Starting runs on a thread of its own and is tried again until it works, as clusters come and go; a
-config that can never work ends it, and only it.
+All processes with the flow are one Connect group, which shares its connectors and tasks. Whoever
+comes to lead it writes the connectors' configs, where those stored are others. Starting runs on a
+thread of its own and is tried again until it works, as clusters come and go; so is a worker that
+ends by itself. A config that can never work ends the flow, and only it.
 """
 
 from __future__ import annotations
@@ -11,26 +13,38 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
-from connect.runtime.connect_herder import BadRequest
-from connect.runtime.herder import ConnectorStatus, Herder, UnknownConnector
+from connect.runtime.connect_herder import BadRequest, ConnectHerder, NotFound, NotLeader
+from connect.runtime.herder import ConnectorStatus, UnknownConnector
 from connect.runtime.states import State, Status
+from connectors.maker.flattening import MIRROR_CONNECTORS
 
-__all__ = ["FlowPlan", "FlowState", "MirrorFlow"]
+__all__ = ["FlowHerder", "FlowPlan", "FlowState", "MirrorFlow"]
 
 log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 30.0
-"""How long one try to start may take: mostly reading the stored offsets to their end."""
+"""How long one try to start may take: mostly reading the worker's topics to their ends."""
 
 RETRY_FIRST_S, RETRY_CAP_S = 0.5, 15.0
 """Waits between tries: short first, as clusters and mirror are often started together."""
 
-NEVER_S = 365 * 86_400.0
-"""The loop has nothing to do once the flow runs."""
+WATCH_S = 1.0
+"""How often it is looked whether the worker has ended by itself."""
+
+
+class FlowHerder(ConnectHerder, Protocol):
+    """What a flow needs of its worker's herder."""
+
+    def start(self, deadline: Deadline) -> None:
+        """Read what is stored and begin to join the group."""
+
+    def status(self, name: str) -> ConnectorStatus:
+        """Raises `UnknownConnector`."""
 
 
 class FlowState(Enum):
@@ -56,18 +70,19 @@ class FlowPlan:
 
 
 class MirrorFlow:
-    """Starts, watches and stops one flow. `start` and `stop` are its owner's, once each; the rest
-    may be called from any thread."""
+    """Starts, watches and stops one flow's worker. `start` and `stop` are its owner's, once each;
+    the rest may be called from any thread."""
 
     def __init__(
         self,
         plan: FlowPlan,
-        make_herder: Callable[[], Herder],
+        make_herder: Callable[[Callable[[], None]], FlowHerder],
         probe: Callable[[], object],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`make_herder` makes one that was not started. `probe` raises within seconds, saying
-        so, where the target cannot be reached: starting a herder would find out much later."""
+        """`make_herder` makes one that was not started; it gets what is to be called when the
+        worker has become its group's leader. `probe` raises within seconds, saying so, where the
+        target cannot be reached: starting a herder would find out much later."""
         self.plan = plan
         self._make_herder = make_herder
         self._probe = probe
@@ -76,11 +91,12 @@ class MirrorFlow:
         self._state = FlowState.STARTING
         self._state_since_ms = clock.now_ms()
         self._error: str | None = None
-        self._herder: Herder | None = None
+        self._herder: FlowHerder | None = None
+        self._leads = threading.Event()
         self._loop = BackgroundLoop(
-            f"Start of {plan.name}",
-            self._start,
-            interval_s=NEVER_S,
+            plan.name,
+            self._step,
+            interval_s=WATCH_S,
             backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
             classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
             on_end=self._failed,
@@ -94,6 +110,11 @@ class MirrorFlow:
     def error(self) -> str | None:
         """Why it does not run; None when it does, or nothing has failed yet."""
         return self._error
+
+    @property
+    def herder(self) -> FlowHerder | None:
+        """The worker's herder; None while there is none."""
+        return self._herder
 
     def start(self) -> None:
         """Begin to start; returns at once."""
@@ -109,24 +130,49 @@ class MirrorFlow:
         return True if herder is None else herder.stop(deadline)
 
     def statuses(self) -> Sequence[ConnectorStatus]:
-        """The connectors' statuses; of a flow that does not run yet, UNASSIGNED and why."""
+        """The connectors' statuses, on whatever worker; of a flow that does not run yet,
+        UNASSIGNED and why."""
         herder = self._herder
         if herder is None:
             state = State.FAILED if self._state is FlowState.FAILED else State.UNASSIGNED
-            status = Status(state, self.plan.name, self._state_since_ms, self._error)
-            return [ConnectorStatus(name, status, ()) for name in self.plan.connectors]
+            return [self._unknown(name, state, self._error) for name in self.plan.connectors]
         found = []
-        for name in herder.connectors():
+        for name in dict.fromkeys((*self.plan.connectors, *herder.connectors())):
             try:
                 found.append(herder.status(name))
             except UnknownConnector:
-                continue
+                why = self._error or f"The leader of {self.plan.name} has not configured it yet"
+                found.append(self._unknown(name, State.UNASSIGNED, why))
         return found
+
+    def _unknown(self, name: str, state: State, why: str | None) -> ConnectorStatus:
+        return ConnectorStatus(name, Status(state, self.plan.name, self._state_since_ms, why), ())
+
+    # On the loop's thread.
+
+    def _step(self) -> None:
+        herder = self._herder
+        if herder is None:
+            self._start()
+            return
+        try:
+            herder.check()
+        except Exception as error:
+            self._give_up(herder, error)
+            raise
+        if self._leads.is_set():
+            self._leads.clear()
+            try:
+                self._configure(herder)
+            except ConnectError:
+                self._leads.set()
+                raise
 
     def _start(self) -> None:
         try:
             self._probe()
-            herder = self._make_herder()
+            self._leads.clear()
+            herder = self._make_herder(self._note_leading)
             herder.start(Deadline(START_TIMEOUT_S, self._clock))
         except ConnectError as error:
             self._note(error)
@@ -134,11 +180,14 @@ class MirrorFlow:
         if not self._take(herder):
             herder.stop(Deadline(START_TIMEOUT_S, self._clock))
             return
-        for name, config in self.plan.connectors.items():
-            self._put(herder, name, config)
         log.info("%s: started", self.plan.name)
 
-    def _take(self, herder: Herder) -> bool:
+    def _note_leading(self) -> None:
+        """On the herder's thread."""
+        self._leads.set()
+        self._loop.wake()
+
+    def _take(self, herder: FlowHerder) -> bool:
         """Keep a herder that has started. False: the flow was stopped meanwhile."""
         with self._lock:
             if self._state is FlowState.STOPPED:
@@ -147,13 +196,39 @@ class MirrorFlow:
             self._state, self._error = FlowState.RUNNING, None
             return True
 
-    def _put(self, herder: Herder, name: str, config: Mapping[str, str]) -> None:
-        """One connector whose config is refused does not keep the flow's others from running."""
-        try:
-            herder.put_connector(config.get("name", name), config)
-        except (BadRequest, ConfigError) as error:
-            log.error("%s: connector %s is not run: %s", self.plan.name, name, error)
-            self._error = f"{name}: {error}"
+    def _give_up(self, herder: FlowHerder, error: Exception) -> None:
+        """The worker has ended by itself: what is left of it goes, and another one is started."""
+        with self._lock:
+            if self._state is FlowState.STOPPED:
+                return
+            self._herder = None
+            self._state, self._error = FlowState.STARTING, str(error) or type(error).__name__
+            self._state_since_ms = self._clock.now_ms()
+        herder.stop(Deadline(START_TIMEOUT_S, self._clock))
+
+    def _configure(self, herder: FlowHerder) -> None:
+        """As the leader: see to it that the group runs what this process's properties say. A
+        connector whose config is refused does not keep the flow's others from running."""
+        self._error = None
+        for name, planned in self.plan.connectors.items():
+            # As in MirrorMaker 2 connectors are called by their classes, whatever `name` says.
+            config = {**planned, "name": name}
+            try:
+                if _stored(herder, name) == config:
+                    log.info("%s: %s is configured as it is stored", self.plan.name, name)
+                    continue
+                herder.put_connector_config(name, config, allow_replace=True)
+                log.info("%s: %s configured", self.plan.name, name)
+            except NotLeader:
+                log.info("%s: another worker leads now, and configures %s", self.plan.name, name)
+                return
+            except (BadRequest, ConfigError) as error:
+                log.error("%s: connector %s is not run: %s", self.plan.name, name, error)
+                self._error = f"{name}: {error}"
+        for name in MIRROR_CONNECTORS:
+            if name not in self.plan.connectors and _stored(herder, name) is not None:
+                herder.delete_connector(name)
+                log.info("%s: %s deleted: these properties have none", self.plan.name, name)
 
     def _note(self, error: ConnectError) -> None:
         """Log a reason that is not the last one; the loop logs the first, and then at debug."""
@@ -168,3 +243,10 @@ class MirrorFlow:
             if self._state is not FlowState.STOPPED:
                 self._state = FlowState.FAILED
                 self._error = str(error)
+
+
+def _stored(herder: FlowHerder, name: str) -> Mapping[str, str] | None:
+    try:
+        return herder.connector_config(name)
+    except NotFound:
+        return None

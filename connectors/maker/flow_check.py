@@ -12,11 +12,13 @@ from connect.errors import ConfigError, ConnectError
 from connectors.maker.config import MirrorMakerConfig
 from connectors.maker.flow import FlowPlan
 from connectors.maker.maker import (
+    CHECKPOINT,
     HEARTBEAT,
     SOURCE,
     mirrors,
     not_there_yet,
     resolved_source_config,
+    worker_topics,
 )
 from connectors.maker.provenance import connector_clients, data_producer
 from connectors.maker.report import Finding, FlowReport, Level, TopicReport
@@ -30,6 +32,7 @@ from connectors.maker.topic_checks import (
     time_limits,
     topic_defaults,
 )
+from connectors.mirror.config_checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config_heartbeat import HeartbeatConfig
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.discovery import (
@@ -95,6 +98,7 @@ class _FlowChecker:
         self._source_config = SourceConfig.from_properties(self._props)
         self._worker = WorkerConfig.from_properties(config.worker_config(plan.source, plan.target))
         self._origins = config.effective_connector(plan.source, plan.target, SOURCE)
+        self._has_checkpoints = CHECKPOINT in plan.connectors
         self.report = FlowReport(plan.source, plan.target, mirrors(plan))
         self.findings: list[Finding] = []
         self._replicas: list[tuple[str, str, int, int]] = []
@@ -238,15 +242,15 @@ class _FlowChecker:
     # Mirroring's own topics.
 
     def _own_topics(self) -> None:
-        offsets = self._worker
-        self._own(
-            self._target,
-            offsets.offset_storage_topic,
-            offsets.offset_storage_partitions,
-            offsets.offset_storage_replication_factor,
-            "offset.storage.replication.factor",
-            {**offsets.offset_storage_topic_configs, **COMPACTED},
-        )
+        for family, topic in worker_topics(self._worker).items():
+            self._own(
+                self._target,
+                topic.name,
+                topic.partitions,
+                topic.replication_factor,
+                f"{family}.storage.replication.factor",
+                {**topic.configs, **COMPACTED},
+            )
         heartbeats = HeartbeatConfig.from_properties(
             {**self._props, "name": HEARTBEAT, "connector.class": HEARTBEAT}
         )
@@ -260,11 +264,20 @@ class _FlowChecker:
         )
         if not self.report.mirrors:
             return
+        self._checkpoints_topic()
         on_source = self._source_config.offset_syncs_topic_location == "source"
         where = self._source if on_source else self._target
         for name, factor in internal_topics(self._source_config).items():
             key = "offset-syncs.topic.replication.factor"
             self._own(where, name, 1, factor, key)
+
+    def _checkpoints_topic(self) -> None:
+        key = "checkpoints.topic.replication.factor"
+        if self._has_checkpoints:
+            factor = CHECKPOINT_CONFIG_DEF.keys[key].parse(self._props)
+            assert isinstance(factor, int)
+            policy = replication_policy(self._props)
+            self._own(self._target, policy.checkpoints_topic(self.report.source), 1, factor, key)
 
     def _own(
         self,

@@ -1,8 +1,8 @@
 """Dedicated mode: every flow of an mm2.properties in one process, each with a worker of its own.
 
-For each ordered pair of clusters that mirrors, or at least sends heartbeats, one herder runs
-against the target cluster, with the connectors in MirrorMaker 2's order. Flows start, fail and
-stop independently of one another.
+For each ordered pair of clusters that mirrors, or at least sends heartbeats, one worker runs
+against the target cluster, in a group of its own with the workers that other processes run for this
+flow: Java's, too. Flows start, fail and stop independently of one another.
 """
 
 from __future__ import annotations
@@ -11,21 +11,27 @@ import logging
 import socket
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from urllib.parse import quote
 
 from connect.clients.admin import Admin
+from connect.clients.rest_client import RestClient
+from connect.clients.topic_log import TopicSpec
 from connect.clock import Deadline
 from connect.config.providers import ConfigProviders
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, RetriableError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.herder import ConnectorStatus, Herder
+from connect.runtime.connect_herder import ConnectHerder, NotFound
+from connect.runtime.distributed.config import DistributedConfig
+from connect.runtime.distributed.factory import distributed_herder
+from connect.runtime.herder import ConnectorStatus
 from connect.runtime.plugins import PluginRegistry
-from connect.runtime.standalone import StandaloneHerder
-from connect.runtime.worker import Worker
 from connectors.maker.config import MirrorMakerConfig
-from connectors.maker.flow import FlowPlan, FlowState, MirrorFlow
+from connectors.maker.flattening import MIRROR_CONNECTORS
+from connectors.maker.flow import FlowHerder, FlowPlan, FlowState, MirrorFlow
 from connectors.maker.loops import Loop, find_loops
 from connectors.mirror import plugins as mirror_plugins
 from connectors.mirror.source_connector import validate_source
@@ -33,6 +39,7 @@ from connectors.mirror.topic_refresh import CONTACT_TIMEOUT_S, contact
 
 __all__ = [
     "CONNECTORS",
+    "InternalRest",
     "MirrorMaker",
     "check_source",
     "loops_of",
@@ -40,12 +47,16 @@ __all__ = [
     "not_there_yet",
     "plan_flows",
     "resolved_source_config",
+    "worker_topics",
 ]
 
 log = logging.getLogger(__name__)
 
-SOURCE, HEARTBEAT = "MirrorSourceConnector", "MirrorHeartbeatConnector"
-CONNECTORS = (SOURCE, HEARTBEAT)
+WITHOUT_REST = "NOTUSED"
+"""What MirrorMaker 2's workers tell as their URL where they do not talk to each other."""
+
+SOURCE, HEARTBEAT, CHECKPOINT = MIRROR_CONNECTORS
+CONNECTORS = MIRROR_CONNECTORS
 """In the order in which MirrorMaker 2 creates them."""
 
 
@@ -58,10 +69,25 @@ def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None)
         FlowPlan(
             flow.source,
             flow.target,
-            {name: config.connector_config(flow.source, flow.target, name) for name in CONNECTORS},
+            {
+                name: props
+                for name in CONNECTORS
+                if _is_wanted(
+                    name, props := config.connector_config(flow.source, flow.target, name)
+                )
+            },
         )
         for flow in config.flows(clusters)
     ]
+
+
+def _is_wanted(connector: str, props: Mapping[str, str]) -> bool:
+    """Whether a flow has this connector. MirrorMaker 2 submits the checkpoint connector also where
+    it cannot work, so that the worker refuses it."""
+    return connector != CHECKPOINT or not any(
+        props.get(key, "true").strip().lower() == "false"
+        for key in ("emit.checkpoints.enabled", "emit.offset-syncs.enabled")
+    )
 
 
 def resolved_source_config(config: MirrorMakerConfig, plan: FlowPlan) -> dict[str, str]:
@@ -96,13 +122,29 @@ def mirrors(plan: FlowPlan) -> bool:
     return plan.connectors[SOURCE].get("enabled", "true").strip().lower() == "true"
 
 
+@dataclass(frozen=True, slots=True)
+class InternalRest:
+    """How other processes with the same flows reach this one. `url` ends with a slash; `address`
+    is its host and port."""
+
+    url: str
+    address: str
+    client: RestClient
+
+
 class MirrorMaker:
     """All flows of a config. `start` and `stop` are its owner's, once each; the rest may be called
     from any thread."""
 
-    def __init__(self, config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> None:
-        """Nothing runs yet. Raises `ConfigError`, also where flows that keep topic names would
-        carry every record round in a circle."""
+    def __init__(
+        self,
+        config: MirrorMakerConfig,
+        clusters: Sequence[str] | None = None,
+        rest: InternalRest | None = None,
+    ) -> None:
+        """Nothing runs yet. `rest`: how processes with the same flows reach this one; None: they
+        do not. Raises `ConfigError`, also where flows that keep topic names would carry every
+        record round in a circle."""
         config.validate(clusters)
         plans = plan_flows(config, clusters)
         for plan in plans:
@@ -113,6 +155,7 @@ class MirrorMaker:
             log.warning("%s", loop)
         self.metrics = MetricRegistry()
         self._config = config
+        self._rest = rest
         self._plugins = PluginRegistry()
         mirror_plugins.register(self._plugins)
         self._flows = [
@@ -147,6 +190,14 @@ class MirrorMaker:
             log.error("Not stopped in time: %s", ", ".join(late))
         return not late
 
+    def herder(self, source: str, target: str) -> ConnectHerder | None:
+        """The herder of this process's worker for a flow; None while there is none. Raises
+        `NotFound` for a flow that this process does not have."""
+        for flow in self._flows:
+            if (flow.plan.source, flow.plan.target) == (source, target):
+                return flow.herder
+        raise NotFound(f"There is no flow {source}->{target} here")
+
     def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]:
         """The connectors' statuses by flow (`A->B`)."""
         return {flow.plan.name: flow.statuses() for flow in self._flows}
@@ -167,34 +218,46 @@ class MirrorMaker:
         return WorkerConfig.from_properties(self._config.worker_config(plan.source, plan.target))
 
     def _probe(self, plan: FlowPlan) -> None:
-        """Raise, saying so, where the target is not reached or has too few brokers for the topic
-        of source offsets."""
+        """Raise, saying so, where the target is not reached or has too few brokers for the topics
+        of the flow's workers."""
         worker = self._worker_config(plan)
         props = worker.own_client_properties("probe")
-        topic, factor = worker.offset_storage_topic, worker.offset_storage_replication_factor
+        topics = worker_topics(worker)
         admin = Admin(props)
         try:
             contact(admin, plan.target, props, CONTACT_TIMEOUT_S)
-            if factor <= 1 or topic in admin.list_topics(CONTACT_TIMEOUT_S):
+            if all(topic.replication_factor <= 1 for topic in topics.values()):
                 return
+            existing = admin.list_topics(CONTACT_TIMEOUT_S)
             brokers = admin.broker_count(CONTACT_TIMEOUT_S)
         finally:
             admin.close()
-        if brokers < factor:
+        lacking = {
+            f"{family}.storage.replication.factor={brokers}": topic.name
+            for family, topic in topics.items()
+            if topic.name not in existing and topic.replication_factor > brokers
+        }
+        if lacking:
             raise RetriableError(
-                f"Topic {topic} is to have {factor} replicas, and cluster {plan.target} has "
-                f"{brokers} broker{'' if brokers == 1 else 's'} now; start more brokers, or set "
-                f"offset.storage.replication.factor={brokers}"
+                f"Cluster {plan.target} has {brokers} broker{'' if brokers == 1 else 's'} now, and "
+                f"{', '.join(lacking.values())} {'is' if len(lacking) == 1 else 'are'} to have "
+                f"more replicas; start more brokers, or set {', '.join(lacking)}"
             )
 
-    def _make_herder(self, plan: FlowPlan) -> Herder:
-        worker = Worker(
-            self._worker_config(plan),
+    def _make_herder(self, plan: FlowPlan, on_leading: Callable[[], None]) -> FlowHerder:
+        rest = self._rest
+        return distributed_herder(
+            self._config.worker_config(plan.source, plan.target),
             self._plugins,
             self.metrics.scoped({"flow": plan.name}),
-            worker_id=f"{socket.getfqdn()}/{plan.name}/{uuid.uuid4()}",
+            worker_id=_worker_id(plan.name, rest),
+            url=WITHOUT_REST if rest is None else rest.url,
+            client=None if rest is None else rest.client,
+            on_leading=on_leading,
+            internal_path="".join(
+                f"/{quote(alias, safe='')}" for alias in (plan.source, plan.target)
+            ),
         )
-        return StandaloneHerder(worker, name=f"herder-{plan.name}")
 
     def _say_what_is_not_there_yet(self) -> None:
         for flow in self._flows:
@@ -206,25 +269,29 @@ class MirrorMaker:
                 log.warning("%s: %s", flow.plan.name, sentence)
 
 
+def worker_topics(worker: WorkerConfig) -> dict[str, TopicSpec]:
+    """The topics of a flow's workers, by the first word of their keys. Raises `ConfigError`."""
+    group = DistributedConfig.from_properties(worker.originals)
+    offsets = TopicSpec(
+        worker.offset_storage_topic,
+        worker.offset_storage_partitions,
+        worker.offset_storage_replication_factor,
+        worker.offset_storage_topic_configs,
+    )
+    return {"offset": offsets, "status": group.status_topic, "config": group.config_topic}
+
+
+def _worker_id(flow: str, rest: InternalRest | None) -> str:
+    """As MirrorMaker 2's, which others show."""
+    if rest is not None:
+        return f"{rest.address}/{flow}"
+    return f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}"
+
+
 def not_there_yet(source_config: Mapping[str, str], worker: Mapping[str, str]) -> list[str]:
     """What this config asks for, or gets by default from MirrorMaker 2, and this version does not
     do; one sentence each."""
-
-    def is_on(key: str) -> bool:
-        return source_config.get(key, "true").strip().lower() == "true"
-
     sentences = []
-    if is_on("emit.checkpoints.enabled"):
-        sentences.append(
-            "consumer group offsets are not translated by this version: no checkpoints are written"
-        )
-    if is_on("sync.topic.configs.enabled"):
-        sentences.append(
-            "topic configs are copied when a topic is created; later changes are not, in this "
-            "version"
-        )
-    if is_on("sync.topic.acls.enabled"):
-        sentences.append("topic ACLs are not copied by this version")
     if worker.get("exactly.once.source.support", "disabled").strip().lower() != "disabled":
         sentences.append(
             "copying is at least once: exactly.once.source.support has no effect in this version"

@@ -86,11 +86,11 @@ class MirrorHeartbeatConnector(Connector):
         )
         self._loop.start()
 
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
         if self._config is None or self._config.emit_heartbeats_interval_s is None:
             return []
         # A record sent before the topic exists might make the broker create it, not compacted.
-        return [dict(self._config.originals)] if self._topic_tried else []
+        return [dict(self._config.originals)] if self._topic_tried else None
 
     def stop(self) -> None:
         if self._loop is not None:

@@ -14,7 +14,17 @@ from connect.metrics.catalogue import CONSUMER_FETCH_GROUP, MIRROR_SOURCE_GROUP
 from connect.metrics.registry import MetricRegistry
 from connect.metrics.sensors import Rate, WindowedStat
 
-__all__ = ["PartitionMetrics"]
+__all__ = ["CopyTotals", "PartitionMetrics"]
+
+
+class CopyTotals:
+    """The counts of a task over all partitions that it has or had: records fetched, records
+    acknowledged, records under way. The copier's thread writes, any thread reads."""
+
+    __slots__ = ("acked", "fetched", "waiting")
+
+    def __init__(self) -> None:
+        self.fetched = self.acked = self.waiting = 0
 
 
 class PartitionMetrics:
@@ -22,7 +32,8 @@ class PartitionMetrics:
     copier's thread. Timestamps below 0 mean that a record has none.
 
     `source_topic` and `client_id`, given together, add the consumer's own lag metric, as Java's
-    consumer would have it: `client_id` is that of the replication consumer.
+    consumer would have it: `client_id` is that of the replication consumer. `totals` get what is
+    counted here, too.
     """
 
     __slots__ = (
@@ -41,6 +52,7 @@ class PartitionMetrics:
         "_shallow_records",
         "_source_topic",
         "_tags",
+        "_totals",
     )
 
     def __init__(
@@ -52,6 +64,7 @@ class PartitionMetrics:
         *,
         source_topic: str | None = None,
         client_id: str | None = None,
+        totals: CopyTotals | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         # The order of the tags is that of MirrorMaker 2's MBean names.
@@ -63,6 +76,7 @@ class PartitionMetrics:
         }
         self._source_topic = source_topic
         self._client_id = client_id
+        self._totals = totals or CopyTotals()
         self._clock = clock
         self._record_count = 0
         self._byte_count = 0
@@ -82,6 +96,7 @@ class PartitionMetrics:
         self, value_bytes: int, records: int, newest_timestamp_ms: int, now_ms: int
     ) -> None:
         """A run of records arrived from the source."""
+        self._totals.fetched += records
         self._byte_count += value_bytes
         self._byte_rate.record(value_bytes, now_ms)
         if newest_timestamp_ms >= 0:
@@ -89,10 +104,15 @@ class PartitionMetrics:
 
     def acked(self, records: int, newest_timestamp_ms: int, now_ms: int) -> None:
         """The target acknowledged a run of records."""
+        self._totals.acked += records
         self._record_count += records
         self._acked_rate.record(records, now_ms)
         if newest_timestamp_ms >= 0:
             self._latency.record(now_ms - newest_timestamp_ms, now_ms, records)
+
+    def waits(self, records: int) -> None:
+        """So many records more (or, below 0, fewer) are under way to the target."""
+        self._totals.waiting += records
 
     def set_lag(self, records: int | None, ms: int | None) -> None:
         """How far the target is behind; None: not known yet. While records wait, the lag in time

@@ -13,8 +13,9 @@ of segments (source offset, target offset, length): exact, and small. It is kept
 The gaps are counted from the end of the segment before (0 for the first). STRING is an int16 byte
 length and UTF-8; fixed-width numbers are big-endian; VARINT is unsigned LEB128. `session` is the
 time (epoch ms) at which the writing task began: where pages overlap, because a range was copied
-twice after a crash, the later session is right from its first offset on. `end of source` is the
-first source offset after the page's last segment.
+twice after a crash, the later session is right from its first offset on. `end of source` is how far
+the session has seen the source: the offset after the page's last segment, or, where it holds no
+record (a marker, say), after what follows that.
 
 Source: ours (docs/offset-map.md). Pure; not thread-safe.
 """
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -36,7 +37,9 @@ __all__ = [
     "PartitionPages",
     "Segment",
     "page_key",
+    "page_segments",
     "page_span",
+    "page_target",
     "parse_page_key",
 ]
 
@@ -76,10 +79,11 @@ def parse_page_key(key: bytes) -> tuple[str, int, int]:
 
 @dataclass(slots=True)
 class MapPage:
-    """Consecutive segments, all written by one session."""
+    """Consecutive segments, all written by one session. `seen`: see `end_source`."""
 
     session: int
     segments: list[Segment] = field(default_factory=list)
+    seen: int = 0
 
     @property
     def first_source(self) -> int:
@@ -87,9 +91,9 @@ class MapPage:
 
     @property
     def end_source(self) -> int:
-        """The first source offset after the page."""
+        """How far the source is known: every record before it is in a segment."""
         last = self.segments[-1]
-        return last.source + last.length
+        return max(self.seen, last.source + last.length)
 
     def encode(self) -> bytes:
         """The record value."""
@@ -109,26 +113,32 @@ class MapPage:
     @classmethod
     def decode(cls, first_source: int, value: bytes) -> MapPage:
         """The page whose key says `first_source`. Raises CorruptData."""
-        try:
-            version, session, target, _ = _VALUE_HEAD.unpack_from(value)
-            at = _VALUE_HEAD.size
-            count, at = _get_varint(value, at)
-            if version != VERSION or not 0 < count <= len(value):
-                raise CorruptData(f"offset map page of version {version}, {count} segments")
-            page = cls(session)
-            source = first_source
-            for _ in range(count):
-                gap, at = _get_varint(value, at)
-                zigzag, at = _get_varint(value, at)
-                length, at = _get_varint(value, at)
-                source += gap
-                target += (zigzag >> 1) ^ -(zigzag & 1)
-                page.segments.append(Segment(source, target, length))
-                source += length
-                target += length
-        except (struct.error, IndexError) as error:
-            raise CorruptData("offset map page cut off") from error
+        span = page_span(first_source, value)
+        page = cls(span.session, list(page_segments(first_source, value)))
+        if span.end_source > page.end_source:
+            page.seen = span.end_source
         return page
+
+
+def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
+    """A page's segments one by one, for who needs only the first of them. Raises CorruptData."""
+    try:
+        version, _, target, _ = _VALUE_HEAD.unpack_from(value)
+        count, at = _get_varint(value, _VALUE_HEAD.size)
+        if version != VERSION or not 0 < count <= len(value):
+            raise CorruptData(f"offset map page of version {version}, {count} segments")
+        source = first_source
+        for _ in range(count):
+            gap, at = _get_varint(value, at)
+            zigzag, at = _get_varint(value, at)
+            length, at = _get_varint(value, at)
+            source += gap
+            target += (zigzag >> 1) ^ -(zigzag & 1)
+            yield Segment(source, target, length)
+            source += length
+            target += length
+    except (struct.error, IndexError) as error:
+        raise CorruptData("offset map page cut off") from error
 
 
 class PageSpan(NamedTuple):
@@ -148,6 +158,14 @@ def page_span(first_source: int, value: bytes) -> PageSpan:
     if version != VERSION:
         raise CorruptData(f"offset map page of version {version}")
     return PageSpan(session, first_source, end)
+
+
+def page_target(value: bytes) -> int:
+    """The first target offset of a page. Raises CorruptData."""
+    try:
+        return int(_VALUE_HEAD.unpack_from(value)[2])
+    except struct.error as error:
+        raise CorruptData("offset map page cut off") from error
 
 
 def _put_varint(out: bytearray, number: int) -> None:
@@ -198,6 +216,13 @@ class PartitionPages:
             page = self._current = MapPage(self._session)
         page.segments.append(Segment(source, target, count))
         self._note(page)
+
+    def seen(self, source: int) -> None:
+        """Everything before this offset was seen: behind the last segment there is no record."""
+        page = self._current
+        if page is not None and source > page.end_source:
+            page.seen = source
+            self._note(page)
 
     def _note(self, page: MapPage) -> None:
         if not self._unsaved or self._unsaved[-1] is not page:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from connect.runtime.plugins import PluginRegistry
+from connectors.mirror.checkpoint_connector import MirrorCheckpointConnector
 from connectors.mirror.config_base import JAVA_PACKAGE
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector
 from connectors.mirror.source_connector import MirrorSourceConnector
 
 __all__ = ["register"]
 
+_TASKS = (
+    "connectors.mirror.source_task.MirrorSourceTask",
+    "connectors.mirror.heartbeat.MirrorHeartbeatTask",
+)
+
 
 def register(registry: PluginRegistry) -> None:
     """Make the mirror's connectors known by their Java names and ours."""
-    for connector in (MirrorSourceConnector, MirrorHeartbeatConnector):
+    for connector in (MirrorSourceConnector, MirrorHeartbeatConnector, MirrorCheckpointConnector):
         registry.register(connector, f"{JAVA_PACKAGE}{connector.__name__}")
+    for python_name in _TASKS:
+        java_name = python_name.rpartition(".")[2]
+        registry.name_task(python_name, f"{JAVA_PACKAGE}{java_name}")

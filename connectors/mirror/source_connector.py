@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
@@ -19,6 +20,9 @@ from connectors.mirror.discovery import TopicPartition, assign_partitions, encod
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.offset_checks import check_source_offset
 from connectors.mirror.topic_refresh import TopicRefresh, topic_selector
+
+if TYPE_CHECKING:
+    from connectors.mirror.settings_sync import SettingsSync
 
 __all__ = [
     "MirrorSourceConnector",
@@ -61,6 +65,7 @@ class MirrorSourceConnector(Connector):
     def __init__(self) -> None:
         self._config: SourceConfig | None = None
         self._refresh: TopicRefresh | None = None
+        self._settings: SettingsSync | None = None
         self._assignment: list[list[TopicPartition]] = []
 
     @classmethod
@@ -94,17 +99,37 @@ class MirrorSourceConnector(Connector):
             return
         self._refresh = TopicRefresh(
             self._config,
-            on_change=self.context.request_task_reconfiguration,
+            on_change=self._topics_changed,
             on_failure=self.context.raise_error,
         )
+        self._settings = self._settings_sync(self._config, self._refresh)
         self._refresh.start()
+        if self._settings is not None:
+            self._settings.start(self.context.metrics)
 
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+    def _settings_sync(self, config: SourceConfig, refresh: TopicRefresh) -> SettingsSync | None:
+        if config.sync_topic_configs_interval_s is None and (
+            config.sync_topic_acls_interval_s is None
+        ):
+            return None
+        # Here, as PySpark takes memory that workers without this need not spend.
+        from connectors.mirror.settings_sync import SettingsSync
+
+        return SettingsSync(config, refresh, on_fatal=self.context.raise_error)
+
+    def _topics_changed(self) -> None:
+        """On the refresh loop's thread."""
+        self.context.request_task_reconfiguration()
+        settings = self._settings
+        if settings is not None:
+            settings.wake()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
         if self._refresh is None or self._config is None:
             return []
         found = self._refresh.partitions
         if found is None:
-            return []
+            return None
         self._assignment = assign_partitions(found, max_tasks, self._assignment)
         return [
             {
@@ -116,6 +141,9 @@ class MirrorSourceConnector(Connector):
         ]
 
     def stop(self) -> None:
+        if self._settings is not None:
+            self._settings.stop()
+            self._settings = None
         if self._refresh is not None:
             self._refresh.stop()
             self._refresh = None

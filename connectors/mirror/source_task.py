@@ -14,7 +14,13 @@ from concurrent.futures import Future
 
 from connect.clients.properties import fetch_settings, produce_settings, wire_settings
 from connect.clock import SYSTEM_CLOCK, Deadline
-from connect.plugin import PartitionHealth, SourceOffset, StoredOffset, TransferTask
+from connect.plugin import (
+    PartitionHealth,
+    SourceOffset,
+    StoredOffset,
+    TransferCounts,
+    TransferTask,
+)
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.client_configs import (
     offset_syncs_consumer,
@@ -26,7 +32,7 @@ from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offset_map import PageSpan, PartitionPages, page_key
 from connectors.mirror.offset_map_trim import PageIndex, PageIndexReader
 from connectors.mirror.offset_syncs import OffsetSyncRule
@@ -82,6 +88,7 @@ class MirrorSourceTask(TransferTask):
         self._engine: CopyEngine | None = None
         self._syncs: SyncProducer | None = None
         self._books: dict[TopicPartition, _Books] = {}
+        self._totals = CopyTotals()
         self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
         self._left: list[PartitionCopy] = []
         self._committing: list[tuple[PartitionCopy, int]] = []
@@ -178,6 +185,7 @@ class MirrorSourceTask(TransferTask):
             key[1],
             source_topic=key[0],
             client_id=self._client_id,
+            totals=self._totals,
         )
         self._metric_removers[key] = metrics.register(self.context.metrics)
         return metrics
@@ -191,6 +199,14 @@ class MirrorSourceTask(TransferTask):
     def wake(self) -> None:
         if self._engine is not None:
             self._engine.wake()
+
+    @classmethod
+    def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        """More partitions, and nothing else."""
+        if _flow_part(before) != _flow_part(after):
+            return False
+        had, has = (set(config.get(_ASSIGNMENT, "").split(",")) for config in (before, after))
+        return had <= has
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
         """Only the assignment may change in place; anything else restarts the task."""
@@ -227,6 +243,10 @@ class MirrorSourceTask(TransferTask):
     def health(self) -> list[PartitionHealth]:
         return [] if self._engine is None else self._engine.health()
 
+    def counts(self) -> TransferCounts:
+        totals = self._totals
+        return TransferCounts(totals.fetched, totals.acked, totals.waiting)
+
     def _running(self) -> CopyEngine:
         assert self._engine is not None, "the task is not running"
         return self._engine
@@ -262,6 +282,9 @@ class MirrorSourceTask(TransferTask):
             and partition.acked_position != partition.stored_position
         ]
         self._committing = moved
+        for partition, position in moved:
+            if (books := self._books.get(partition.source)) is not None:
+                books.pages.seen(position)
         offsets: list[StoredOffset] = [
             (self._source_partition(partition.source), {"offset": position - 1})
             for partition, position in moved

@@ -36,7 +36,7 @@ from connectors.mirror.topic_sync import (
     ensure_compacted_topic,
 )
 
-__all__ = ["TopicRefresh", "contact", "internal_topics", "topic_selector"]
+__all__ = ["Clusters", "TopicRefresh", "contact", "internal_topics", "topic_selector"]
 
 log = logging.getLogger(__name__)
 
@@ -96,8 +96,9 @@ def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Clusters:
-    """Both clusters of the flow, and what the loop needs to know of them."""
+class Clusters:
+    """Both clusters of the flow, and which topics of the source are copied. Others may use them,
+    from any thread; they are closed with the loop."""
 
     source: Admin
     target: Admin
@@ -129,7 +130,7 @@ class TopicRefresh:
         self._on_change = on_change
         self._partitions: list[TopicPartition] | None = None
         self._skipped: Counter[str] = Counter()
-        self._clusters: _Clusters | None = None
+        self._clusters: Clusters | None = None
         self._threads = ShortThreads(f"topic-refresh-{self._flow}")
         self._own_topics_ready = False
         self._failures: dict[str, str] = {}
@@ -147,6 +148,11 @@ class TopicRefresh:
     def partitions(self) -> list[TopicPartition] | None:
         """The source's partitions that are copied; None until they were found once."""
         return self._partitions
+
+    @property
+    def clusters(self) -> Clusters | None:
+        """The connections of this loop; None until both clusters were reached."""
+        return self._clusters
 
     def start(self) -> None:
         self._loop.start()
@@ -176,7 +182,7 @@ class TopicRefresh:
                 f"{waiting[0].error}"
             )
 
-    def _connect(self) -> _Clusters:
+    def _connect(self) -> Clusters:
         config = self._config
         source_props = client_configs.source_admin(config.originals)
         target_props = client_configs.target_admin(config.originals)
@@ -204,10 +210,10 @@ class TopicRefresh:
                 "not copied again",
                 self._flow,
             )
-        self._clusters = _Clusters(source, target, replace(self._selector, same_cluster=same))
+        self._clusters = Clusters(source, target, replace(self._selector, same_cluster=same))
         return self._clusters
 
-    def _create_own_topics(self, clusters: _Clusters) -> list[TopicFailure]:
+    def _create_own_topics(self, clusters: Clusters) -> list[TopicFailure]:
         if self._own_topics_ready:
             return []
         on_source = self._config.offset_syncs_topic_location == "source"
@@ -222,7 +228,7 @@ class TopicRefresh:
         return failures
 
     def _create_copies(
-        self, clusters: _Clusters, selection: Selection, target_topics: Mapping[str, int]
+        self, clusters: Clusters, selection: Selection, target_topics: Mapping[str, int]
     ) -> list[TopicFailure]:
         plan = plan_topics(selection.copied, target_topics, clusters.selector)
         if not plan:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from connect.java import java_version
 from deploy.brokers import KAFKA_VERSION, find_java
-from deploy.brokers.java import java_version
 
 __all__ = ["describe_machine"]
 

@@ -133,6 +133,8 @@ class Arrivals:
             return
         position = partition.position
         partition.position = max(position, headers[-1].next_offset)
+        if partition.end is not None and partition.position >= partition.end:
+            partition.position = partition.end
         fresh.append((partition, fetched, headers, position))
         self._hooks.refresh_interest(partition)
 
@@ -148,6 +150,7 @@ class Arrivals:
             fetched.records,
             headers,
             position=position,
+            end=partition.end,
             max_batch_bytes=partition.max_batch_bytes,
             aborted=fetched.aborted,
             options=self._options,

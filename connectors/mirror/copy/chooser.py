@@ -58,8 +58,16 @@ class Way(enum.Enum):
     RECORDS = "records"
 
 
-def choose(header: BatchHeader, position: int, max_bytes: int, options: CopyOptions) -> Way:
+def choose(
+    header: BatchHeader,
+    position: int,
+    max_bytes: int,
+    options: CopyOptions,
+    end: int | None = None,
+) -> Way:
     """The way of one data batch, runs of tiny batches aside."""
+    if end is not None and header.next_offset > end:
+        return Way.RECORDS
     if not shallow_copy_allowed(header, position, max_bytes):
         return Way.RECORDS
     if options.codec is not None and header.attributes & CODEC_MASK != options.codec:
@@ -79,16 +87,20 @@ def _data_batches(
     records: memoryview,
     headers: Sequence[BatchHeader],
     position: int,
+    end: int | None,
     aborted: Sequence[tuple[int, int]],
     options: CopyOptions,
 ) -> Iterator[BatchHeader]:
-    """The batches to copy: checked, not control, not aborted, not wholly before the position.
+    """The batches to copy: checked, not control, not aborted, not wholly before the position, and
+    before the end.
 
     Raises:
         _Unreadable: the batch that comes next fails its CRC, or is no control batch.
     """
     transactions = AbortedTransactions(aborted) if options.read_committed and aborted else None
     for header in headers:
+        if end is not None and header.base_offset >= end:
+            return
         if options.check_crcs and not crc_matches(records, header):
             raise _Unreadable(header, "it fails its CRC")
         if header.attributes & CONTROL:
@@ -110,12 +122,16 @@ def _ends_by_abort(records: memoryview, header: BatchHeader) -> bool:
 
 
 def _ways(
-    batches: Sequence[BatchHeader], position: int, max_bytes: int, options: CopyOptions
+    batches: Sequence[BatchHeader],
+    position: int,
+    max_bytes: int,
+    options: CopyOptions,
+    end: int | None,
 ) -> list[tuple[Way, list[BatchHeader]]]:
     """Runs of batches that go the same way, with runs of tiny batches turned to RECORDS."""
     runs: list[tuple[Way, bool, list[BatchHeader]]] = []
     for header in batches:
-        way = choose(header, position, max_bytes, options)
+        way = choose(header, position, max_bytes, options, end)
         tiny = header.size <= TINY_BATCH_BYTES and 0 < header.records <= TINY_BATCH_RECORDS
         if runs and runs[-1][0] is way and runs[-1][1] == tiny:
             runs[-1][2].append(header)
@@ -132,6 +148,7 @@ def outgoing_batches(
     headers: Sequence[BatchHeader],
     *,
     position: int,
+    end: int | None = None,
     max_batch_bytes: int,
     aborted: Sequence[tuple[int, int]],
     options: CopyOptions,
@@ -140,23 +157,23 @@ def outgoing_batches(
 ) -> Chosen:
     """One partition's fetched records as batches for the target, in order.
 
-    `position` is the first source offset wanted, `max_batch_bytes` the target's limit (0: not
-    known). Shallow batches stay slices of `buffer`; others get memory of their own, charged to
-    `budget` until the caller's `retain` and `release`.
+    `position` is the first source offset wanted, `end` the first that is not, `max_batch_bytes` the
+    target's limit (0: not known). Shallow batches stay slices of `buffer`; others get memory of
+    their own, charged to `budget` until the caller's `retain` and `release`.
     """
     limit = max_batch_bytes or MAX_UNKNOWN_LIMIT
     wanted: list[BatchHeader] = []
     unreadable: _Unreadable | None = None
     try:
-        for header in _data_batches(records, headers, position, aborted, options):
+        for header in _data_batches(records, headers, position, end, aborted, options):
             wanted.append(header)
     except _Unreadable as error:
         unreadable = error
     outgoing: list[Outgoing] = []
     try:
-        for way, run in _ways(wanted, position, limit, options):
+        for way, run in _ways(wanted, position, limit, options, end):
             if way is Way.RECORDS:
-                _record_by_record(records, run, position, limit, options, budget, outgoing)
+                _record_by_record(records, run, position, end, limit, options, budget, outgoing)
             elif way is Way.RECOMPRESS:
                 for header in run:
                     outgoing.append(_recompressed(records, header, options, budget))
@@ -216,6 +233,7 @@ def _record_by_record(
     records: memoryview,
     run: Sequence[BatchHeader],
     position: int,
+    end: int | None,
     limit: int,
     options: CopyOptions,
     budget: MemoryBudget,
@@ -227,6 +245,7 @@ def _record_by_record(
         rebatched = rebatch(
             batches,
             from_offset=position,
+            until_offset=end,
             codec=KEEP_CODEC if options.codec is None else options.codec,
             level=options.level,
             max_bytes=min(limit, max(options.merge_bytes, largest)),
@@ -235,11 +254,12 @@ def _record_by_record(
         if len(run) == 1:
             raise _Unreadable(run[0], str(error)) from error
         for header in run:  # up to the one that is corrupt
-            _record_by_record(records, [header], position, limit, options, budget, into)
+            _record_by_record(records, [header], position, end, limit, options, budget, into)
         return
     outgoing = [from_rebatched(part, FetchBuffer(budget, part.data)) for part in rebatched]
     if outgoing:
-        outgoing[-1].resume = run[-1].next_offset
+        resume = run[-1].next_offset
+        outgoing[-1].resume = resume if end is None else min(resume, end)
     into += outgoing
 
 

@@ -123,10 +123,12 @@ class CopyEngine:
         target: TopicPartition,
         position: int | None,
         metrics: PartitionMetrics,
+        end: int | None = None,
     ) -> None:
         """Begin to copy a partition. `position`: the first source offset to copy; None: where
-        auto.offset.reset says. Not for a partition that `keep` could keep."""
-        partition = PartitionCopy(source=source, target=target, metrics=metrics)
+        auto.offset.reset says. `end`: the first that is not to be copied; None: there is none. Not
+        for a partition that `keep` could keep."""
+        partition = PartitionCopy(source=source, target=target, metrics=metrics, end=end)
         self._partitions[source] = partition
         self._deliveries.equip(partition)
         if position is None:
@@ -358,6 +360,7 @@ class CopyEngine:
             partition.state is CopyState.ACTIVE
             and not partition.leaving
             and partition.position != UNKNOWN
+            and not partition.fetched_all
             and partition.source_node != UNKNOWN
             and target is not None
             and not target.stalled

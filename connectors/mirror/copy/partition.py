@@ -93,6 +93,8 @@ class PartitionCopy:
     source_error: str | None = None
     target_error: str | None = None
 
+    end: int | None = None
+    """Copy nothing at or after this source offset; None: there is no end."""
     position: int = UNKNOWN
     """Next source offset to fetch."""
     acked_position: int = UNKNOWN
@@ -138,15 +140,27 @@ class PartitionCopy:
     max_batch_bytes: int = 0
     """The target's limit as far as known; 0: not known."""
 
+    @property
+    def fetched_all(self) -> bool:
+        """Whether there is an end, and everything before it was fetched."""
+        return self.end is not None and self.position >= self.end
+
+    @property
+    def done(self) -> bool:
+        """Whether there is an end, and everything before it was acknowledged."""
+        return self.end is not None and self.acked_position >= self.end
+
     def enqueue(self, batch: Outgoing) -> None:
         """Add a batch behind the others."""
         self.queue.append(batch)
         self.pending_bytes += len(batch.data)
+        self.metrics.waits(batch.records)
         batch.buffer.retain()
 
     def forget(self, batch: Outgoing) -> None:
         """A batch left the pipeline: acknowledged, replaced or dropped."""
         self.pending_bytes -= len(batch.data)
+        self.metrics.waits(-batch.records)
         batch.buffer.release()
 
     @property

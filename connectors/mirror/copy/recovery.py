@@ -158,6 +158,7 @@ def split_head(partition: PartitionCopy, budget: MemoryBudget) -> None:
     for half in reversed(halves):
         partition.queue.appendleft(half)
         partition.pending_bytes += len(half.data)
+        partition.metrics.waits(half.records)
         half.buffer.retain()
     partition.forget(head)
 

@@ -9,7 +9,7 @@ import pytest
 
 from connect.errors import ConfigError, ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.plugin import AlteredOffset, SourceOffset, SourcePartition
+from connect.plugin import AlteredOffset, SourceOffset, SourcePartition, TransactionContext
 from connectors.files.source import FileStreamSourceConnector, FileStreamSourceTask
 
 
@@ -28,6 +28,8 @@ class Offsets:
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         self.asked += partitions
         return [self.offset]
+
+    transactions: TransactionContext | None = None
 
     def topic_used(self, topic: str) -> None:
         raise AssertionError(topic)

@@ -8,6 +8,7 @@ from connectors.mirror import plugins
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector, MirrorHeartbeatTask
 from connectors.mirror.source_connector import MirrorSourceConnector, validate_source
+from connectors.mirror.source_task import MirrorSourceTask
 from connectors.mirror.topic_refresh import internal_topics
 
 JAVA = "org.apache.kafka.connect.mirror."
@@ -96,3 +97,14 @@ def test_a_heartbeat_task_that_is_stopping_does_not_wait() -> None:
     task.start({**PROPS, "name": "hb", "emit.heartbeats.interval.seconds": "3600"})
     task.stopping()
     assert task.poll() is None
+
+
+def test_a_task_that_only_gets_more_partitions_need_not_stop() -> None:
+    def config(partitions: str, **more: str) -> dict[str, str]:
+        return {**PROPS, "task.index": "0", "task.assigned.partitions": partitions, **more}
+
+    before = config("a-0,b-1")
+    assert MirrorSourceTask.only_adds(before, config("b-1,c-7,a-0"))
+    assert MirrorSourceTask.only_adds(before, before)
+    assert not MirrorSourceTask.only_adds(before, config("a-0,c-7"))
+    assert not MirrorSourceTask.only_adds(before, config("a-0,b-1,c-7", **{"offset.lag.max": "0"}))

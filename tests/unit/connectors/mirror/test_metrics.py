@@ -8,7 +8,7 @@ import pytest
 
 from connect.clock import FakeClock
 from connect.metrics.registry import REGISTRY_GROUP, MetricRegistry
-from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 
 MM2_ATTRIBUTES = {
     "record-count", "record-rate", "byte-count", "byte-rate",
@@ -116,6 +116,19 @@ def test_a_lag_that_is_not_known_is_not_shown(metrics: PartitionMetrics) -> None
 
     assert metrics.read()["record-lag"] == 12
     assert "time-lag-ms" not in metrics.read()
+
+
+def test_partitions_of_a_task_count_into_its_totals_too(clock: FakeClock) -> None:
+    totals = CopyTotals()
+    one, other = (PartitionMetrics("a", "b", "a.t", n, totals=totals, clock=clock) for n in (0, 1))
+    one.fetched(100, 7, -1, clock.now_ms())
+    one.waits(7)
+    other.fetched(100, 3, -1, clock.now_ms())
+    other.waits(3)
+    one.acked(7, -1, clock.now_ms())
+    one.waits(-7)
+
+    assert (totals.fetched, totals.acked, totals.waiting) == (10, 7, 3)
 
 
 def test_registered_under_mirrormaker_s_tags_in_its_order() -> None:

@@ -60,6 +60,22 @@ def test_pages_that_could_not_be_written_are_due_again_in_order() -> None:
     assert pages.take_unsaved() == failed
 
 
+def test_what_was_seen_behind_the_last_record_is_known_to_hold_none() -> None:
+    pages = PartitionPages(1)
+    pages.seen(3)  # before any record: there is nothing to say it in
+    pages.copied(0, 10, 100)
+    pages.seen(10)
+    pages.take_unsaved()
+    pages.seen(12)
+    (page,) = pages.take_unsaved()
+    assert page.end_source == 12
+    assert MapPage.decode(0, page.encode()) == page
+    pages.seen(12)
+    assert pages.take_unsaved() == []
+    later = MapPage(5, [Segment(12, 200, 1)])
+    assert OffsetMap([page, later]).downstream(11) == 200
+
+
 def test_a_full_page_is_closed() -> None:
     pages = PartitionPages(1)
     for n in range(PAGE_SEGMENTS + 1):

@@ -46,12 +46,14 @@ class Fetched:
         aborted: Sequence[tuple[int, int]] = (),
         options: CopyOptions | None = None,
         limit: int = 0,
+        end: int | None = None,
     ) -> Chosen:
         view = memoryview(self.data)
         return outgoing_batches(
             view,
             read_headers(view),
             position=position,
+            end=end,
             max_batch_bytes=limit,
             aborted=aborted,
             options=options or CopyOptions(),
@@ -173,6 +175,17 @@ def test_records_that_do_not_parse_cost_no_memory(size: int) -> None:
     assert chosen.unreadable[0] == 3 * size
     fetched.release(chosen)
     assert fetched.budget.used == 0
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize("end", [10, 11, 15, 19, 20])
+def test_nothing_at_or_after_the_end_is_copied(end: int, codec: int) -> None:
+    fetched = Fetched([batch(0, 10, codec=codec), batch(10, 10, codec=codec)])
+    chosen = fetched.chosen(position=3, end=end, limit=LIMIT)
+    assert offsets(chosen) == list(range(3, end))
+    assert chosen.batches[-1].resume == end
+    assert chosen.batches[-1].shallow == (end == 20)
+    fetched.release(chosen)
 
 
 def test_a_batch_above_the_limit_becomes_several() -> None:

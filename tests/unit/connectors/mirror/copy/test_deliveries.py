@@ -35,7 +35,7 @@ from connectors.mirror.copy.partition import (
     PartitionCopy,
 )
 from connectors.mirror.copy.target_node import TargetNode
-from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
 
 PARTITIONS = (0, 1)
@@ -72,10 +72,11 @@ class Copier:
         }
         for node in self.nodes.values():
             node._request_bytes = 1_500
+        self.totals = CopyTotals()
         self.partitions = {p: self.add(p) for p in PARTITIONS}
 
     def add(self, number: int, position: int = 0) -> PartitionCopy:
-        metrics = PartitionMetrics("s", "t", "copy", number, clock=self.clock)
+        metrics = PartitionMetrics("s", "t", "copy", number, totals=self.totals, clock=self.clock)
         partition = PartitionCopy(("source", number), ("copy", number), metrics)
         partition.position = partition.acked_position = position
         partition.state = CopyState.ACTIVE
@@ -229,6 +230,12 @@ class Delivering(RuleBasedStateMachine):
             resumes = self.copier.resumes[number]
             assert resumes == sorted(resumes)
             assert self.copier.partitions[number].acked_position == len(acked)
+
+    @invariant()
+    def records_under_way_are_counted(self) -> None:
+        partitions = self.copier.partitions.values()
+        under_way = [batch for p in partitions for batch in (*p.in_flight, *p.queue)]
+        assert self.copier.totals.waiting == sum(batch.records for batch in under_way)
 
     @invariant()
     def bytes_are_counted(self) -> None:

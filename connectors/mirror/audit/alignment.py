@@ -1,0 +1,346 @@
+"""Walks along both sides of a range in step, and finds what is not where it should be.
+
+Where whole batches are equal they are passed as such; otherwise records are compared one for one.
+Where they differ, both sides are read ahead until a record of one turns up on the other: what lies
+before it on either side has no counterpart there. Of two ways to go on, the one that leaves out
+fewer records is taken. If nothing turns up within what may be kept in memory, the side whose
+records are older is behind (a range copied again, or one that is missing) and is read on alone.
+
+Nothing here reads from Kafka. One thread.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from connect.protocol.compression import Data
+from connectors.mirror.audit.batches import AuditBatch
+from connectors.mirror.audit.findings import Kind, RangeResult, Stray, settle
+from connectors.mirror.audit.streams import (
+    Gap,
+    RecordStream,
+    checksum,
+    common,
+    digest_of,
+    is_tombstone,
+    key_of,
+    mixed,
+    nearest,
+    older,
+)
+
+__all__ = ["Alignment", "Limits", "Rules"]
+
+_FINGERPRINT = struct.Struct(">qqII")
+
+FIRST_WINDOW = 64
+WINDOW_GROWTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be kept in memory: records and bytes of each side's look-ahead, and differing
+    records that are looked at one by one."""
+
+    window_records: int = 65_536
+    window_bytes: int = 64 * 1024 * 1024
+    strays: int = 20_000
+    keys: int = 200_000
+    """Of compacted topics: keys whose newer record is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is known of the range beside its records."""
+
+    position: int | None = None
+    """Where the mirror goes on: of source offsets before it everything was copied. None: not
+    known; then what follows the last record on both sides was not copied yet."""
+    compacted: bool = False
+    """Either topic is."""
+    source_trimmed: bool = False
+    """The range begins at the source's log start, which retention has moved."""
+    target_trimmed: bool = False
+    timestamps: bool = True
+    """Whether the target keeps the source's."""
+
+
+class Alignment:
+    """One range. Make it, `run`, then `finish`."""
+
+    def __init__(
+        self,
+        result: RangeResult,
+        source: Iterable[AuditBatch],
+        target: Iterable[AuditBatch],
+        rules: Rules | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """`result`: with the range's offsets; is filled. Batches of each side in order."""
+        self._result = result
+        self._rules = rules or Rules()
+        self._limits = limits or Limits()
+        self._source = RecordStream(source, self._rules.timestamps)
+        self._target = RecordStream(target, self._rules.timestamps)
+        self._block = 0
+        self._waiting: dict[bytes, list[tuple[Kind, Stray]]] = {}
+        self._waiting_strays = 0
+        self._missing: list[Stray] = []
+        self._extra: list[Stray] = []
+        self._tail: list[Stray] = []
+        """Missing ones behind the last record on both sides: perhaps not copied yet."""
+        self._tail_uncounted = 0
+        self._uncounted = {Kind.MISSING: 0, Kind.EXTRA: 0}
+
+    @property
+    def extra(self) -> list[Stray]:
+        """After `run`: the target's records whose origin is to be looked for in the source."""
+        moved = Counter(stray.digest for stray in self._missing)
+        found = []
+        for stray in self._extra:
+            if moved[stray.digest]:
+                moved[stray.digest] -= 1
+            else:
+                found.append(stray)
+        return found
+
+    def run(self) -> None:
+        """Read both sides to their ends. Raises what reading them raises."""
+        while self._step():
+            pass
+        self._rest()
+        result = self._result
+        result.bytes = self._source.read_bytes + self._target.read_bytes
+
+    def finish(self, copied: Mapping[bytes, int]) -> RangeResult:
+        """The result; `copied`: as in `settle`, of the digests of `extra`."""
+        result = self._result
+        if not result.equal:
+            self._settle_one_sided()
+        self._settle_tail()
+        for waiting in self._waiting.values():
+            for kind, stray in waiting:
+                self._keep(kind, stray)
+        self._waiting = {}
+        result.add(settle(sorted(self._missing), sorted(self._extra), copied))
+        for kind, records in self._uncounted.items():
+            result.count(kind, records)
+        return result
+
+    def _step(self) -> bool:
+        source, target = self._source, self._target
+        if not source.waiting and not target.waiting:
+            ours, theirs = source.peek(), target.peek()
+            if ours is None or theirs is None:
+                return False
+            if self._equal_batches(ours, theirs):
+                return True
+        most = self._limits.window_bytes
+        source.fill(1, most)
+        target.fill(1, most)
+        count = min(source.waiting, target.waiting)
+        if not count:
+            return False
+        same = common(source.window(count), target.window(count))
+        if same:
+            self._equal_records(same)
+        if same < count:
+            self._differ(self._gap())
+        return True
+
+    def _equal_batches(self, ours: AuditBatch, theirs: AuditBatch) -> bool:
+        if self._waiting or not self._rules.timestamps:
+            return False
+        mark = ours.fingerprint
+        if mark is None or mark != theirs.fingerprint:
+            return False
+        result = self._result
+        packed = _FINGERPRINT.pack(mark.base_timestamp, mark.max_timestamp, mark.records, mark.crc)
+        self._note_equal(lambda before: mixed(packed, before))
+        result.batches_at_a_glance += 1
+        self._matched(mark.records, ours.last_offset, theirs.last_offset)
+        self._source.pass_batch()
+        self._target.pass_batch()
+        return True
+
+    def _equal_records(self, count: int) -> None:
+        source, target = self._source, self._target
+        offsets, stamps, tails = source.window(count)
+        target_offsets = target.window(count)[0]
+        self._note_equal(lambda before: checksum(stamps, tails, before))
+        if self._waiting:
+            for tail in tails:
+                self._newer(key_of(tail))
+        source.drop(count)
+        target.drop(count)
+        self._matched(count, offsets[-1], target_offsets[-1])
+
+    def _note_equal(self, add: Callable[[int], int]) -> None:
+        """The same records on both sides: as long as all were, one checksum is both."""
+        result = self._result
+        before, theirs = result.source_checksum, result.target_checksum
+        result.source_checksum = add(before)
+        result.target_checksum = result.source_checksum if theirs == before else add(theirs)
+
+    def _matched(self, records: int, last_source: int, last_target: int) -> None:
+        if not self._result.equal:
+            self._settle_head()
+        self._settle_tail(copied=True)
+        self._block += 1
+        result = self._result
+        result.source_records += records
+        result.target_records += records
+        result.equal += records
+        result.last_source, result.last_target = last_source, last_target
+
+    # Where the sides differ.
+
+    def _gap(self) -> Gap:
+        """How to go on from here; at least one record is left out."""
+        size = FIRST_WINDOW
+        most = self._limits.window_bytes
+        while True:
+            more = self._source.fill(size, most) | self._target.fill(size, most)
+            ours, theirs = self._source.window(size), self._target.window(size)
+            gap = nearest(ours, theirs)
+            last = size >= self._limits.window_records or not more
+            full = len(ours[0]) < size and len(theirs[0]) < size
+            if gap is not None and (sum(gap) < size or last or full):
+                return gap
+            if last or full:
+                return gap or older(ours[1], theirs[1])
+            size = min(size * WINDOW_GROWTH, self._limits.window_records)
+
+    def _differ(self, gap: Gap) -> None:
+        result, rules = self._result, self._rules
+        _, stamps, tails = self._target.window(gap.target)
+        result.target_checksum = checksum(stamps, tails, result.target_checksum)
+        for stray, tail in self._strays(self._target, gap.target):
+            if not rules.compacted:
+                self._keep(Kind.EXTRA, stray)
+            elif is_tombstone(tail):
+                result.compacted += 1
+            else:
+                self._wait(Kind.EXTRA, stray)
+        _, stamps, tails = self._source.window(gap.source)
+        result.source_checksum = checksum(stamps, tails, result.source_checksum)
+        for stray, tail in self._strays(self._source, gap.source):
+            self._newer(stray.key)
+            if self._maybe_pending(stray):
+                self._tail.append(stray)
+            elif rules.compacted and is_tombstone(tail):
+                result.compacted += 1
+            elif rules.compacted:
+                self._wait(Kind.MISSING, stray)
+            else:
+                self._keep(Kind.MISSING, stray)
+        self._source.drop(gap.source)
+        self._target.drop(gap.target)
+        result.source_records += gap.source
+        result.target_records += gap.target
+
+    def _strays(self, side: RecordStream, count: int) -> Iterator[tuple[Stray, Data]]:
+        offsets, stamps, tails = side.window(count)
+        for offset, stamp, tail in zip(offsets, stamps, tails, strict=True):
+            yield Stray(offset, digest_of(stamp, tail), key_of(tail), self._block), tail
+
+    def _keep(self, kind: Kind, stray: Stray) -> None:
+        strays = self._missing if kind is Kind.MISSING else self._extra
+        if len(strays) < self._limits.strays:
+            strays.append(stray)
+        else:
+            self._uncounted[kind] += 1
+
+    def _wait(self, kind: Kind, stray: Stray) -> None:
+        """A newer record of its key explains it."""
+        if stray.key is None or self._waiting_strays >= self._limits.keys:
+            self._keep(kind, stray)
+            return
+        self._waiting_strays += 1
+        self._waiting.setdefault(stray.key, []).append((kind, stray))
+
+    def _newer(self, key: bytes | None) -> None:
+        explained = self._waiting.pop(key, None) if self._waiting and key is not None else None
+        if explained:
+            self._waiting_strays -= len(explained)
+            self._result.compacted += len(explained)
+
+    def _rest(self) -> None:
+        """One side has ended."""
+        size, most = 4096, self._limits.window_bytes
+        for side in (self._target, self._source):
+            while side.waiting or side.peek() is not None:
+                side.fill(size, most)
+                count = side.waiting
+                self._differ(Gap(count, 0) if side is self._source else Gap(0, count))
+
+    # Records that have reasons to be on one side only.
+
+    def _maybe_pending(self, stray: Stray) -> bool:
+        if self._rules.position is not None and stray.offset < self._rules.position:
+            return False
+        if len(self._tail) < self._limits.strays:
+            return True
+        self._tail_uncounted += 1
+        self._tail.pop()
+        return True
+
+    def _settle_tail(self, *, copied: bool = False) -> None:
+        """`copied`: a later record is on the target, so these should be, too."""
+        if not self._tail:
+            return
+        result = self._result
+        nothing_common = self._rules.position is None and not result.equal
+        if copied or (nothing_common and result.target_records):
+            for stray in self._tail:
+                self._keep_or_wait(stray)
+            self._uncounted[Kind.MISSING] += self._tail_uncounted
+        else:
+            result.pending += len(self._tail) + self._tail_uncounted
+        self._tail, self._tail_uncounted = [], 0
+
+    def _keep_or_wait(self, stray: Stray) -> None:
+        if self._rules.compacted:
+            self._wait(Kind.MISSING, stray)
+        else:
+            self._keep(Kind.MISSING, stray)
+
+    def _settle_head(self) -> None:
+        """The first record on both sides is reached: before it, retention explains."""
+        if self._rules.source_trimmed:
+            self._result.expired_on_source += self._forget(Kind.EXTRA)
+        if self._rules.target_trimmed:
+            tail = len(self._tail) + self._tail_uncounted
+            self._result.expired_on_target += self._forget(Kind.MISSING) + tail
+            self._tail, self._tail_uncounted = [], 0
+
+    def _settle_one_sided(self) -> None:
+        """There is no record on both sides: of an empty side, retention may have taken all."""
+        result = self._result
+        if self._rules.source_trimmed and not result.source_records:
+            result.expired_on_source += self._forget(Kind.EXTRA)
+        if self._rules.target_trimmed and not result.target_records:
+            result.expired_on_target += self._forget(Kind.MISSING)
+
+    def _forget(self, kind: Kind) -> int:
+        """Drop the differing records of one side; how many they are."""
+        count = self._uncounted[kind]
+        self._uncounted[kind] = 0
+        if kind is Kind.MISSING:
+            count += len(self._missing)
+            self._missing = []
+        else:
+            count += len(self._extra)
+            self._extra = []
+        for key, waiting in list(self._waiting.items()):
+            left = [entry for entry in waiting if entry[0] is not kind]
+            count += len(waiting) - len(left)
+            self._waiting_strays -= len(waiting) - len(left)
+            if left:
+                self._waiting[key] = left
+            else:
+                del self._waiting[key]
+        return count

@@ -1,0 +1,67 @@
+"""Where ranges are audited: in processes of this machine. Spark is the other way
+(`connectors.spark.audit`), behind the same call.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+
+from connectors.mirror.audit.plan import AuditRange
+from connectors.mirror.audit.run import AuditSetup, RangeOutcome, audit_ranges
+
+__all__ = ["AuditEngine", "local_engine", "shares"]
+
+AuditEngine = Callable[[AuditSetup, Sequence[AuditRange]], Iterable[RangeOutcome]]
+"""Audits all ranges; outcomes in any order."""
+
+_PER_TASK = 64
+"""Ranges of one task: they share its two connections."""
+
+
+def shares(ranges: Sequence[AuditRange], tasks: int) -> list[list[AuditRange]]:
+    """The ranges in shares for tasks: the large ones first and alone, the small ones together, and
+    not fewer shares than `tasks` where there are ranges enough."""
+    if not ranges:
+        return []
+    ordered = sorted(ranges, key=lambda each: each.source_start - each.source_end)
+    total = sum(max(1, each.source_end - each.source_start) for each in ordered)
+    most = max(1, total // max(1, 4 * tasks))
+    made: list[list[AuditRange]] = [[]]
+    size = 0
+    for each in ordered:
+        records = max(1, each.source_end - each.source_start)
+        if made[-1] and (size + records > most or len(made[-1]) >= _PER_TASK):
+            made.append([])
+            size = 0
+        made[-1].append(each)
+        size += records
+    return made
+
+
+def local_engine(processes: int) -> AuditEngine:
+    """So many processes of this machine; with 1, this one."""
+
+    def run(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
+        if processes == 1 or len(ranges) < 2:
+            yield from audit_ranges(setup, ranges)
+            return
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, context) as pool:
+            running: set[Future[list[RangeOutcome]]] = {
+                pool.submit(_audit, setup, share) for share in shares(ranges, processes)
+            }
+            try:
+                while running:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield from future.result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    return run
+
+
+def _audit(setup: AuditSetup, ranges: Sequence[AuditRange]) -> list[RangeOutcome]:
+    return list(audit_ranges(setup, ranges))

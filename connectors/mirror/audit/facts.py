@@ -1,0 +1,218 @@
+"""Gathers what an audit must know before it reads: topics, offsets, positions and the map.
+
+The order matters while the mirror runs: stored positions first, then the target's ends, then the
+source's. So everything before a position is on the target within its end, and everything on the
+target is from before the source's end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Literal
+
+from connect.clients.admin import Admin, ConfigEntry
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.topic_log import LogRecord, TopicLog
+from connect.clock import Deadline
+from connect.errors import ConfigError, ConnectError, CorruptData
+from connect.storage.offset_codec import decode_key, decode_value
+from connectors.mirror import client_configs
+from connectors.mirror.audit.plan import AuditRange, PartitionFacts, plan_ranges
+from connectors.mirror.audit.run import Auditor, AuditSetup
+from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.offset_map import MapPage, parse_page_key
+from connectors.mirror.policy import replication_policy
+from connectors.mirror.topic_refresh import topic_selector
+
+__all__ = ["AuditPlan", "FlowToAudit", "make_plan"]
+
+TopicPartition = tuple[str, int]
+
+_EARLIEST, _LATEST = -2, -1
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class FlowToAudit:
+    """A flow as its source connector knows it. `properties`: the connector's, resolved.
+    `offsets_topic`: where its positions are stored, reached with `offsets_client`; None: nowhere
+    that is known."""
+
+    properties: Mapping[str, str] = field(repr=False)
+    offsets_topic: str | None = None
+    offsets_client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    producer: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the mirror's tasks write with; for repairs."""
+
+
+@dataclass(slots=True)
+class AuditPlan:
+    """What to read. `absent`: source partitions with records that have no copy at all."""
+
+    setup: AuditSetup
+    facts: list[PartitionFacts] = field(default_factory=list)
+    ranges: list[AuditRange] = field(default_factory=list)
+    absent: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+def make_plan(flow: FlowToAudit, topics: str | None, range_records: int) -> AuditPlan:
+    """Look at both clusters. `topics`: of those that the flow copies, the ones whose whole name
+    matches this pattern. Raises one of `connect.errors`."""
+    return _Planner(flow, topics, range_records).plan()
+
+
+class _Planner:
+    def __init__(self, flow: FlowToAudit, topics: str | None, range_records: int) -> None:
+        self._flow = flow
+        self._range_records = range_records
+        self._config = SourceConfig.from_properties(flow.properties)
+        try:
+            self._pattern = re.compile(topics or ".*")
+        except re.error as error:
+            raise ConfigError(
+                f"--topics {topics} is not a regular expression: {error}", key="--topics"
+            ) from error
+        consumer = client_configs.client_properties(
+            flow.properties, "source", "consumer", "audit-source"
+        )
+        target = client_configs.client_properties(
+            flow.properties, "target", "consumer", "audit-target"
+        )
+        committed = consumer.get("isolation.level") == "read_committed"
+        self._plan = AuditPlan(AuditSetup(consumer, target, committed))
+
+    def plan(self) -> AuditPlan:
+        with (
+            closing(Admin(client_configs.source_admin(self._flow.properties))) as source,
+            closing(Admin(client_configs.target_admin(self._flow.properties))) as target,
+        ):
+            self._look(source, target)
+        return self._plan
+
+    def _look(self, source: Admin, target: Admin) -> None:
+        on_source, on_target = source.list_topics(), target.list_topics()
+        selector = topic_selector(self._config)
+        remotes = {
+            topic: selector.remote(topic)
+            for topic in selector.select(on_source).copied
+            if self._pattern.fullmatch(topic)
+        }
+        positions = self._positions(on_target)
+        keys: dict[TopicPartition, TopicPartition] = {}
+        for topic, remote in remotes.items():
+            for partition in range(on_source[topic]):
+                if partition < on_target.get(remote, 0):
+                    keys[topic, partition] = (remote, partition)
+                else:
+                    self._plan.absent[topic, partition] = f"{remote}-{partition} does not exist"
+        pages = self._pages(on_source, on_target, remotes)
+        copied = {topic for topic, _ in keys}
+        our_configs = source.describe_topic_configs(list(copied))
+        their_configs = target.describe_topic_configs([remotes[topic] for topic in copied])
+        setup = self._plan.setup
+        targets = _offsets(setup.target, keys.values(), 1)
+        sources = _offsets(setup.source, keys, 1 if setup.read_committed else 0)
+        for key, remote_key in keys.items():
+            ours, theirs = our_configs[key[0]], their_configs[remote_key[0]]
+            facts = PartitionFacts(
+                key,
+                remote_key,
+                *sources[key],
+                *targets[remote_key],
+                positions.get(key),
+                "compact" in _value(ours, "cleanup.policy") + _value(theirs, "cleanup.policy"),
+                _value(theirs, "message.timestamp.type") != "LogAppendTime",
+            )
+            self._plan.facts.append(facts)
+            self._plan.ranges += plan_ranges(facts, pages.get(key, ()), self._range_records)
+
+    def _positions(self, on_target: Collection[str]) -> dict[TopicPartition, int]:
+        """Where the mirror goes on in each partition, as stored."""
+        topic = self._flow.offsets_topic
+        if topic is None or topic not in on_target:
+            return {}
+        found: dict[TopicPartition, int] = {}
+        name = self._config.name
+        alias = self._config.source_cluster_alias
+
+        def take(record: LogRecord) -> None:
+            key = decode_key(record.key or b"")
+            if key is None or key[0] != name or key[1].get("cluster") != alias:
+                return
+            stored_topic, partition = key[1].get("topic"), key[1].get("partition")
+            if not isinstance(stored_topic, str) or not isinstance(partition, int):
+                return
+            offset = (decode_value(record.value) or {}).get("offset")
+            if isinstance(offset, int) and offset >= 0:
+                found[stored_topic, partition] = offset + 1
+            else:
+                found.pop((stored_topic, partition), None)
+
+        _replay(TopicLog(topic, self._flow.offsets_client, take, read_committed=True))
+        return found
+
+    def _pages(
+        self, on_source: Collection[str], on_target: Collection[str], wanted: Collection[str]
+    ) -> dict[TopicPartition, list[MapPage]]:
+        """The offset map's pages of these topics, where there is a map."""
+        config = self._config
+        at_source = config.offset_syncs_topic_location == "source"
+        other = config.target_cluster_alias if at_source else config.source_cluster_alias
+        topic = replication_policy(config.originals).offset_map_topic(other)
+        if topic not in (on_source if at_source else on_target):
+            return {}
+        pages: dict[TopicPartition, dict[int, MapPage]] = {}
+
+        def take(record: LogRecord) -> None:
+            try:
+                name, partition, first = parse_page_key(record.key or b"")
+                if name not in wanted:
+                    return
+                of = pages.setdefault((name, partition), {})
+                if record.value is None:
+                    of.pop(first, None)
+                else:
+                    of[first] = MapPage.decode(first, record.value)
+            except CorruptData:
+                return  # the map only helps to cut; what it does not say is found by reading
+
+        _replay(TopicLog(topic, client_configs.offset_syncs_consumer(self._flow.properties), take))
+        return {key: list(found.values()) for key, found in pages.items()}
+
+
+def _replay(log: TopicLog) -> None:
+    try:
+        log.start(Deadline(_TIMEOUT_S))
+    finally:
+        log.stop(Deadline(1.0))
+
+
+def _value(entries: Collection[ConfigEntry], name: str) -> str:
+    return next((entry.value or "" for entry in entries if entry.name == name), "")
+
+
+def _offsets(
+    properties: Mapping[str, str], keys: Collection[TopicPartition], isolation: Literal[0, 1]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """First offset, and first one that may not be read yet, of each partition."""
+    if not keys:
+        return {}
+    with Auditor.link(properties, {topic for topic, _ in keys}) as linked:
+        ends = _listed(linked.link, keys, _LATEST, isolation)
+        starts = _listed(linked.link, keys, _EARLIEST, 0)
+    return {key: (min(starts[key], ends[key]), ends[key]) for key in keys}
+
+
+def _listed(
+    link: ClusterLink, keys: Collection[TopicPartition], timestamp: int, isolation: Literal[0, 1]
+) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    answers = link.list_offsets(keys, timestamp, isolation, _TIMEOUT_S).result(2 * _TIMEOUT_S)
+    for key, answer in answers.items():
+        if isinstance(answer, ConnectError):
+            raise answer
+        found[key] = answer
+    return found

@@ -1,0 +1,209 @@
+"""What an audit of a range found: counts, checksums, and the differences with their offsets. Pure.
+
+Differences are found as records of one side without a counterpart where it should be (`Stray`).
+`settle` then says what became of them: changed, moved, copied again, missing or foreign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+__all__ = ["Difference", "Kind", "RangeResult", "Stray", "settle"]
+
+LISTED = 1_000
+"""Differences of a range that are listed with their offsets; beyond that they are counted."""
+
+
+class Kind(Enum):
+    """What is wrong with records. Offsets of a side on which they are not are None."""
+
+    MISSING = "missing"
+    """On the source, not on the target."""
+    CHANGED = "changed"
+    """In its place on the target is another record."""
+    MOVED = "moved"
+    """On the target, but not where the order wants it."""
+    DUPLICATE = "duplicate"
+    """Once more on the target, after it was there already."""
+    EXTRA = "extra"
+    """On the target, and nowhere in the audited part of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`records` consecutive records of one kind; offsets of the first one."""
+
+    kind: Kind
+    source: int | None
+    target: int | None
+    records: int = 1
+
+
+class Stray(NamedTuple):
+    """A record without a counterpart in its place. `digest`: of timestamp and tail; `block`: those
+    of a block stand between the same two records that are on both sides."""
+
+    offset: int
+    digest: bytes
+    key: bytes | None
+    block: int
+
+
+@dataclass(slots=True)
+class RangeResult:
+    """The audit of one range. Offsets: first, and first one after. Counts are of records; those
+    that are not differences say why a record has no counterpart."""
+
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    source_records: int = 0
+    target_records: int = 0
+    equal: int = 0
+    bytes: int = 0
+    batches_at_a_glance: int = 0
+    source_checksum: int = 0
+    target_checksum: int = 0
+    pending: int = 0
+    """Not copied yet."""
+    compacted: int = 0
+    """Gone from either side because its key has a newer record."""
+    expired_on_source: int = 0
+    """On the target only, as the source's retention has deleted them."""
+    expired_on_target: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    differences: list[Difference] = field(default_factory=list)
+    last_source: int = -1
+    """Of the last record that is on both sides, in its place; -1: there is none."""
+    last_target: int = -1
+
+    @property
+    def different(self) -> int:
+        """How many records differ."""
+        return sum(self.counts.values())
+
+    def count(self, kind: Kind, records: int) -> None:
+        if records:
+            self.counts[kind.value] = self.counts.get(kind.value, 0) + records
+
+    def add(self, found: Sequence[Difference]) -> None:
+        """Count these, and list as many as there is room for."""
+        for difference in found:
+            self.count(difference.kind, difference.records)
+        self.differences += found[: max(0, LISTED - len(self.differences))]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for JSON and for rows."""
+        plain = asdict(self)
+        plain["differences"] = [
+            {**asdict(each), "kind": each.kind.value} for each in self.differences
+        ]
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> RangeResult:
+        values = dict(plain)
+        values["differences"] = [
+            Difference(Kind(each["kind"]), each["source"], each["target"], each["records"])
+            for each in plain["differences"]
+        ]
+        return cls(**values)
+
+
+def settle(
+    missing: Sequence[Stray], extra: Sequence[Stray], copied: Mapping[bytes, int]
+) -> list[Difference]:
+    """What became of these records of source and target, each once, in order of offset.
+
+    `copied`: digests of records that are on the target in their place, and their source offsets;
+    those of `extra` are enough.
+    """
+    found: list[tuple[Kind, int | None, int | None]] = []
+    at_target: dict[bytes, list[Stray]] = {}
+    for stray in reversed(extra):
+        at_target.setdefault(stray.digest, []).append(stray)
+    gone: list[Stray] = []
+    for stray in missing:
+        same = at_target.get(stray.digest)
+        if same:
+            found.append((Kind.MOVED, stray.offset, same.pop().offset))
+        else:
+            gone.append(stray)
+    foreign: list[Stray] = []
+    unplaced = {stray.offset for same in at_target.values() for stray in same}
+    for stray in extra:
+        if stray.offset not in unplaced:
+            continue
+        source = copied.get(stray.digest)
+        if source is None:
+            foreign.append(stray)
+        else:
+            found.append((Kind.DUPLICATE, source, stray.offset))
+    found += _changed(gone, foreign)
+    return _joined(found)
+
+
+def _changed(
+    gone: Sequence[Stray], foreign: Sequence[Stray]
+) -> list[tuple[Kind, int | None, int | None]]:
+    """Pair what stands in one place: by key, or one for one where both sides have as many."""
+    found: list[tuple[Kind, int | None, int | None]] = []
+    theirs: dict[int, list[Stray]] = {}
+    for stray in foreign:
+        theirs.setdefault(stray.block, []).append(stray)
+    ours: dict[int, list[Stray]] = {}
+    for stray in gone:
+        ours.setdefault(stray.block, []).append(stray)
+    for block, lost in ours.items():
+        there = theirs.pop(block, [])
+        if len(lost) == len(there):
+            found += [(Kind.CHANGED, a.offset, b.offset) for a, b in zip(lost, there, strict=True)]
+            continue
+        by_key: dict[bytes, list[Stray]] = {}
+        for stray in reversed(there):
+            if stray.key is not None:
+                by_key.setdefault(stray.key, []).append(stray)
+        paired: set[int] = set()
+        for stray in lost:
+            same = by_key.get(stray.key) if stray.key is not None else None
+            if same:
+                other = same.pop()
+                paired.add(other.offset)
+                found.append((Kind.CHANGED, stray.offset, other.offset))
+            else:
+                found.append((Kind.MISSING, stray.offset, None))
+        found += [(Kind.EXTRA, None, s.offset) for s in there if s.offset not in paired]
+    found += [(Kind.EXTRA, None, s.offset) for strays in theirs.values() for s in strays]
+    return found
+
+
+def _joined(found: Iterable[tuple[Kind, int | None, int | None]]) -> list[Difference]:
+    """Consecutive ones as one."""
+
+    def place(entry: tuple[Kind, int | None, int | None]) -> tuple[str, int, int]:
+        kind, source, target = entry
+        if kind in (Kind.DUPLICATE, Kind.EXTRA):
+            return kind.value, target or 0, 0
+        return kind.value, source or 0, target or 0
+
+    joined: list[Difference] = []
+    for kind, source, target in sorted(found, key=place):
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and last.kind is kind
+            and _next(last.source, last.records) == source
+            and _next(last.target, last.records) == target
+        ):
+            joined[-1] = Difference(kind, last.source, last.target, last.records + 1)
+        else:
+            joined.append(Difference(kind, source, target))
+    return joined
+
+
+def _next(offset: int | None, records: int) -> int | None:
+    return None if offset is None else offset + records

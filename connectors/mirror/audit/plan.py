@@ -1,0 +1,128 @@
+"""What is to be audited, cut into ranges that can be audited at the same time. Pure.
+
+Without the offset map a partition is one range: where its copy of a source offset is, is only found
+by going along. With it a partition is cut where the map says that everything before the cut is on
+both sides before it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from connectors.mirror.audit.alignment import Rules
+from connectors.mirror.offset_map import MapPage, Segment
+
+__all__ = ["AuditRange", "PartitionFacts", "plan_ranges"]
+
+TopicPartition = tuple[str, int]
+
+DEFAULT_RANGE_RECORDS = 5_000_000
+"""Of a size that a task reads in about a minute, so that a lost executor costs little."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition and its copy. Offsets: first, and first one after, as readers may read."""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    position: int | None = None
+    """Where the mirror goes on, as it has stored it."""
+    compacted: bool = False
+    timestamps: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRange:
+    """A piece of a partition: source offsets and the target offsets where they should be."""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    rules: Rules
+    partition_start: int
+    partition_end: int
+    """Source offsets of the whole partition's audit: the origin of a record that is once more on
+    the target may be in another range."""
+
+
+def plan_ranges(
+    facts: PartitionFacts,
+    pages: Iterable[MapPage] = (),
+    range_records: int = DEFAULT_RANGE_RECORDS,
+) -> list[AuditRange]:
+    """The ranges of a partition, in order; together they are all of it."""
+    cuts: list[tuple[int, int]] = []
+    if not facts.compacted:
+        cuts = _cuts(facts, [s for page in pages for s in page.segments], range_records)
+    starts = [(facts.source_start, facts.target_start), *cuts]
+    ends = [*cuts, (facts.source_end, facts.target_end)]
+    last = len(starts) - 1
+    return [
+        AuditRange(
+            facts.source,
+            facts.target,
+            *(start[0], end[0]),
+            *(start[1], end[1]),
+            Rules(
+                # Behind a cut something was copied, so all before it was.
+                position=facts.position if index == last else end[0],
+                compacted=facts.compacted,
+                source_trimmed=index == 0 and facts.source_start > 0,
+                target_trimmed=index == 0 and facts.target_start > 0,
+                timestamps=facts.timestamps,
+            ),
+            facts.source_start,
+            facts.source_end,
+        )
+        for index, (start, end) in enumerate(zip(starts, ends, strict=True))
+    ]
+
+
+def _cuts(
+    facts: PartitionFacts, segments: Sequence[Segment], range_records: int
+) -> list[tuple[int, int]]:
+    """(source offset, target offset) of places where neither side has anything of the other part:
+    no range that was copied again, and no target that was made anew, reaches over them."""
+    placed = sorted(segments, key=lambda segment: (segment.target, segment.source))
+    if not placed:
+        return []
+    source_ends = list(accumulate((s.source + s.length for s in placed), max))
+    target_ends = list(accumulate((s.target + s.length for s in placed), max))
+    source_starts = list(accumulate((s.source for s in reversed(placed)), min))[::-1]
+    clean = [
+        segment
+        for index, segment in enumerate(placed)
+        if (index == 0 or source_ends[index - 1] <= segment.source)
+        and (index == 0 or target_ends[index - 1] <= segment.target)
+        and (
+            index + 1 == len(placed)
+            or (
+                source_starts[index + 1] >= segment.source + segment.length
+                and placed[index + 1].target >= segment.target + segment.length
+            )
+        )
+    ]
+    starts = [segment.source for segment in clean]
+    cuts: list[tuple[int, int]] = []
+    wanted = facts.source_start + range_records
+    while clean and wanted < facts.source_end:
+        index = max(0, bisect_right(starts, wanted) - 1)
+        segment = clean[index]
+        at = min(max(wanted, segment.source), segment.source + segment.length - 1)
+        target = segment.target + at - segment.source
+        before = cuts[-1] if cuts else (facts.source_start, facts.target_start)
+        if at > before[0] and before[1] < target < facts.target_end and at < facts.source_end:
+            cuts.append((at, target))
+        wanted += range_records
+    return cuts

@@ -1,0 +1,135 @@
+"""Copies again what an audit found missing, where the order allows: at the end of a partition.
+
+A record that is missing between others cannot be put back: it would come after records that it was
+before. What is missing behind the last record that is on both sides, as a target that lost its
+newest records leaves it, is simply what comes next. The mirror of the flow must not run meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.settings import WireSettings
+from connect.errors import ConnectError
+from connectors.mirror import client_configs
+from connectors.mirror.audit.facts import AuditPlan, FlowToAudit
+from connectors.mirror.audit.findings import LISTED, Kind
+from connectors.mirror.audit.report import AuditReport, PartitionAudit
+from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.copy.engine import EngineSettings
+from connectors.mirror.copy.ranges import CopiedRange, RangeProgress, SourceRange, copy_ranges
+from connectors.mirror.source_task import engine_settings
+
+__all__ = ["Repair", "repair", "what_to_copy"]
+
+_STALL_S = 60.0
+_LIST_S = 60.0
+_LATEST = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What became of one partition's missing records. `reason`: why the rest was not copied."""
+
+    source: tuple[str, int]
+    copied: int
+    reason: str
+
+
+def what_to_copy(partition: PartitionAudit) -> SourceRange | str:
+    """The range that can be copied again, or why there is none. Pure."""
+    facts = partition.facts
+    if partition.errors:
+        return "it was not audited whole"
+    if facts.position is None:
+        return "where the mirror goes on is not known, so starting it is what copies the rest"
+    last_source = max((result.last_source for result in partition.results), default=-1)
+    last_target = max((result.last_target for result in partition.results), default=-1)
+    start = max(last_source + 1, facts.source_start)
+    listed = partition.differences
+    whole = all(len(result.differences) < LISTED for result in partition.results)
+    behind = any(
+        each.target is not None and each.target + each.records > last_target + 1 for each in listed
+    )
+    if behind or not whole:
+        return "records that are not the next ones of the source stand at the target's end"
+    if not any(
+        each.kind is Kind.MISSING and each.source is not None and each.source >= start
+        for each in listed
+    ):
+        return "what differs is not at the end: behind other records it would break the order"
+    return SourceRange(facts.source, facts.target, start, min(facts.position, facts.source_end))
+
+
+def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport) -> list[Repair]:
+    """Copy what can be; blocks until it is on the target. Raises one of `connect.errors`."""
+    found: list[Repair] = [
+        Repair(key, 0, f"{reason}: the mirror creates it when it runs")
+        for key, reason in report.absent.items()
+    ]
+    ranges: list[SourceRange] = []
+    ends = {each.facts.target: each.facts.target_end for each in report.partitions}
+    for partition in report.partitions:
+        if not partition.different:
+            continue
+        wanted = what_to_copy(partition)
+        if isinstance(wanted, str):
+            found.append(Repair(partition.facts.source, 0, wanted))
+        else:
+            ranges.append(wanted)
+    if not ranges:
+        return found
+    consumer = dict(plan.setup.source)
+    config = SourceConfig.from_properties(flow.properties)
+    producer = {
+        **client_configs.client_properties(flow.properties, "target", "producer", "audit-repair"),
+        **flow.producer,
+    }
+    settings = engine_settings(config, consumer, producer)
+    still = _unchanged(settings.target, ranges, ends)
+    moved = [each for each in ranges if each not in still]
+    found += [
+        Repair(each.source, 0, "its copy has grown since: stop the mirror first") for each in moved
+    ]
+    if still:
+        # As the mirror itself reads: the stored position is where it goes on, whatever is missing.
+        settings = replace(settings, fetch=replace(settings.fetch, auto_offset_reset="none"))
+        found += _copied(still, settings)
+    return found
+
+
+class _Copy:
+    """Counts what was copied."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, int], int] = {}
+
+    def note(self, _progress: Sequence[RangeProgress], lines: Sequence[CopiedRange]) -> None:
+        for line in lines:
+            self.records[line.source] = self.records.get(line.source, 0) + line.records
+
+
+def _copied(ranges: Sequence[SourceRange], settings: EngineSettings) -> list[Repair]:
+    copy = _Copy()
+    copy_ranges(settings, ranges, copy.note, stop=threading.Event(), stall_s=_STALL_S)
+    return [Repair(each.source, copy.records.get(each.source, 0), "") for each in ranges]
+
+
+def _unchanged(
+    target: WireSettings, ranges: Sequence[SourceRange], ends: dict[tuple[str, int], int]
+) -> list[SourceRange]:
+    """Those whose copies still end where they were audited to."""
+    link = ClusterLink(target, lambda: None, name="audit-repair")
+    try:
+        link.watch_topics({each.target[0] for each in ranges})
+        keys = [each.target for each in ranges]
+        answers = link.list_offsets(keys, _LATEST, 1, _LIST_S).result(2 * _LIST_S)
+    finally:
+        link.close()
+    for answer in answers.values():
+        if isinstance(answer, ConnectError):
+            raise answer
+    return [each for each in ranges if answers[each.target] == ends[each.target]]

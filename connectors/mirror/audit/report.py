@@ -1,0 +1,107 @@
+"""An audit's result: partitions from the outcomes of their ranges. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from connectors.mirror.audit.facts import AuditPlan
+from connectors.mirror.audit.findings import Difference, RangeResult
+from connectors.mirror.audit.plan import PartitionFacts
+from connectors.mirror.audit.run import RangeOutcome
+
+__all__ = ["AuditReport", "PartitionAudit", "make_report"]
+
+
+@dataclass(slots=True)
+class PartitionAudit:
+    """A partition and its copy. `results`: of its ranges, in order."""
+
+    facts: PartitionFacts
+    results: list[RangeResult] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def different(self) -> int:
+        return sum(result.different for result in self.results)
+
+    @property
+    def differences(self) -> list[Difference]:
+        return [each for result in self.results for each in result.differences]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Differing records by kind."""
+        found: dict[str, int] = {}
+        for result in self.results:
+            for kind, records in result.counts.items():
+                found[kind] = found.get(kind, 0) + records
+        return found
+
+    def total(self, name: str) -> int:
+        """A count of `RangeResult` over all ranges."""
+        return sum(int(getattr(result, name)) for result in self.results)
+
+
+@dataclass(slots=True)
+class AuditReport:
+    """`absent`: source partitions whose copy does not exist, and why."""
+
+    partitions: list[PartitionAudit]
+    absent: dict[tuple[str, int], str]
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was audited."""
+        return not any(partition.errors for partition in self.partitions)
+
+    @property
+    def equal(self) -> bool:
+        """Whether no difference was found."""
+        return not self.absent and not any(each.different for each in self.partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; nothing secret."""
+        return {
+            "equal": self.equal,
+            "complete": self.complete,
+            "seconds": round(self.seconds, 3),
+            "absent": [
+                {"topic": topic, "partition": partition, "reason": reason}
+                for (topic, partition), reason in self.absent.items()
+            ],
+            "partitions": [_partition_json(each) for each in self.partitions],
+        }
+
+
+def make_report(plan: AuditPlan, outcomes: Iterable[RangeOutcome], seconds: float) -> AuditReport:
+    """Put the outcomes of a plan's ranges together."""
+    partitions = {facts.source: PartitionAudit(facts) for facts in plan.facts}
+    for outcome in sorted(outcomes, key=lambda each: (each.range.source, each.range.source_start)):
+        partition = partitions[outcome.range.source]
+        if outcome.result is not None:
+            partition.results.append(outcome.result)
+        if outcome.error is not None:
+            partition.errors.append(outcome.error)
+    return AuditReport(list(partitions.values()), dict(plan.absent), seconds)
+
+
+def _partition_json(partition: PartitionAudit) -> dict[str, Any]:
+    facts = partition.facts
+    return {
+        "topic": facts.source[0],
+        "partition": facts.source[1],
+        "target": facts.target[0],
+        "position": facts.position,
+        "errors": partition.errors,
+        "ranges": [
+            {
+                **result.to_json(),
+                "source_checksum": f"{result.source_checksum:016x}",
+                "target_checksum": f"{result.target_checksum:016x}",
+            }
+            for result in partition.results
+        ],
+    }

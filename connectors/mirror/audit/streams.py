@@ -1,0 +1,183 @@
+"""The records of one side in order, and how to find where both sides go on with the same one.
+
+Used by `alignment`. Pure; one thread.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from connect.protocol.compression import Data
+from connect.protocol.varint import read_varint
+from connectors.mirror.audit.batches import AuditBatch
+
+__all__ = [
+    "Gap",
+    "RecordStream",
+    "checksum",
+    "common",
+    "digest_of",
+    "is_tombstone",
+    "key_of",
+    "mixed",
+    "nearest",
+    "older",
+]
+
+_INT64 = struct.Struct(">q")
+_TOMBSTONE = b"\x01"
+"""The length of a value that is null."""
+
+Window = tuple[list[int], list[int], list[Data]]
+"""Records as columns: offsets, timestamps, tails."""
+
+
+def digest_of(timestamp: int, tail: Data) -> bytes:
+    """A record's identity in 16 bytes."""
+    state = blake2b(_INT64.pack(timestamp), digest_size=16)
+    state.update(tail)
+    return state.digest()
+
+
+def key_of(tail: Data) -> bytes | None:
+    size, at = read_varint(tail, 0)
+    return None if size < 0 else blake2b(tail[at : at + size], digest_size=16).digest()
+
+
+def is_tombstone(tail: Data) -> bool:
+    size, at = read_varint(tail, 0)
+    at += max(size, 0)
+    return bytes(tail[at : at + 1]) == _TOMBSTONE
+
+
+class Gap(NamedTuple):
+    """What to leave out on either side before the next equal record."""
+
+    source: int
+    target: int
+
+
+class RecordStream:
+    """One side's batches, of which the first may be taken apart into records."""
+
+    def __init__(self, batches: Iterable[AuditBatch], timestamps: bool) -> None:
+        self._batches: Iterator[AuditBatch] = iter(batches)
+        self._next: AuditBatch | None = None
+        self._ended = False
+        self._timestamps = timestamps
+        self._at = 0
+        self._bytes = 0
+        self.offsets: list[int] = []
+        self.stamps: list[int] = []
+        self.tails: list[Data] = []
+        self.read_bytes = 0
+
+    @property
+    def waiting(self) -> int:
+        """Records that were taken apart."""
+        return len(self.offsets) - self._at
+
+    def peek(self) -> AuditBatch | None:
+        """The next whole batch, behind the records that wait."""
+        if self._next is None and not self._ended:
+            self._next = next(self._batches, None)
+            self._ended = self._next is None
+            if self._next is not None:
+                self.read_bytes += self._next.size
+        return self._next
+
+    def pass_batch(self) -> None:
+        self._next = None
+
+    def fill(self, records: int, most_bytes: int) -> bool:
+        """Take apart until so many wait; whether there are more to come."""
+        while self.waiting < records and self._bytes < most_bytes:
+            batch = self.peek()
+            if batch is None:
+                return False
+            self._next = None
+            if self._at:
+                self._forget()
+            columns = batch.columns()
+            self.offsets += columns.offsets
+            self.stamps += columns.timestamps if self._timestamps else [0] * len(columns.offsets)
+            self.tails += columns.tails
+            self._bytes += sum(map(len, columns.tails))
+        return self.peek() is not None
+
+    def _forget(self) -> None:
+        self._bytes -= sum(map(len, self.tails[: self._at]))
+        del self.offsets[: self._at]
+        del self.stamps[: self._at]
+        del self.tails[: self._at]
+        self._at = 0
+
+    def window(self, records: int) -> Window:
+        """Offsets, timestamps and tails of the first that wait."""
+        end = self._at + records
+        return (
+            self.offsets[self._at : end],
+            self.stamps[self._at : end],
+            self.tails[self._at : end],
+        )
+
+    def drop(self, records: int) -> None:
+        self._at += records
+        if self._at == len(self.offsets):
+            self._forget()
+
+
+def common(ours: Window, theirs: Window) -> int:
+    """How many records from the first on are equal on both sides."""
+    _, stamps, tails = ours
+    _, their_stamps, their_tails = theirs
+    if stamps == their_stamps and tails == their_tails:
+        return len(stamps)
+    for index, (a, b) in enumerate(zip(tails, their_tails, strict=True)):
+        if stamps[index] != their_stamps[index] or a != b:
+            return index
+    return len(tails)
+
+
+def nearest(ours: Window, theirs: Window) -> Gap | None:
+    """The fewest records to leave out so that both sides go on with the same one."""
+    first: dict[tuple[int, Data], int] = {}
+    for index, identity in enumerate(zip(theirs[1], theirs[2], strict=True)):
+        first.setdefault(identity, index)
+    best: Gap | None = None
+    for index, identity in enumerate(zip(ours[1], ours[2], strict=True)):
+        if best is not None and index >= sum(best):
+            break
+        at = first.get(identity)
+        if at is not None and (best is None or index + at < sum(best)):
+            best = Gap(index, at)
+    return best
+
+
+def older(ours: list[int], theirs: list[int]) -> Gap:
+    """Nothing in sight is on both sides: read on alone what is older."""
+    if not ours or not theirs:
+        return Gap(len(ours), len(theirs))
+    here, there = ours[len(ours) // 2], theirs[len(theirs) // 2]
+    if here < there:
+        return Gap(len(ours), 0)
+    if there < here:
+        return Gap(0, len(theirs))
+    return Gap(len(ours), len(theirs))
+
+
+def mixed(packed: bytes, before: int) -> int:
+    return int(crc32c(packed, before >> 32) << 32 | before & 0xFFFF_FFFF)
+
+
+def checksum(stamps: list[int], tails: list[Data], before: int) -> int:
+    """Of these records, going on from `before`: the same however they are cut into batches. The
+    upper 32 bits are the CRC-32C of the tails, the lower ones that of the timestamps."""
+    high = crc32c(b"".join(tails), before >> 32)
+    return int(high << 32 | crc32c(array("q", stamps).tobytes(), before & 0xFFFF_FFFF))

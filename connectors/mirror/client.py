@@ -1,0 +1,180 @@
+"""What a program can ask about mirroring into a cluster: Java's MirrorClient, in Python.
+
+A client looks at one cluster, the target of flows: from topics' names it knows which clusters are
+upstream and how far, from the checkpoints topics where their consumer groups go on. Source: KIP-382
+and connect-mirror-client 4.3.1 (MirrorClient, RemoteClusterUtils).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from connect.clients.admin import Admin
+from connect.clock import Deadline
+from connect.config.security import CLIENT_CONFIG_NAMES
+from connect.errors import ConfigError
+from connectors.mirror.checkpoint_store import CheckpointReader
+from connectors.mirror.formats import Checkpoint
+from connectors.mirror.policy import ReplicationPolicy, replication_policy
+
+__all__ = ["MirrorClient", "OffsetAndMetadata", "ancestry", "client_properties", "hops"]
+
+TopicPartition = tuple[str, int]
+
+DEFAULT_TIMEOUT_S = 60.0
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A translated offset: the one to read next on this cluster, and the metadata of the commit
+    on the source."""
+
+    offset: int
+    metadata: str = ""
+
+
+def client_properties(props: Mapping[str, str], kind: str) -> dict[str, str]:
+    """The client properties that a MirrorClient's config has for its `admin` or `consumer`: names
+    of connecting and security only, those under `<kind>.` first. Raises `ConfigError` without
+    bootstrap servers."""
+    found = {name: value for name, value in props.items() if name in CLIENT_CONFIG_NAMES}
+    prefix = f"{kind}."
+    for key, value in props.items():
+        name = key.removeprefix(prefix)
+        if key.startswith(prefix) and name in CLIENT_CONFIG_NAMES:
+            found[name] = value
+    if not found.get("bootstrap.servers", "").strip():
+        raise ConfigError(
+            'Missing required configuration "bootstrap.servers" which has no default value.',
+            key="bootstrap.servers",
+        )
+    return {**found, "client.id": f"mirror-client-{kind}"}
+
+
+def ancestry(policy: ReplicationPolicy, topic: str) -> list[str]:
+    """The clusters a topic came over, the nearest first; ends where one comes again."""
+    found: list[str] = []
+    upstream: str | None = topic
+    while upstream is not None:
+        source = policy.topic_source(upstream)
+        if source is None or source in found:
+            break
+        found.append(source)
+        upstream = policy.upstream_topic(upstream)
+    return found
+
+
+def hops(policy: ReplicationPolicy, topic: str, alias: str) -> int:
+    """How many flows a topic came over from `alias`; -1 where it did not."""
+    over = ancestry(policy, topic)
+    return over.index(alias) + 1 if alias in over else -1
+
+
+class MirrorClient:
+    """Of one cluster. Calls may come from any thread; the owner calls `close`, or uses `with`.
+
+    Every method raises one of `connect.errors` where the cluster does not answer.
+    """
+
+    def __init__(self, props: Mapping[str, str], *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """`props`: as of Java's MirrorClientConfig: `bootstrap.servers`, `security.protocol`,
+        `ssl.*`, `sasl.*`, each also under `admin.` and `consumer.`, and `replication.policy.*`.
+        `timeout_s`: of each call that has none of its own."""
+        self._consumer = client_properties(props, "consumer")
+        self._policy = replication_policy(props)
+        self._timeout_s = timeout_s
+        self._admin = Admin(client_properties(props, "admin"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._admin.close()
+
+    @property
+    def replication_policy(self) -> ReplicationPolicy:
+        return self._policy
+
+    def replication_hops(self, upstream_alias: str) -> int:
+        """The least number of flows from that cluster to this one; -1 where there is no way."""
+        found = [hops(self._policy, topic, upstream_alias) for topic in self.heartbeat_topics()]
+        return min((count for count in found if count > 0), default=-1)
+
+    def heartbeat_topics(self) -> set[str]:
+        """Heartbeats topics, this cluster's own included."""
+        return {topic for topic in self._topics() if self._policy.is_heartbeats_topic(topic)}
+
+    def checkpoint_topics(self) -> set[str]:
+        return {topic for topic in self._topics() if self._policy.is_checkpoints_topic(topic)}
+
+    def upstream_clusters(self) -> set[str]:
+        """Every cluster whose heartbeats arrive here, over any number of flows."""
+        return {
+            alias for topic in self.heartbeat_topics() for alias in ancestry(self._policy, topic)
+        }
+
+    def remote_topics(self, source: str | None = None) -> set[str]:
+        """Topics that were copied here; only those from the cluster `source`, if given, by the
+        last flow they came over."""
+        return {
+            topic
+            for topic in self._topics()
+            if not self._policy.is_internal_topic(topic)
+            and (alias := self._policy.topic_source(topic)) is not None
+            and source in (None, alias)
+        }
+
+    def remote_consumer_offsets(
+        self, group: str, remote_alias: str, timeout_s: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Where a group of the cluster `remote_alias` goes on here, by topics as they are called
+        here. Nothing for a group without checkpoints. Raises `DeadlineExceeded` where they could
+        not be read to the end; Java gives what it has then."""
+        found = self.remote_consumer_offsets_matching(
+            re.compile(re.escape(group)), remote_alias, timeout_s
+        )
+        return found.get(group, {})
+
+    def remote_consumer_offsets_matching(
+        self, pattern: re.Pattern[str], remote_alias: str, timeout_s: float | None = None
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """The same for all groups whose whole id matches, by group."""
+        return {
+            group: {
+                key: OffsetAndMetadata(each.downstream_offset, each.metadata)
+                for key, each in of_group.items()
+            }
+            for group, of_group in self.checkpoints(pattern, remote_alias, timeout_s).items()
+        }
+
+    def checkpoints(
+        self, pattern: re.Pattern[str], remote_alias: str, timeout_s: float | None = None
+    ) -> dict[str, dict[TopicPartition, Checkpoint]]:
+        """The last checkpoints of all groups whose whole id matches, by group and partition."""
+        found: dict[str, dict[TopicPartition, Checkpoint]] = {}
+
+        def take(checkpoint: Checkpoint) -> None:
+            of_group = found.setdefault(checkpoint.group, {})
+            of_group[checkpoint.topic, checkpoint.partition] = checkpoint
+
+        reader = CheckpointReader(
+            self._policy.checkpoints_topic(remote_alias),
+            self._consumer,
+            take,
+            lambda group: pattern.fullmatch(group) is not None,
+        )
+        reader.run(Deadline(self._timeout_s if timeout_s is None else timeout_s))
+        return found
+
+    def _topics(self) -> Iterable[str]:
+        return self._admin.list_topics(self._timeout_s)

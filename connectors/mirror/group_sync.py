@@ -1,0 +1,107 @@
+"""Commits translated offsets for groups on the target: `sync.group.offsets.enabled`.
+
+What to write is decided purely (`plan_group_offsets`), from checkpoints and what the target has:
+only for groups without members, and never back. MirrorMaker 2 remembers which groups were empty one
+interval ago and lets the broker refuse the others; here the target is asked right before writing,
+so that a group that ran meanwhile is not set back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect.clients.consumer_groups import Committed, ConsumerGroups, GroupListing
+from connect.clients.errors import broker_code
+from connect.clock import Deadline
+from connect.errors import ConnectError
+from connectors.mirror.formats import Checkpoint
+
+__all__ = ["GroupSyncOutcome", "plan_group_offsets", "sync_group_offsets"]
+
+_LOG = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
+Checkpoints = Mapping[str, Mapping[TopicPartition, Checkpoint]]
+"""By group, and by the target's partition."""
+
+_UNKNOWN_MEMBER_ID = 25
+"""The broker's answer for a group that has members."""
+
+
+@dataclass(slots=True)
+class GroupSyncOutcome:
+    """What one round did. `failed`: group -> why. `active`: groups left alone, as they run."""
+
+    written: dict[str, int] = field(default_factory=dict)
+    active: set[str] = field(default_factory=set)
+    failed: dict[str, ConnectError] = field(default_factory=dict)
+
+
+def plan_group_offsets(
+    checkpoints: Checkpoints,
+    states: Mapping[str, GroupListing],
+    committed: Mapping[str, Mapping[TopicPartition, Committed]],
+) -> dict[str, dict[TopicPartition, Committed]]:
+    """The offsets to write, by group.
+
+    `states`: all groups of the target; one that is missing does not exist there, and gets all its
+    checkpoints. `committed`: what empty groups committed on the target; an empty group that is
+    missing is left alone. Offsets are written where the target has none, or has an earlier one.
+    """
+    plan: dict[str, dict[TopicPartition, Committed]] = {}
+    for group, of_group in checkpoints.items():
+        listing = states.get(group)
+        if listing is None or listing.dead:
+            has: Mapping[TopicPartition, Committed] = {}
+        elif listing.empty and group in committed:
+            has = committed[group]
+        else:
+            continue
+        writes = {
+            key: Committed(checkpoint.downstream_offset, checkpoint.metadata)
+            for key, checkpoint in of_group.items()
+            if _is_ahead(checkpoint, has.get(key))
+        }
+        if writes:
+            plan[group] = writes
+    return plan
+
+
+def _is_ahead(checkpoint: Checkpoint, has: Committed | None) -> bool:
+    return has is None or has.offset is None or has.offset < checkpoint.downstream_offset
+
+
+def sync_group_offsets(
+    target: ConsumerGroups, checkpoints: Checkpoints, deadline: Deadline
+) -> GroupSyncOutcome:
+    """One round. A group that fails holds up no other. Raises `ConnectError` where the target's
+    groups cannot be listed."""
+    outcome = GroupSyncOutcome()
+    if not checkpoints:
+        return outcome
+    states = target.list_groups(deadline)
+    empty = [group for group in checkpoints if group in states and states[group].empty]
+    outcome.active = {
+        group
+        for group in checkpoints
+        if group in states and not states[group].empty and not states[group].dead
+    }
+    committed = {}
+    for group, found in target.committed(empty, deadline).items():
+        if isinstance(found, ConnectError):
+            outcome.failed[group] = found
+        else:
+            committed[group] = found
+    for group, offsets in plan_group_offsets(checkpoints, states, committed).items():
+        try:
+            target.commit(group, offsets, deadline)
+        except ConnectError as error:
+            if broker_code(error) == _UNKNOWN_MEMBER_ID:
+                outcome.active.add(group)
+            else:
+                outcome.failed[group] = error
+        else:
+            outcome.written[group] = len(offsets)
+    return outcome

@@ -1,0 +1,113 @@
+"""Which page of the offset map explains which source offset of one partition.
+
+Pages are known by their heads only, so that the map of a partition with millions of breaks costs
+little memory. `OffsetMap` (offset_map.py) is the same rule over whole pages. Pure; one thread.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+__all__ = ["PageRef", "PartitionIndex", "Stretch"]
+
+
+class PageRef(NamedTuple):
+    """A page's head. `at`: the offset of its record in the map topic."""
+
+    session: int
+    first_source: int
+    end_source: int
+    first_target: int
+    at: int
+
+
+class Stretch(NamedTuple):
+    """Source offsets from `page.first_source` on, up to the first of `following`, are explained by
+    `page`. `seen`: what lies between both pages' segments was seen and holds no record."""
+
+    page: PageRef
+    following: PageRef | None
+    seen: bool
+
+
+class PartitionIndex:
+    """The pages of one partition."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, PageRef] = {}
+        self._placed: list[PageRef] | None = []
+        self._starts: list[int] = []
+        self._reach: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def put(self, page: PageRef) -> PageRef | None:
+        """A page is in the topic. Returns the one with the same first source offset that it
+        replaces."""
+        replaced = self._pages.get(page.first_source)
+        self._pages[page.first_source] = page
+        placed = self._placed
+        if placed is None:
+            return replaced
+        last = placed[-1] if placed else None
+        if replaced is not None and (replaced is not last or replaced.session != page.session):
+            self._placed = None
+        elif last is None or _order(last) <= _order(page):
+            self._place(placed, page)
+        else:
+            self._placed = None
+        return replaced
+
+    def remove(self, first_source: int) -> PageRef | None:
+        """A page was deleted from the topic; returns it."""
+        removed = self._pages.pop(first_source, None)
+        if removed is not None:
+            self._placed = None
+        return removed
+
+    def pages(self) -> list[PageRef]:
+        """All pages, in the order in which they were begun."""
+        return sorted(self._pages.values(), key=_order)
+
+    def first(self) -> PageRef | None:
+        """The page with the lowest source offset that still counts."""
+        placed = self._sorted()
+        return placed[0] if placed else None
+
+    def at(self, source: int) -> Stretch | None:
+        """What explains `source`. None: it is before every page."""
+        placed = self._sorted()
+        index = bisect_right(self._starts, source) - 1
+        if index < 0:
+            return None
+        page = placed[index]
+        if index + 1 == len(placed):
+            return Stretch(page, None, False)
+        following = placed[index + 1]
+        seen = (
+            following.session == page.session or self._reach[page.session] >= following.first_source
+        )
+        return Stretch(page, following, seen)
+
+    def _sorted(self) -> list[PageRef]:
+        if self._placed is None:
+            placed: list[PageRef] = []
+            self._placed, self._starts, self._reach = placed, [], {}
+            for page in self.pages():
+                self._place(placed, page)
+        return self._placed
+
+    def _place(self, placed: list[PageRef], page: PageRef) -> None:
+        """Put a page that no other is later than: it overrules all from its first offset on."""
+        while placed and placed[-1].first_source >= page.first_source:
+            placed.pop()
+            self._starts.pop()
+        placed.append(page)
+        self._starts.append(page.first_source)
+        self._reach[page.session] = page.end_source
+
+
+def _order(page: PageRef) -> tuple[int, int]:
+    return page.session, page.first_source

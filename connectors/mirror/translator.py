@@ -1,0 +1,250 @@
+"""Translates what groups committed: the interface of the checkpoint task, and the in-process one.
+
+`InProcessTranslator` follows the flow's offset syncs and offset map in their topics and applies
+`translation.py`. It has one owner, on whose thread all but its logs run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from connect.clients.admin import Admin
+from connect.clients.record_lookup import read_records
+from connect.clients.topic_log import LogRecord, TopicLog
+from connect.clock import Deadline
+from connect.errors import ConnectError, CorruptData
+from connectors.mirror import client_configs
+from connectors.mirror.formats import OffsetSync
+from connectors.mirror.offset_map_store import OffsetMapStore
+from connectors.mirror.offset_sync_store import OffsetSyncStore
+from connectors.mirror.policy import replication_policy
+from connectors.mirror.translation import Place, by_sync, nearer
+
+__all__ = [
+    "GroupOffset",
+    "InProcessTranslator",
+    "PageRow",
+    "SyncRow",
+    "TranslationTopics",
+    "Translator",
+    "translation_topics",
+]
+
+_LOG = logging.getLogger(__name__)
+
+_FETCH_S = 30.0
+_CLOSE_S = 2.0
+
+TopicPartition = tuple[str, int]
+
+
+class GroupOffset(NamedTuple):
+    """What a group committed on the source: the offset it reads next."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    metadata: str = ""
+
+
+class PageRow(NamedTuple):
+    """A page of the offset map: its key, and its record's value."""
+
+    topic: str
+    partition: int
+    first_source: int
+    value: bytes
+
+
+class SyncRow(NamedTuple):
+    """An offset sync. Of a partition's, the one with the greatest `order` is the newest."""
+
+    topic: str
+    partition: int
+    upstream: int
+    downstream: int
+    order: int
+
+
+class Translator(Protocol):
+    """Group offsets in, places on the target out. All calls come from one thread at a time."""
+
+    def translate(
+        self, offsets: Sequence[GroupOffset], deadline: Deadline
+    ) -> Sequence[Place | None]:
+        """Where each goes on, in their order; None where that is not known. What was written to
+        the topics before the call counts. Raises `ConnectError`."""
+
+    def close(self, deadline: Deadline) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationTopics:
+    """Where a flow keeps what translation needs. `properties`: Java consumer properties of the
+    cluster that hosts both topics."""
+
+    properties: Mapping[str, str]
+    syncs: str
+    map: str
+
+
+def translation_topics(props: Mapping[str, str], index: str | None = None) -> TranslationTopics:
+    """Where the flow with these connector properties keeps its offset syncs and offset map. Each is
+    called after the cluster it is not on."""
+    policy = replication_policy(props)
+    on_source = props.get("offset-syncs.topic.location", "source").strip() == "source"
+    other = props["target.cluster.alias" if on_source else "source.cluster.alias"]
+    return TranslationTopics(
+        client_configs.offset_syncs_consumer(props, index),
+        policy.offset_syncs_topic(other),
+        policy.offset_map_topic(other),
+    )
+
+
+class InProcessTranslator:
+    """See the module. `open` first, then `translate` or `translate_back`, then `close`, which also
+    ends a call that another thread is in."""
+
+    def __init__(
+        self,
+        topics: TranslationTopics,
+        *,
+        keep_all_while_loading: bool = True,
+        backwards: bool = False,
+    ) -> None:
+        """`keep_all_while_loading`: as `OffsetSyncStore` says. `backwards`: also `translate_back`
+        is going to be called."""
+        self._topics = topics
+        self._syncs = OffsetSyncStore(keep_all_while_loading=keep_all_while_loading)
+        # The same pairs the other way round: Java has no rule for going back.
+        self._returns = OffsetSyncStore() if backwards else None
+        self._map = OffsetMapStore(self._fetch)
+        self._logs: list[TopicLog] = []
+        self._syncs_log: TopicLog | None = None
+        self._map_log: TopicLog | None = None
+        self._admin: Admin | None = None
+
+    def open(self, deadline: Deadline, *, need_syncs: bool = True) -> None:
+        """Read both topics to their ends; they are followed from then on.
+
+        `need_syncs` False: it is no error that there are no syncs. Raises `ConnectError`.
+        """
+        self._admin = Admin(self._topics.properties)
+        if need_syncs or self._exists(self._topics.syncs, deadline):
+            self._syncs_log = self._follow(self._topics.syncs, self._sync, deadline)
+        self._syncs.finish_loading()
+        if self._returns is not None:
+            self._returns.finish_loading()
+        self.catch_up(deadline)
+
+    def translate(
+        self, offsets: Sequence[GroupOffset], deadline: Deadline
+    ) -> Sequence[Place | None]:
+        self.catch_up(deadline)
+        wanted: dict[TopicPartition, list[int]] = defaultdict(list)
+        for each in offsets:
+            wanted[each.topic, each.partition].append(each.offset)
+        known = self._map.places(wanted)
+        return [
+            self._nearer(each, known.get(((each.topic, each.partition), each.offset)))
+            for each in offsets
+        ]
+
+    def _nearer(self, group: GroupOffset, of_map: Place | None) -> Place | None:
+        if of_map is not None and of_map.exact:
+            return of_map
+        sync = self._syncs.nearest(group.topic, group.partition, group.offset)
+        return nearer(of_map, by_sync(sync, group.offset))
+
+    def pages(self, partitions: Iterable[TopicPartition]) -> Iterator[PageRow]:
+        """The map of these source partitions, as far as it was read."""
+        for topic, partition in partitions:
+            for first_source, value in self._map.pages((topic, partition)):
+                yield PageRow(topic, partition, first_source, value)
+
+    def syncs(self, partitions: Iterable[TopicPartition]) -> Iterator[SyncRow]:
+        """The syncs that Java would keep of these source partitions."""
+        for topic, partition in partitions:
+            for slot, sync in self._syncs.syncs(topic, partition):
+                yield SyncRow(topic, partition, sync.upstream_offset, sync.downstream_offset, -slot)
+
+    def translate_back(
+        self, partition: TopicPartition, offsets: Collection[int]
+    ) -> dict[int, Place]:
+        """Where groups that read a copy go on at its source: by the copy's offsets, those of one
+        source partition. As far as the topics were read when opened. Offsets that nothing is known
+        of are left out."""
+        assert self._returns is not None, "opened without `backwards`"
+        backward = self._map.backward(partition)
+        found = {
+            offset: nearer(
+                backward.upstream(offset),
+                by_sync(self._returns.nearest(*partition, offset), offset),
+            )
+            for offset in offsets
+        }
+        return {offset: place for offset, place in found.items() if place is not None}
+
+    def close(self, deadline: Deadline) -> None:
+        for log in tuple(self._logs):
+            log.stop(deadline)
+        if self._admin is not None:
+            self._admin.close()
+
+    def catch_up(self, deadline: Deadline) -> None:
+        """Read what was written meanwhile. Raises `ConnectError`."""
+        if self._syncs_log is not None:
+            self._syncs_log.read_to_end(deadline)
+        if self._map_log is not None:
+            self._map_log.read_to_end(deadline)
+        elif self._exists(self._topics.map, deadline):
+            # Another mirror's flow, or one without a map, may get its map later.
+            self._map_log = self._follow(self._topics.map, self._page, deadline)
+
+    def _follow(
+        self, topic: str, on_record: Callable[[LogRecord], None], deadline: Deadline
+    ) -> TopicLog:
+        log = TopicLog(topic, self._topics.properties, on_record)
+        self._logs.append(log)
+        try:
+            log.start(deadline)
+        except ConnectError:
+            self._logs.remove(log)
+            log.stop(Deadline(_CLOSE_S))
+            raise
+        return log
+
+    def _exists(self, topic: str, deadline: Deadline) -> bool:
+        assert self._admin is not None, "the translator is not open"
+        return bool(self._admin.describe_topics([topic], max(1.0, deadline.remaining())))
+
+    def _sync(self, record: LogRecord) -> None:
+        if record.value is None:
+            return
+        try:
+            sync = OffsetSync.decode(record.key or b"", record.value)
+            self._syncs.apply(sync)
+            if self._returns is not None:
+                self._returns.apply(
+                    replace(
+                        sync,
+                        upstream_offset=sync.downstream_offset,
+                        downstream_offset=sync.upstream_offset,
+                    )
+                )
+        except CorruptData as error:
+            _LOG.warning(
+                "record %d of topic %s is left out: %s", record.offset, self._topics.syncs, error
+            )
+
+    def _page(self, record: LogRecord) -> None:
+        self._map.take(record.key, record.value, record.offset)
+
+    def _fetch(self, offsets: Collection[int]) -> Mapping[int, tuple[bytes, bytes | None]]:
+        topics = self._topics
+        return read_records(topics.properties, topics.map, 0, offsets, Deadline(_FETCH_S))
