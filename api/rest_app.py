@@ -22,16 +22,18 @@ from api.routers import (
     internal,
     loggers,
     metrics,
+    mirror_internal,
     offsets,
     plugins,
     root,
     tasks,
     topics,
 )
+from api.routers.mirror_internal import HerderOfFlow
 from api.security import Users
 from api.site import Site
 
-__all__ = ["create_admin_app", "create_rest_app"]
+__all__ = ["create_admin_app", "create_mirror_app", "create_rest_app"]
 
 _OPENAPI = "/openapi.json"
 
@@ -66,6 +68,18 @@ def create_admin_app(site: Site) -> ASGIApp:
     """For `admin.listeners`: the loggers only."""
     routers = [loggers.router]
     return JaxRs(_fastapi(site, routers), _endpoints(routers))
+
+
+def create_mirror_app(herder_of_flow: HerderOfFlow, config: RestConfig) -> ASGIApp:
+    """For the listeners of dedicated mode: what a flow's workers ask of each other."""
+    fastapi = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    fastapi.state.herder_of_flow = herder_of_flow
+    add_error_handlers(fastapi)
+    fastapi.include_router(mirror_internal.router)
+    app: ASGIApp = JaxRs(fastapi, _endpoints([mirror_internal.router]))
+    if config.cors is not None:
+        app = Cors(app, config.cors)
+    return AnswerHeaders(app, config.answer_headers) if config.answer_headers else app
 
 
 def _fastapi(site: Site, routers: Iterable[APIRouter]) -> FastAPI:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from connectors.maker.report import CheckReport, ClusterReport, FlowReport, Level, TopicReport
 
-__all__ = ["print_report"]
+__all__ = ["print_report", "table_printer"]
 
 STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 
@@ -20,7 +20,7 @@ STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 def print_report(report: CheckReport, out: TextIO | None = None) -> None:
     """Print everything to `out` (stdout): clusters, each flow, findings, and a last sentence."""
     stream = sys.stdout if out is None else out
-    printer: _Printer = _RichPrinter(stream) if stream.isatty() else _Printer(stream)
+    printer = table_printer(stream)
     printer.table(
         "Clusters",
         ("alias", "bootstrap.servers", "cluster id", "brokers", "topics"),
@@ -34,6 +34,11 @@ def print_report(report: CheckReport, out: TextIO | None = None) -> None:
         printer.line("Nothing stands in the way. Nothing was changed.")
     else:
         printer.line(f"{errors} of these must be solved first. Nothing was changed.")
+
+
+def table_printer(out: TextIO) -> _Printer:
+    """What prints tables to this stream: for people at a terminal, or for programs."""
+    return _RichPrinter(out) if out.isatty() else _Printer(out)
 
 
 def _cluster_row(cluster: ClusterReport) -> tuple[str, ...]:

@@ -1,6 +1,10 @@
 """`connect-mirror-maker`: mirror Kafka clusters as an mm2.properties says.
 
-    connect-mirror-maker [--clusters ALIAS ...] [--check] mm2.properties
+    connect-mirror-maker [--clusters ALIAS ...] [--workers N] [--check] mm2.properties
+
+Processes with the same properties, on any hosts, share the work of each flow. `--workers N` runs N
+of them on this host. The first has `metrics.listener` and `listeners` as the properties say; the
+others listen on the same hosts and free ports, which the log names.
 
 Exit codes:
     0    stopped by SIGTERM or SIGINT, with the final offsets stored; --check: nothing in the way
@@ -22,11 +26,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.stopping import StopSignal
+from api.cli.worker_processes import (
+    WorkerProcesses,
+    ask_to_stop_with_parent,
+    on_free_port,
+    spread_listeners,
+    worker_count,
+)
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from api.mirror_rest import MirrorRestServer
     from connectors.maker.config import MirrorMakerConfig
     from connectors.maker.maker import MirrorMaker
 
@@ -70,6 +82,14 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="target clusters to serve: only flows into these are run (default: all)",
     )
     parser.add_argument(
+        "--workers",
+        type=worker_count,
+        default=1,
+        metavar="N",
+        help="how many processes to run on this host (default: 1)",
+    )
+    parser.add_argument("--worker-number", type=worker_count, default=1, help=argparse.SUPPRESS)
+    parser.add_argument(
         "--check",
         action="store_true",
         help="connect, print what would be mirrored, created and skipped, and why; change nothing",
@@ -100,7 +120,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = _load(arguments.config)
         if arguments.check:
             return _check(config, arguments.clusters)
-        return _run(config, arguments.clusters)
+        if arguments.workers > 1:
+            return _supervise(config, arguments)
+        return _run(config, arguments.clusters, arguments.worker_number)
     except ConfigError as error:
         print(f"connect-mirror-maker: {error}", file=sys.stderr)
         return EXIT_ERROR
@@ -122,34 +144,75 @@ def _load(path: Path) -> MirrorMakerConfig:
         raise ConfigError(f"Cannot read the configuration file {path}: {reason}") from error
 
 
-def _run(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:
-    from connect.clock import Deadline
+def _supervise(config: MirrorMakerConfig, arguments: argparse.Namespace) -> int:
+    # What is wrong with the properties is told once, not by each process again and again.
+    config.validate(arguments.clusters)
+    clusters = ["--clusters", *arguments.clusters] if arguments.clusters else []
+    own = [str(arguments.config), *clusters]
+    return WorkerProcesses("api.cli.mirror", own, arguments.workers).run()
+
+
+def _run(config: MirrorMakerConfig, clusters: Sequence[str] | None, number: int) -> int:
+    """`number`: which of several processes on this host this is, from 1."""
     from connectors.maker.maker import MirrorMaker
 
     for warning in config.warnings:
         log.warning("%s", warning)
     stop = StopSignal()
-    maker = MirrorMaker(config, clusters)
-    with _metrics_page(config, maker):
-        maker.start()
-        try:
-            while not stop.wait(WATCH_S):
-                if maker.all_failed():
-                    log.error("no flow is left to run")
-                    return EXIT_START
-        finally:
-            log.info("stopping")
-            ended = maker.stop(Deadline(STOP_S))
+    ask_to_stop_with_parent()
+    with _internal_rest(config, number) as rest:
+        maker = MirrorMaker(config, clusters, None if rest is None else rest.reach)
+        if rest is not None:
+            rest.serve(maker.herder)
+        with _metrics_page(config, maker, number):
+            return _mirror(maker, stop)
+
+
+def _mirror(maker: MirrorMaker, stop: StopSignal) -> int:
+    """Run all flows until a signal comes, or none is left; returns the exit code."""
+    from connect.clock import Deadline
+
+    maker.start()
+    try:
+        while not stop.wait(WATCH_S):
+            if maker.all_failed():
+                log.error("no flow is left to run")
+                return EXIT_START
+    finally:
+        log.info("stopping")
+        ended = maker.stop(Deadline(STOP_S))
     log.info("stopped")
     return EXIT_OK if ended else EXIT_ERROR
 
 
 @contextmanager
-def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker) -> Iterator[None]:
+def _internal_rest(config: MirrorMakerConfig, number: int) -> Iterator[MirrorRestServer | None]:
+    """The server that other processes with these flows reach this one at, its ports taken; None
+    where they do not."""
+    if not config.enable_internal_rest:
+        yield None
+        return
+    from api.mirror_rest import MirrorRestServer
+
+    props = config.rest_config()
+    server = MirrorRestServer(props if number == 1 else spread_listeners(props))
+    try:
+        server.bind()
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) -> Iterator[None]:
     """The server of `metrics.listener`, for as long as the block runs; none where that is empty."""
-    if not config.metrics_listener:
+    listener = config.metrics_listener
+    if not listener:
         yield
         return
+    if number > 1:
+        listener = on_free_port(listener, "metrics.listener")
     from api.server import ApiServer
 
     def make_app() -> FastAPI:
@@ -157,7 +220,7 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker) -> Iterator[Non
 
         return create_app(maker.metrics, maker.statuses)
 
-    server = ApiServer(make_app, config.metrics_listener, "metrics.listener")
+    server = ApiServer(make_app, listener, "metrics.listener")
     try:
         server.start()
         yield

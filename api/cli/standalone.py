@@ -24,6 +24,7 @@ from functools import partial
 
 from api.cli.connector_files import ConnectorFile, read_connector_file
 from api.cli.logs import configure_logging
+from api.cli.worker_plugins import plugin_registry
 from api.cli.worker_program import (
     ConnectorNotCreated,
     WorkerParser,
@@ -37,11 +38,9 @@ from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.connect_herder import ConnectHerder
-from connect.runtime.plugins import PluginRegistry
 from connect.runtime.standalone import StandaloneHerder
 from connect.runtime.worker import Worker
 from connect.storage.sql_offset_store import open_sql_offset_store
-from connectors.mirror import plugins as mirror_plugins
 
 __all__ = ["main"]
 
@@ -94,14 +93,6 @@ def _run(config_file: str, connector_files: Sequence[str]) -> int:
         herder.set_ready()
 
     return run_worker(RestServer(props, metrics), make_herder, create_connectors)
-
-
-def plugin_registry(props: dict[str, str]) -> PluginRegistry:
-    """All plugins of a worker: ours, and those of `plugin.path` and installed packages."""
-    path = [text.strip() for text in props.get("plugin.path", "").split(",") if text.strip()]
-    plugins = PluginRegistry(plugin_path=path)
-    mirror_plugins.register(plugins)
-    return plugins
 
 
 def _create(herder: ConnectHerder, location: str) -> None:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, NoReturn, TypeVar
 
+from api.cli.codes import EXIT_CONNECTOR, EXIT_ERROR, EXIT_OK, EXIT_USAGE, STOP_S
 from api.cli.stopping import StopSignal
 from api.rest_server import RestServer
 from connect.clock import Deadline
@@ -21,6 +22,7 @@ from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
 from connect.errors import ConnectError
 from connect.runtime.connect_herder import ConnectHerder
+from connectors.spark.properties import configure_worker
 
 __all__ = [
     "EXIT_CONNECTOR",
@@ -35,13 +37,8 @@ __all__ = [
     "worker_properties",
 ]
 
-EXIT_OK, EXIT_USAGE, EXIT_ERROR, EXIT_CONNECTOR = 0, 1, 2, 3
-
 START_S = 60.0
 """How long reading what is stored may take, as long as Java waits for its topics."""
-
-STOP_S = 25.0
-"""Budget of a clean stop; little of it is used. Service managers kill after 30 s or more."""
 
 _STARTING_POLL_S, _RUNNING_POLL_S = 0.1, 1.0
 
@@ -66,12 +63,14 @@ class WorkerParser(argparse.ArgumentParser):
 
 
 def worker_properties(location: str) -> dict[str, str]:
-    """A worker's properties, config providers resolved; none for an empty name, as in Java.
-    Raises ConfigError."""
+    """A worker's properties, config providers resolved; none for an empty name, as in Java. Those
+    for Spark count for its connectors from now on. Raises ConfigError."""
     if not location:
         return {}
     props = load_properties(location)
-    return ConfigProviders.from_properties(props).resolve(props)
+    resolved = ConfigProviders.from_properties(props).resolve(props)
+    configure_worker(resolved)
+    return resolved
 
 
 def run_worker(
@@ -125,9 +124,11 @@ class _Startup(Generic[H]):
         return self._thread.is_alive()
 
     def check(self) -> None:
-        """Raise what the start ended with."""
+        """Raise what the start, or since then the herder, ended with."""
         if self._error is not None:
             raise self._error
+        if self._herder is not None:
+            self._herder.check()
 
     def stop(self, deadline: Deadline) -> bool:
         """Stop the herder, if it has started. A start under way holds nothing that outlives us."""

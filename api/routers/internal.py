@@ -14,7 +14,7 @@ from api.bodies import task_configs
 from api.dependencies import FAILURES, ConnectorName, Herder, RawBody, empty
 from api.forwarding import Forwarded, Hop, path_segment
 
-__all__ = ["router"]
+__all__ = ["Signature", "router"]
 
 router = APIRouter(prefix="/connectors/{connector}", responses=FAILURES, include_in_schema=False)
 

@@ -28,7 +28,10 @@ def write(directory: Path, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--unknown", "x"], ["a", "b"], ["--clusters"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--unknown", "x"], ["a", "b"], ["--clusters"], ["--workers", "0", "a"]],
+)
 def test_a_wrong_command_line_is_255(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,121 @@
+"""Prints an audit's report: tables on a terminal, tab-separated lines where a program reads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TextIO
+
+from api.cli.check_output import table_printer
+from connectors.mirror.audit.findings import Difference, Kind
+from connectors.mirror.audit.repair import Repair
+from connectors.mirror.audit.report import AuditReport, PartitionAudit
+
+__all__ = ["print_repairs", "print_report"]
+
+SHOWN = 50
+"""Differences of a partition that are printed; the JSON has more."""
+
+EXPLAINED = {
+    "pending": "not copied yet",
+    "compacted": "compacted",
+    "expired_on_source": "source's retention",
+    "expired_on_target": "target's retention",
+}
+
+
+class _Printer(Protocol):
+    def line(self, text: str, style: str = "") -> None: ...
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None: ...
+
+
+def print_report(report: AuditReport, out: TextIO | None = None) -> None:
+    """Partitions, what differs, and a last sentence."""
+    printer = table_printer(sys.stdout if out is None else out)
+    printer.table(
+        "Partitions",
+        ("source", "target", "records", "equal", "at a glance", "different", "explained"),
+        [_row(partition) for partition in report.partitions],
+    )
+    for partition in report.partitions:
+        _print_differences(printer, partition)
+        for error in partition.errors:
+            printer.line(f"{_name(partition.facts.source)}: not audited: {error}", "bold red")
+    for key, reason in report.absent.items():
+        printer.line(f"{_name(key)}: {reason}", "bold red")
+    printer.line(_summary(report), "green" if report.equal and report.complete else "bold red")
+
+
+def print_repairs(repairs: Sequence[Repair], out: TextIO | None = None) -> None:
+    """What was copied again, and what was not, and why."""
+    printer = table_printer(sys.stdout if out is None else out)
+    printer.table(
+        "Repair",
+        ("source", "records copied", "reason"),
+        [(_name(each.source), str(each.copied), each.reason) for each in repairs],
+    )
+
+
+def _row(partition: PartitionAudit) -> tuple[str, ...]:
+    glances = partition.total("batches_at_a_glance")
+    explained = [
+        f"{partition.total(name)} {text}"
+        for name, text in EXPLAINED.items()
+        if partition.total(name)
+    ]
+    return (
+        _name(partition.facts.source),
+        _name(partition.facts.target),
+        str(partition.total("source_records")),
+        str(partition.total("equal")),
+        f"{glances} batches" if glances else "",
+        str(partition.different),
+        ", ".join(explained),
+    )
+
+
+def _print_differences(printer: _Printer, partition: PartitionAudit) -> None:
+    if not partition.different:
+        return
+    found = partition.differences
+    shown = [_difference_row(each) for each in found[:SHOWN]]
+    counts = ", ".join(f"{records} {kind}" for kind, records in partition.counts.items())
+    name = _name(partition.facts.source)
+    printer.table(f"{name}: {counts}", ("what", "records", "source", "target"), shown)
+    if len(found) > SHOWN:
+        printer.line(f"{name}: and more; --json FILE has up to 1000 of each range")
+
+
+def _difference_row(found: Difference) -> tuple[str, ...]:
+    kind = "in another place" if found.kind is Kind.MOVED else found.kind.value
+    return (
+        kind,
+        str(found.records),
+        _span(found.source, found.records),
+        _span(found.target, found.records),
+    )
+
+
+def _span(first: int | None, records: int) -> str:
+    if first is None:
+        return ""
+    return str(first) if records == 1 else f"{first} to {first + records - 1}"
+
+
+def _name(key: tuple[str, int]) -> str:
+    return f"{key[0]}-{key[1]}"
+
+
+def _summary(report: AuditReport) -> str:
+    equal = sum(partition.total("equal") for partition in report.partitions)
+    size = sum(partition.total("bytes") for partition in report.partitions)
+    rate = size / max(report.seconds, 1e-3) / 1e6
+    read = f"{size / 1e6:,.1f} MB read in {report.seconds:.1f} s ({rate:,.0f} MB/s)"
+    if not report.complete:
+        return f"Not everything could be audited. {equal} records are equal. {read}."
+    if report.equal:
+        return f"All is there: {equal} records are equal, in order, each once. {read}."
+    different = sum(partition.different for partition in report.partitions)
+    absent = f", {len(report.absent)} partitions have no copy" if report.absent else ""
+    return f"{different} records differ{absent}; {equal} are equal. {read}."

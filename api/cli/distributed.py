@@ -1,0 +1,129 @@
+"""`connect-distributed`: a Kafka Connect worker in a group of workers.
+
+    connect-distributed [--workers N] worker.properties
+
+Workers with the same `group.id` share connectors and tasks; they may run on any number of hosts,
+and be Java's. Configs, source offsets and statuses are kept in the topics that the properties name,
+so that connectors outlive all workers. Connectors are created by REST, on any worker.
+
+`--workers N` runs N worker processes of the group on this host. The first has the listeners of the
+properties; the others listen on the same hosts and free ports, and reach each other there.
+
+Exit codes:
+    0    stopped by SIGTERM or SIGINT, with the final offsets stored
+    1    the command line is wrong, or help was asked for
+    2    the worker could not be started, failed while it ran, or did not stop in time
+A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from api.cli.logs import configure_logging
+from api.cli.worker_plugins import plugin_registry
+from api.cli.worker_processes import (
+    WorkerProcesses,
+    ask_to_stop_with_parent,
+    spread_listeners,
+    worker_count,
+)
+from api.cli.worker_program import (
+    WorkerParser,
+    exit_code_of,
+    parsed,
+    run_worker,
+    worker_properties,
+)
+from api.rest_server import RestServer
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.errors import ConnectError
+from connect.metrics.registry import MetricRegistry
+from connect.runtime.distributed.config import DistributedConfig
+from connect.runtime.distributed.factory import distributed_herder
+from connect.runtime.distributed.herder import DistributedHerder
+
+__all__ = ["main", "run"]
+
+PROGRAM = "connect-distributed"
+
+# How often the wait for the group looks whether the herder has failed.
+_READY_POLL_S = 1.0
+
+log = logging.getLogger(PROGRAM)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = WorkerParser(
+        prog=PROGRAM,
+        description="Run a worker of a Kafka Connect cluster.",
+        epilog="Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 start failed or"
+        " the worker ended by itself.",
+    )
+    parser.add_argument("config", metavar="worker.properties", help="properties of the worker")
+    parser.add_argument(
+        "--workers",
+        type=worker_count,
+        default=1,
+        metavar="N",
+        help="how many worker processes to run on this host (default: 1)",
+    )
+    parser.add_argument("--worker-number", type=worker_count, default=0, help=argparse.SUPPRESS)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit code."""
+    arguments = parsed(_parser(), argv)
+    if isinstance(arguments, int):
+        return arguments
+    configure_logging()
+    if arguments.workers > 1:
+        processes = WorkerProcesses("api.cli.distributed", [arguments.config], arguments.workers)
+        return exit_code_of(PROGRAM, partial(_supervise, processes, arguments.config))
+    return exit_code_of(PROGRAM, partial(run, arguments.config, arguments.worker_number))
+
+
+def _supervise(processes: WorkerProcesses, config_file: str) -> int:
+    # What is wrong with the properties is told once, not by each process again and again.
+    DistributedConfig.from_properties(worker_properties(config_file))
+    return processes.run()
+
+
+def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:
+    """Be one worker, until a signal comes; returns the exit code. `number`: which of several
+    processes this is, from 1; 0: the only one. Raises what kept it from starting."""
+    ask_to_stop_with_parent()
+    props = worker_properties(config_file)
+    if number > 1:
+        props = spread_listeners(props)
+    metrics = MetricRegistry()
+    plugins = plugin_registry(props)
+    rest = RestServer(props, metrics)
+
+    def make_herder(worker_id: str) -> DistributedHerder:
+        return distributed_herder(
+            props,
+            plugins,
+            metrics,
+            worker_id=worker_id,
+            url=rest.advertised_url,
+            client=rest.client,
+            clock=clock,
+        )
+
+    return run_worker(rest, make_herder, _await_group)
+
+
+def _await_group(herder: DistributedHerder) -> None:
+    while not herder.await_ready(_READY_POLL_S):
+        if herder.ended:
+            raise ConnectError("The worker was stopped before it was in its group")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,294 @@
+"""`connect-mirror-client`: what is mirrored into a cluster, and moving consumer groups.
+
+    connect-mirror-client clusters  WHERE [--json]
+    connect-mirror-client topics    WHERE [--from ALIAS] [--json]
+    connect-mirror-client translate WHERE --from ALIAS [--to ALIAS] (--group ID | --groups PATTERN)
+                                    [--checkpoints] [--dry-run | --commit [--rewind]] [--json]
+
+WHERE is `--config mm2.properties` with `--to ALIAS`, the cluster that is looked at or moved to, or
+its `--bootstrap HOST:PORT` with `--command-config FILE` for security and policy.
+
+Exit codes:
+    0    done
+    1    translate: not everything could be translated or committed, as the output says
+    2    the properties are wrong
+    3    a cluster did not answer
+    255  the command line is wrong
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from api.cli.mirror_client_output import Output
+from connect.clock import Deadline
+from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.properties import load_properties
+from connect.config.providers import ConfigProviders
+from connect.errors import ConfigError, ConnectError, RetriableError
+from connectors.maker.config import Flow, MirrorMakerConfig
+from connectors.mirror.client import MirrorClient
+from connectors.mirror.group_move import (
+    FlowProps,
+    MoveClusters,
+    MovePlan,
+    commit_moves,
+    plan_move,
+)
+
+__all__ = ["main"]
+
+EXIT_OK, EXIT_INCOMPLETE, EXIT_ERROR, EXIT_NO_ANSWER, EXIT_USAGE = 0, 1, 2, 3, 255
+
+DEFAULT_TIMEOUT_S = 60.0
+_CONNECTOR = "MirrorCheckpointConnector"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+
+
+def _parser() -> _Parser:
+    where = _Parser(add_help=False)
+    cluster = where.add_mutually_exclusive_group(required=True)
+    cluster.add_argument(
+        "--config", type=Path, metavar="FILE", help="mm2.properties that names the clusters"
+    )
+    cluster.add_argument(
+        "--bootstrap", metavar="HOST:PORT", help="the cluster that is looked at, or moved to"
+    )
+    where.add_argument("--to", metavar="ALIAS", help="that cluster's alias")
+    where.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="with --bootstrap: properties of security, of the replication policy, and "
+        "offset-syncs.topic.location",
+    )
+    where.add_argument(
+        "--timeout", type=float, default=DEFAULT_TIMEOUT_S, metavar="SECONDS", help="of all of it"
+    )
+    where.add_argument("--json", action="store_true", help="print one JSON document")
+    parser = _Parser(
+        prog="connect-mirror-client",
+        description="What is mirrored into a cluster, and moving consumer groups between clusters.",
+        epilog="Exit codes: 0 done, 1 not everything could be translated or committed, 2 wrong "
+        "properties, 3 a cluster did not answer, 255 wrong command line.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("clusters", parents=[where], help="upstream clusters, and how far they are")
+    topics = commands.add_parser(
+        "topics", parents=[where], help="heartbeats, checkpoints and copied topics"
+    )
+    topics.add_argument("--from", dest="source", metavar="ALIAS", help="only copies from there")
+    _add_translate(
+        commands.add_parser(
+            "translate", parents=[where], help="where consumer groups go on after moving here"
+        )
+    )
+    return parser
+
+
+def _add_translate(translate: argparse.ArgumentParser) -> None:
+    translate.add_argument(
+        "--from", dest="source", metavar="ALIAS", required=True, help="where the groups come from"
+    )
+    translate.add_argument(
+        "--from-bootstrap", metavar="HOST:PORT", help="with --bootstrap: the cluster they come from"
+    )
+    groups = translate.add_mutually_exclusive_group(required=True)
+    groups.add_argument("--group", metavar="ID", help="one group")
+    groups.add_argument(
+        "--groups", metavar="PATTERN", help="all whose whole id matches this regular expression"
+    )
+    translate.add_argument(
+        "--checkpoints",
+        action="store_true",
+        help="go by the checkpoints, without asking the cluster the groups come from",
+    )
+    act = translate.add_mutually_exclusive_group()
+    act.add_argument("--dry-run", action="store_true", help="only show them (the default)")
+    act.add_argument(
+        "--commit", action="store_true", help="commit them, for groups without members"
+    )
+    translate.add_argument(
+        "--rewind", action="store_true", help="with --commit: also where a group then goes back"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit code."""
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else EXIT_USAGE
+    from api.cli.logs import configure_logging
+
+    configure_logging(logging.ERROR)
+    output = Output(sys.stdout, as_json=arguments.json)
+    run = {"clusters": _clusters, "topics": _topics, "translate": _translate}[arguments.command]
+    try:
+        return run(arguments, output)
+    except ConfigError as error:
+        return _told(error, EXIT_ERROR)
+    except OSError as error:
+        return _told(error, EXIT_ERROR)
+    except ConnectError as error:
+        return _told(error, EXIT_NO_ANSWER)
+
+
+def _told(error: Exception, code: int) -> int:
+    print(f"connect-mirror-client: {error}", file=sys.stderr)
+    return code
+
+
+# Looking.
+
+
+def _client(arguments: argparse.Namespace) -> MirrorClient:
+    if arguments.config is None:
+        props = {**_command_config(arguments), "bootstrap.servers": arguments.bootstrap}
+    else:
+        config = MirrorMakerConfig.from_file(arguments.config)
+        props = config.client_config(_alias(config, "--to", arguments.to))
+    return MirrorClient(props, timeout_s=arguments.timeout)
+
+
+def _clusters(arguments: argparse.Namespace, output: Output) -> int:
+    with _client(arguments) as client:
+        output.clusters({a: client.replication_hops(a) for a in client.upstream_clusters()})
+    return EXIT_OK
+
+
+def _topics(arguments: argparse.Namespace, output: Output) -> int:
+    with _client(arguments) as client:
+        output.topics(
+            heartbeats=client.heartbeat_topics(),
+            checkpoints=client.checkpoint_topics(),
+            remote={
+                topic: client.replication_policy.topic_source(topic) or ""
+                for topic in client.remote_topics(arguments.source)
+            },
+        )
+    return EXIT_OK
+
+
+# Moving.
+
+
+def _translate(arguments: argparse.Namespace, output: Output) -> int:
+    clusters = _move_clusters(arguments)
+    deadline = Deadline(arguments.timeout)
+    plan = _plan(arguments, clusters, _pattern(arguments), deadline)
+    outcome: Mapping[str, str | None] | None = None
+    if arguments.commit:
+        outcome = commit_moves(clusters, plan.offsets, deadline, rewind=arguments.rewind)
+    output.move(plan, outcome)
+    whole = all(row.new_offset is not None for row in plan.offsets) and not plan.unreadable
+    written = not any((outcome or {}).values())
+    return EXIT_OK if whole and written else EXIT_INCOMPLETE
+
+
+def _plan(
+    arguments: argparse.Namespace,
+    clusters: MoveClusters,
+    groups: re.Pattern[str],
+    deadline: Deadline,
+) -> MovePlan:
+    live = not arguments.checkpoints and _is_known(arguments)
+    if not live:
+        return plan_move(clusters, groups, deadline, live=False)
+    try:
+        # A cluster that is gone is not to take all the time there is.
+        return plan_move(clusters, groups, Deadline(deadline.remaining() / 2), live=True)
+    except RetriableError as error:
+        if clusters.there is None:
+            raise
+        print(
+            f"connect-mirror-client: going by checkpoints, as {arguments.source} does not answer: "
+            f"{error}",
+            file=sys.stderr,
+        )
+        return plan_move(clusters, groups, deadline, live=False)
+
+
+def _is_known(arguments: argparse.Namespace) -> bool:
+    """Whether it is known how to reach the cluster that the groups come from."""
+    return arguments.config is not None or arguments.from_bootstrap is not None
+
+
+def _pattern(arguments: argparse.Namespace) -> re.Pattern[str]:
+    if arguments.group is not None:
+        return re.compile(re.escape(arguments.group))
+    try:
+        return compile_java_regex(arguments.groups)
+    except JavaRegexError as error:
+        raise ConfigError(f"Invalid value {arguments.groups} for --groups: {error}") from error
+
+
+def _move_clusters(arguments: argparse.Namespace) -> MoveClusters:
+    if arguments.config is None:
+        return _bare_clusters(arguments)
+    config = MirrorMakerConfig.from_file(arguments.config)
+    source = _alias(config, "--from", arguments.source)
+    target = _alias(config, "--to", arguments.to)
+    clusters = MoveClusters(_flow(config, source, target), _flow(config, target, source))
+    if clusters == MoveClusters(None, None):
+        raise ConfigError(
+            f"Neither {source}->{target} nor {target}->{source} is enabled: nothing is mirrored "
+            "between these clusters"
+        )
+    return clusters
+
+
+def _flow(config: MirrorMakerConfig, source: str, target: str) -> FlowProps | None:
+    if not config.mirrors(Flow(source, target)):
+        return None
+    providers = ConfigProviders.from_properties(config.worker_config(source, target))
+    return providers.resolve(config.connector_config(source, target, _CONNECTOR))
+
+
+def _bare_clusters(arguments: argparse.Namespace) -> MoveClusters:
+    """Both flows that there may be, from the command line alone."""
+    common = _command_config(arguments)
+    source, target = arguments.source, arguments.to or "target"
+    servers = {source: arguments.from_bootstrap, target: arguments.bootstrap}
+
+    def flow(a: str, b: str) -> FlowProps:
+        props = dict(common)
+        for side, alias in (("source", a), ("target", b)):
+            props[f"{side}.cluster.alias"] = alias
+            connection = {**common, "bootstrap.servers": servers[alias] or ""}
+            props |= {f"{side}.cluster.{key}": value for key, value in connection.items()}
+        return props
+
+    back = None if arguments.from_bootstrap is None else flow(target, source)
+    return MoveClusters(flow(source, target), back)
+
+
+def _command_config(arguments: argparse.Namespace) -> dict[str, str]:
+    if arguments.command_config is None:
+        return {}
+    props = load_properties(arguments.command_config)
+    return ConfigProviders.from_properties(props).resolve(props)
+
+
+def _alias(config: MirrorMakerConfig, option: str, alias: str | None) -> str:
+    known = ", ".join(config.clusters)
+    if alias is None:
+        raise ConfigError(f"{option} is missing: one of clusters={known}")
+    if alias not in config.clusters:
+        raise ConfigError(f"Invalid value {alias} for {option}: not among clusters={known}")
+    return alias
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""The plugins that every worker program brings along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect.runtime.plugins import PluginRegistry
+from connectors.mirror import plugins as mirror_plugins
+
+__all__ = ["plugin_registry"]
+
+
+def plugin_registry(props: Mapping[str, str]) -> PluginRegistry:
+    """All plugins of a worker: ours, and those of `plugin.path` and installed packages."""
+    path = [text.strip() for text in props.get("plugin.path", "").split(",") if text.strip()]
+    plugins = PluginRegistry(plugin_path=path)
+    mirror_plugins.register(plugins)
+    return plugins

@@ -1,0 +1,92 @@
+"""`--workers N`: several worker processes of one group on one host, run as one program."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+from api.cli.codes import EXIT_ERROR, EXIT_OK, STOP_S
+from api.cli.process_group import ProcessGroup, watch_parent
+from api.cli.stopping import StopSignal
+from connect.clock import Deadline
+from connect.errors import ConfigError
+
+__all__ = [
+    "WorkerProcesses",
+    "ask_to_stop_with_parent",
+    "on_free_port",
+    "spread_listeners",
+    "worker_count",
+]
+
+_CHECK_S = 1.0
+# A process that was told to stop takes STOP_S at most; then it is killed.
+_KILL_AFTER_S = STOP_S + 5.0
+
+
+class WorkerProcesses:
+    """Runs `python -m <module> --worker-number <k> <arguments>` for k from 1 to `count`. Owned by
+    the main thread."""
+
+    def __init__(self, module: str, arguments: Sequence[str], count: int) -> None:
+        self._group = ProcessGroup(
+            [
+                [sys.executable, "-m", module, "--worker-number", str(number), *arguments]
+                for number in range(1, count + 1)
+            ]
+        )
+
+    def run(self) -> int:
+        """Keep all processes running until a signal comes; returns the exit code."""
+        stop = StopSignal()
+        self._group.start()
+        try:
+            while not stop.wait(_CHECK_S):
+                self._group.check()
+        finally:
+            ended_well = self._group.stop(Deadline(_KILL_AFTER_S))
+        return EXIT_OK if ended_well else EXIT_ERROR
+
+
+def worker_count(text: str) -> int:
+    """The value of `--workers`, for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of workers: at least 1")
+    return number
+
+
+def ask_to_stop_with_parent() -> None:
+    """In one of several processes: stop cleanly when the process that started it is gone."""
+    watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
+def spread_listeners(props: Mapping[str, str]) -> dict[str, str]:
+    """The properties of all processes but the first: every listener on a free port, which others
+    are told as it is bound. Raises `ConfigError` for a listener without a port."""
+    spread = {key: value for key, value in props.items() if key != "rest.advertised.port"}
+    for key in ("listeners", "admin.listeners"):
+        if key == "listeners" or props.get(key, "").strip():
+            spread[key] = ",".join(on_free_port(one, key) for one in _listeners(props, key))
+    return spread
+
+
+def _listeners(props: Mapping[str, str], key: str) -> list[str]:
+    text = props.get(key, "http://:8083" if key == "listeners" else "")
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
+def on_free_port(listener: str, key: str) -> str:
+    """The same listener on any free port. Raises `ConfigError`, naming `key`, where it has none."""
+    address, colon, port = listener.rpartition(":")
+    if not colon or not port.lstrip("-").isdigit():
+        raise ConfigError(
+            f"Invalid value {listener} for configuration {key}: it has no port; write it as"
+            " http://host:port",
+            key=key,
+            value=listener,
+        )
+    return f"{address}:0"

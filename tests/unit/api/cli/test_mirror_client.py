@@ -1,0 +1,132 @@
+"""The command line of `connect-mirror-client`, as far as it goes without a cluster."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from api.cli.mirror_client import main
+from api.cli.mirror_client_output import Output
+from connectors.mirror.group_move import MovedOffset, MovePlan
+
+MM2 = """
+clusters = A, B, C
+A.bootstrap.servers = 127.0.0.1:1
+B.bootstrap.servers = 127.0.0.1:1
+C.bootstrap.servers = 127.0.0.1:1
+A->B.enabled = true
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "mm2.properties"
+    path.write_text(MM2)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["clusters"],
+        ["clusters", "--bootstrap", "h:1", "--config", "f"],
+        ["translate", "--bootstrap", "h:1", "--from", "A"],
+        ["translate", "--bootstrap", "h:1", "--group", "g"],
+        ["translate", "--bootstrap", "h:1", "--from", "A", "--group", "g", "--groups", "g"],
+        ["translate", "--bootstrap", "h:1", "--from", "A", "--group", "g", "--commit", "--dry-run"],
+    ],
+)
+def test_a_wrong_command_line_ends_with_255(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 255
+    assert "usage: connect-mirror-client" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["clusters"], "--to is missing: one of clusters=A, B, C"),
+        (["topics", "--to", "X"], "Invalid value X for --to: not among clusters=A, B, C"),
+        (["translate", "--from", "A", "--to", "C", "--group", "g"], "Neither A->C nor C->A"),
+        (
+            ["translate", "--from", "A", "--to", "B", "--groups", "("],
+            "Invalid value ( for --groups",
+        ),
+    ],
+)
+def test_wrong_values_end_with_2_and_say_what_is_allowed(
+    config: str, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([arguments[0], "--config", config, *arguments[1:]]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["clusters", "--config", "/nowhere/mm2.properties", "--to", "A"]) == 2
+    assert "/nowhere/mm2.properties" in capsys.readouterr().err
+
+
+def test_a_cluster_that_does_not_answer_ends_with_3(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["clusters", "--config", config, "--to", "A", "--timeout", "1"]) == 3
+    assert "Traceback" not in capsys.readouterr().err
+
+
+EXACT = MovedOffset("g", "t", "A.t", 0, 10, 12, 0, "m", has=None, end=20)
+UNKNOWN = MovedOffset("h", "t", "A.t", 1, 3, None, None)
+PLAN = MovePlan([EXACT, UNKNOWN], True, {"i": "no answer"})
+
+
+def shown(outcome: dict[str, str | None] | None, *, as_json: bool = False) -> str:
+    out = io.StringIO()
+    Output(out, as_json=as_json).move(PLAN, outcome)
+    return out.getvalue()
+
+
+def test_offsets_are_shown_with_what_is_read_again() -> None:
+    lines = shown(None).splitlines()
+    assert "g\tt\t0\t10\tA.t\t12\t20\t0\t" in lines
+    assert "h\tt\t1\t3\tA.t\tunknown\t\t\t" in lines
+    assert "i: its offsets could not be read: no answer" in lines
+    assert lines[-1] == "Nothing was changed. --commit writes these offsets."
+
+
+def test_what_was_committed_is_shown_and_what_was_not() -> None:
+    lines = shown({"g": None, "h": "it has members"}).splitlines()
+    assert "h: not committed: it has members" in lines
+    assert lines[-1] == "Committed for 1 groups; the others were there already."
+
+
+def test_programs_get_one_document() -> None:
+    document = json.loads(shown({"g": None}, as_json=True))
+    assert document["from"] == "commits"
+    assert document["offsets"][0] == {
+        "group": "g",
+        "topic": "t",
+        "new_topic": "A.t",
+        "partition": 0,
+        "offset": 10,
+        "new_offset": 12,
+        "again": 0,
+        "metadata": "m",
+        "has": None,
+        "end": 20,
+    }
+    assert document["unreadable"] == {"i": "no answer"}
+    assert document["committed"] == {"g": "done"}
+
+
+@pytest.mark.parametrize(
+    ("has", "new_offset", "ahead"), [(None, 5, True), (4, 5, True), (5, 5, False), (4, None, False)]
+)
+def test_only_what_is_ahead_of_the_group_moves_it(
+    has: int | None, new_offset: int | None, ahead: bool
+) -> None:
+    row = MovedOffset("g", "t", "A.t", 0, 10, new_offset, 0, has=has)
+    assert row.is_ahead == ahead
