@@ -10,10 +10,13 @@ PYTEST := $(BIN)/python -m pytest
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --group build --custom-compile-command "make lock"
 
+# The tests on brokers wait more than they work. Each process has clusters of its own.
+TEST_PROCESSES ?= 2
+
 RUNTIME_STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 
-.PHONY: help install install-test brokers demo check test bench faults lock clean
+.PHONY: help install install-test brokers demo demo-cluster check test bench faults lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -21,6 +24,7 @@ MAKEFLAGS += --no-print-directory
 help:
 	@echo "make install  the commands (connect-mirror-maker, ...) in $(BIN)"
 	@echo "make demo     two Kafka clusters and a mirror between them, until Ctrl-C (or DEMO_SECONDS)"
+	@echo "make demo-cluster  three Connect workers share the mirror; their leader is killed; ends by itself"
 	@echo "make check    lint, types and unit tests"
 	@echo "make test     check, and all tests on real brokers: everything CI runs"
 	@echo "make bench    rates, CPU and memory beside Java's MirrorMaker 2"
@@ -62,6 +66,9 @@ brokers:
 demo: $(RUNTIME_STAMP)
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/python -m deploy.demo
 
+demo-cluster: $(RUNTIME_STAMP)
+	@if [ -t 0 ]; then set -m; fi; $(BIN)/python -m deploy.demo cluster
+
 check: install-test
 	@$(PIP) check
 	$(BIN)/ruff check .
@@ -70,7 +77,7 @@ check: install-test
 	$(PYTEST) -q tests/unit
 
 test: check brokers
-	$(PYTEST) -m "not slow" --ignore=tests/unit tests
+	$(PYTEST) -n $(TEST_PROCESSES) --dist loadfile -m "not slow" --ignore=tests/unit tests
 
 bench: install-test brokers
 	$(BIN)/python -m tests.benchmarks

@@ -1,8 +1,12 @@
 """`python -m deploy.demo`: two real Kafka clusters, a mirror between them, and a live view.
 
-Goes on until Ctrl-C or SIGTERM, or for DEMO_SECONDS (environment) counted from the moment both
-clusters are up; never ends by itself before all was in sync once. Exit status 0, with all its
-processes gone; 1, after one clear sentence, when something failed. A second Ctrl-C ends it at once.
+    python -m deploy.demo            connect-mirror-maker
+    python -m deploy.demo cluster    a group of connect-distributed, whose leader is killed
+
+The first goes on until Ctrl-C or SIGTERM, or for DEMO_SECONDS (environment) counted from the moment
+both clusters are up; it never ends by itself before all was in sync once. The second ends by itself
+when its story is told, and not before DEMO_SECONDS. Exit status 0, with all their processes gone;
+1, after one clear sentence, when something failed. A second Ctrl-C ends them at once.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import shutil
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from connect.errors import ConfigError, ConnectError
 from deploy.demo.stopping import Stop, StopRequested, own_foreground
@@ -39,18 +45,28 @@ def demo_seconds(text: str | None) -> float | None:
     return seconds
 
 
-def main() -> int:
-    """Run the demo; returns the exit status."""
+class Told(Protocol):
+    """What a demo gives back to be told."""
+
+    @property
+    def problem(self) -> str | None: ...
+    def lines(self) -> Iterator[str]: ...
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a demo; returns the exit status."""
     stop = Stop()
     stop.install()
     try:
         seconds = demo_seconds(os.environ.get(SECONDS_VARIABLE))
         with stop.interrupting():
             # These import for most of a second, in which Ctrl-C is to work already.
+            from deploy.demo.group_session import run_group_demo
             from deploy.demo.session import run_demo
             from deploy.demo.view import make_view
         with own_foreground(), make_view(sys.stdout) as view:
-            summary = run_demo(view, stop, seconds)
+            run = run_group_demo if list(arguments) == ["cluster"] else run_demo
+            summary: Told = run(view, stop, seconds)
     except StopRequested:
         print("Stopped.")
         return 0
@@ -68,4 +84,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

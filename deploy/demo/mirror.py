@@ -14,7 +14,17 @@ from pathlib import Path
 from deploy.brokers import GuardedProcess, ProcessFailed
 from deploy.brokers.process import complaints
 
-__all__ = ["SOURCE", "TARGET", "Mirror", "ProcessCost", "mm2_properties", "parse_lag"]
+__all__ = [
+    "SOURCE",
+    "TARGET",
+    "Mirror",
+    "ProcessCost",
+    "installed_command",
+    "mm2_properties",
+    "parse_lag",
+    "process_cost",
+    "read_page",
+]
 
 SOURCE, TARGET = "paris", "tokyo"
 
@@ -48,8 +58,15 @@ offset.storage.replication.factor = 1
 config.storage.replication.factor = 1
 status.storage.replication.factor = 1
 
-# A look at new topics every few seconds, so that one can try it.
+# A look at new topics and groups every few seconds, so that one can try it.
 refresh.topics.interval.seconds = 5
+refresh.groups.interval.seconds = 5
+emit.checkpoints.interval.seconds = 5
+
+# Configs and permissions are kept equal by Spark, whose JVM takes longer to start than this demo
+# takes to be read.
+sync.topic.configs.enabled = false
+sync.topic.acls.enabled = false
 
 # Pages /metrics (Prometheus) and /health of the mirror.
 metrics.listener = {listener}
@@ -68,9 +85,7 @@ class Mirror:
     """A running `connect-mirror-maker`. Its owner closes it."""
 
     def __init__(self, properties: Path, log: Path, listener: str) -> None:
-        script = Path(sys.executable).with_name(COMMAND)
-        if not script.exists():
-            raise ProcessFailed(f"{script} is missing: run `make install` first")
+        script = installed_command(COMMAND)
         self._listener = listener
         self._process = GuardedProcess([str(script), str(properties)], log)
 
@@ -94,13 +109,7 @@ class Mirror:
     def reported_lag(self) -> dict[tuple[str, int], int]:
         """Lag in records by (source topic, partition), from the mirror's own page; empty when the
         page does not answer."""
-        try:
-            with urllib.request.urlopen(
-                f"{self._listener}/metrics?family=A", timeout=_SCRAPE_S
-            ) as page:
-                return parse_lag(page.read().decode())
-        except (urllib.error.URLError, OSError, ValueError):
-            return {}
+        return parse_lag(read_page(f"{self._listener}/metrics?family=A"))
 
     def stop(self, timeout_s: float) -> int:
         """SIGTERM, so that it stores its final offsets; its exit status."""
@@ -108,6 +117,23 @@ class Mirror:
 
     def close(self) -> None:
         self._process.close()
+
+
+def installed_command(name: str) -> Path:
+    """One of this project's commands, beside the Python that runs. Raises `ProcessFailed`."""
+    script = Path(sys.executable).with_name(name)
+    if not script.exists():
+        raise ProcessFailed(f"{script} is missing: run `make install` first")
+    return script
+
+
+def read_page(url: str) -> str:
+    """The text at this address; empty when there is no answer."""
+    try:
+        with urllib.request.urlopen(url, timeout=_SCRAPE_S) as page:
+            return str(page.read().decode())
+    except (urllib.error.URLError, OSError, ValueError):
+        return ""
 
 
 def parse_lag(page: str) -> dict[tuple[str, int], int]:

@@ -65,8 +65,11 @@ class TopicRow:
 class Progress:
     """Observations of the recent past, and what follows from them."""
 
-    def __init__(self, topics: Sequence[DemoTopic]) -> None:
+    def __init__(self, topics: Sequence[DemoTopic], *, repeats: bool = False) -> None:
+        """`repeats`: some records may be in the copy twice, so that its offsets do not tell the lag
+        where those who copy tell it themselves."""
         self.topics = topics
+        self._repeats = repeats
         self.mean_bytes = {topic.name: mean_event_bytes(topic) for topic in topics}
         self._recent: deque[Observation] = deque()
         self.peak_bytes_per_s = 0.0
@@ -119,12 +122,16 @@ class Progress:
         )
 
     def _lag_records(self, topic: DemoTopic) -> int | None:
-        last, keys = self.latest, topic.partition_keys
-        if topic.gapless:
-            return sum(max(0, last.ends[k].source_end - last.ends[k].target_end) for k in keys)
-        if any(key not in last.reported_lag for key in keys):
-            return None
-        return sum(last.reported_lag[key] for key in keys)
+        lags = [self._lag_of(topic, key) for key in topic.partition_keys]
+        known = [lag for lag in lags if lag is not None]
+        return sum(known) if len(known) == len(lags) else None
+
+    def _lag_of(self, topic: DemoTopic, key: PartitionKey) -> int | None:
+        last = self.latest
+        reported = last.reported_lag.get(key)
+        if not topic.gapless or (self._repeats and reported is not None):
+            return reported
+        return max(0, last.ends[key].source_end - last.ends[key].target_end)
 
 
 def _lag_seconds(ends: Iterable[PartitionEnds]) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from deploy.demo.comparing import Comparison
 from deploy.demo.latency import percentile
 from deploy.demo.mirror import ProcessCost
+from deploy.demo.moving import MovedGroup
 
 __all__ = ["BacklogRun", "Summary"]
 
@@ -62,12 +63,15 @@ class Summary:
     latencies_ms: list[int]
     comparison: Comparison | None
     mirror_status: int
+    moved: MovedGroup | None = None
 
     @property
     def problem(self) -> str | None:
         """What was wrong, in one sentence; None when all went well."""
         if self.comparison is not None and self.comparison.different is not None:
             return "The copy is not equal to its source"
+        if self.moved is not None and not self.moved.exact:
+            return "The group that moved did not read each record once"
         if self.mirror_status:
             return f"connect-mirror-maker ended with status {self.mirror_status} when stopped"
         return None
@@ -99,3 +103,5 @@ class Summary:
                 f"Compared record by record: {self.comparison.equal:,} equal, then not: "
                 f"{self.comparison.different}"
             )
+        if self.moved is not None:
+            yield self.moved.describe()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
@@ -20,7 +21,7 @@ from rich.text import Text
 from connect.clock import SYSTEM_CLOCK, Clock
 from deploy.demo.progress import TopicRow
 
-__all__ = ["LiveView", "PlainView", "View", "make_view"]
+__all__ = ["LiveView", "PlainView", "View", "WorkerRow", "make_view"]
 
 _REFRESH_HZ = 4
 PLAIN_EVERY_S = 5.0
@@ -28,6 +29,17 @@ PLAIN_EVERY_S = 5.0
 
 _PLAIN_STEP = 20
 """Percent between two lines of a plain progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One Connect worker. `state` is for the reader; `runs`: its connectors and tasks."""
+
+    number: int
+    url: str
+    pid: int | None
+    state: str
+    runs: tuple[str, ...]
 
 
 class View(Protocol):
@@ -41,6 +53,9 @@ class View(Protocol):
 
     def topics(self, rows: Sequence[TopicRow], footer: str) -> None:
         """Where each topic stands now."""
+
+    def workers(self, rows: Sequence[WorkerRow]) -> None:
+        """What each worker does now."""
 
     def __enter__(self) -> Self: ...
 
@@ -74,6 +89,7 @@ class PlainView:
         self._clock = clock
         self._steps: dict[str, int] = {}
         self._shown_at: float | None = None
+        self._workers: dict[int, WorkerRow] = {}
         self._lock = threading.Lock()
 
     def say(self, text: str) -> None:
@@ -99,6 +115,13 @@ class PlainView:
                 f"{seconds_text(row.lag_seconds)}, {row.bytes_per_s / 1e6:.1f} MB/s"
             )
         self.say(footer)
+
+    def workers(self, rows: Sequence[WorkerRow]) -> None:
+        """Only what has changed."""
+        for row in rows:
+            if self._workers.get(row.number) != row:
+                self._workers[row.number] = row
+                self.say(f"  worker {row.number}: {row.state}, {', '.join(row.runs) or 'nothing'}")
 
     def __enter__(self) -> Self:
         return self
@@ -127,6 +150,7 @@ class LiveView:
         self._tasks: dict[str, TaskID] = {}
         self._lock = threading.Lock()
         self._table: RenderableType | None = None
+        self._worker_table: RenderableType | None = None
         self._live = Live(
             self, console=self._console, refresh_per_second=_REFRESH_HZ, transient=False
         )
@@ -136,8 +160,8 @@ class LiveView:
             parts: list[RenderableType] = []
             if self._tasks:
                 parts.append(self._bars.get_renderable())
-            if self._table is not None:
-                parts.append(self._table)
+            tables = (self._worker_table, self._table)
+            parts += [table for table in tables if table is not None]
         yield Group(*parts)
 
     def say(self, text: str) -> None:
@@ -151,16 +175,7 @@ class LiveView:
             self._bars.update(self._tasks[what], completed=done, total=total, amount=amount)
 
     def topics(self, rows: Sequence[TopicRow], footer: str) -> None:
-        # Without edges and padding all columns fit into 80.
-        table = Table(
-            box=box.SIMPLE_HEAD,
-            show_edge=False,
-            padding=0,
-            expand=True,
-            header_style="bold",
-            caption=footer,
-            caption_justify="left",
-        )
+        table = _table(footer)
         table.add_column("topic", no_wrap=True)
         table.add_column("", no_wrap=True)
         for name in ("source end", "target end", "lag", "behind", "records/s", "MB/s"):
@@ -179,6 +194,17 @@ class LiveView:
         with self._lock:
             self._table = table
 
+    def workers(self, rows: Sequence[WorkerRow]) -> None:
+        table = _table()
+        for name in ("worker", "pid", "REST", "state", "runs"):
+            table.add_column(name, no_wrap=name != "runs")
+        for row in rows:
+            pid = "" if row.pid is None else str(row.pid)
+            cells = [str(row.number), pid, row.url, row.state, ", ".join(row.runs)]
+            table.add_row(*(f"{cell} " for cell in cells))
+        with self._lock:
+            self._worker_table = table
+
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
         return self
@@ -190,3 +216,16 @@ class LiveView:
         traceback: TracebackType | None,
     ) -> None:
         self._live.stop()
+
+
+def _table(footer: str | None = None) -> Table:
+    """Without edges and padding all columns fit into 80."""
+    return Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=0,
+        expand=True,
+        header_style="bold",
+        caption=footer,
+        caption_justify="left",
+    )

@@ -24,13 +24,13 @@ _END_S = 60.0
 class Demo:
     """A running demo, its output, and whatever it started."""
 
-    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+    def __init__(self, directory: Path, environment: dict[str, str], *arguments: str) -> None:
         self.output = directory / "output"
         self.temporary = directory / "tmp"
         self.temporary.mkdir()
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "deploy.demo"],
+                [sys.executable, "-m", "deploy.demo", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -89,6 +89,8 @@ def test_a_short_run_gets_in_sync_compares_and_leaves_nothing_behind(
     found = re.search(r"Compared record by record: ([\d,]+) equal, none different", text)
     assert found is not None, text
     assert int(found[1].replace(",", "")) > 30_000
+    moved = re.search(r"read ([\d,]+) payments in paris, .* other ([\d,]+) in tokyo: each", text)
+    assert moved is not None, text
     for topic in ("orders", "clicks", "logs", "payments", "users"):
         assert f"  {topic}: source end" in text
     assert any("connect-mirror-maker" in line for line in text.splitlines())
@@ -114,6 +116,33 @@ def test_a_signal_at_any_moment_ends_it_with_status_0_and_nothing_left(
 
     assert demo.wait(_END_S) == 0, demo.text()
     assert "Traceback" not in demo.text()
+    assert demo.leftovers() == []
+
+
+def test_workers_lose_their_leader_while_they_copy_and_nothing_is_lost(
+    kafka: KafkaRuntime, directory: Path
+) -> None:
+    demo = Demo(directory, {}, "cluster")
+
+    assert demo.wait(_RUN_S) == 0, demo.text()
+    text = demo.text()
+    assert re.search(r"kill -9 \d+: worker \d, the leader, with \d of 6", text), text
+    assert "later all tasks run on the other two" in text
+    assert "the newest records of all 19 partitions are equal" in text
+    assert re.search(r"Worker \d has its share again", text), text
+    found = re.search(r"Nothing is lost: ([\d,]+) records compared one by one", text)
+    assert found is not None, text
+    assert int(found[1].replace(",", "")) > 650_000
+    assert demo.leftovers() == []
+
+
+def test_a_signal_after_the_kill_ends_the_workers_too(kafka: KafkaRuntime, directory: Path) -> None:
+    demo = Demo(directory, {}, "cluster")
+    demo.wait_for("kill -9")
+    demo.process.send_signal(signal.SIGINT)
+
+    assert demo.wait(_END_S) == 0, demo.text()
+    assert "Not compared, as it was stopped before the end" in demo.text()
     assert demo.leftovers() == []
 
 

@@ -89,3 +89,10 @@ def test_one_look_gives_no_rate(progress: Progress) -> None:
 
 def test_mean_sizes_count_key_and_value() -> None:
     assert mean_event_bytes(PLAIN) == 10
+
+
+def test_where_records_may_be_there_twice_offsets_count_only_where_nobody_reports() -> None:
+    progress = Progress([PLAIN, HOLES], repeats=True)
+    seen = (ends(100, 130), ends(100, 90), ends(0, 0))
+    progress.add(observation(0, *seen, lag={("plain", 0): 20}))
+    assert progress.rows()[0].lag_records == 30

@@ -1,0 +1,277 @@
+"""The demo of `connect-distributed`: three workers, the mirror created through REST, the leader
+killed while it copies, and every record compared at the end.
+
+Everything runs on the main thread; what is started is closed in reverse order, whatever happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from deploy.brokers import ProcessFailed
+from deploy.demo.events import TOPICS
+from deploy.demo.losses import Losses, compare_all
+from deploy.demo.stage import BUSY_TICK_S, PREFIX, TICK_S, Child, Stage, on_two_clusters
+from deploy.demo.stopping import Stop
+from deploy.demo.view import View, WorkerRow
+from deploy.demo.workers import COMMAND, HEARTBEAT, MIRROR, Worker, Workers, connector_configs
+
+__all__ = ["GroupSummary", "run_group_demo"]
+
+_WORKERS = 3
+_KILL_AT = 0.1
+"""The share of the backlog that is copied when the leader is killed: copying is in full swing."""
+
+_STEP_S = 120.0
+"""No step of the story takes longer; the longest waits for the session timeout, 6 s."""
+
+_PRODUCER_STOP_S = 20.0
+_WORKER_STOP_S = 40.0
+
+
+@dataclass(slots=True)
+class GroupSummary:
+    """What happened. Times in seconds; None for what did not come to pass."""
+
+    records: int = 0
+    seconds: float = 0.0
+    moved_s: float | None = None
+    caught_up_s: float | None = None
+    losses: Losses | None = None
+    failed_stops: tuple[int, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """What was wrong, in one sentence; None when all went well."""
+        if self.losses is not None and self.losses.different is not None:
+            return "The copy is not equal to its source"
+        if self.failed_stops:
+            numbers = ", ".join(map(str, self.failed_stops))
+            return f"{COMMAND} {numbers} did not end cleanly when stopped"
+        return None
+
+    def lines(self) -> Iterator[str]:
+        yield f"Copied {self.records:,} records in {self.seconds:.0f} s"
+        if self.moved_s is not None:
+            yield f"All tasks ran on other workers {self.moved_s:.1f} s after kill -9 of the leader"
+        if self.caught_up_s is not None:
+            yield f"Lag was back to zero {self.caught_up_s:.1f} s after the kill"
+        if self.losses is None:
+            yield "Not compared, as it was stopped before the end"
+        elif self.losses.different is None:
+            yield (
+                f"Nothing is lost: {self.losses.equal:,} records compared one by one, all equal and"
+                f" in order; {self.losses.repeated:,} are in the copy twice"
+            )
+        else:
+            yield f"{self.losses.equal:,} records are equal, then not: {self.losses.different}"
+
+
+def run_group_demo(
+    view: View, stop: Stop, seconds: float | None, clock: Clock = SYSTEM_CLOCK
+) -> GroupSummary:
+    """Run the story to its end, or until `stop`; with `seconds` go on until so long after the
+    clusters were up. Raises as `on_two_clusters`."""
+
+    def act(stage: Stage) -> GroupSummary:
+        return _GroupDemo(stage).run()
+
+    return on_two_clusters(view, stop, seconds, clock, act, repeats=True)
+
+
+class _Stopped(Exception):
+    """The end was asked for; what was seen until then is told."""
+
+
+class _GroupDemo:
+    """What happens once both clusters are up."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._view = stage.view
+        self._workers = Workers([])
+        self._leader: Worker | None = None
+        self._placed: dict[str, str] = {}
+        self._state = "starting"
+        self._told = GroupSummary()
+
+    def run(self) -> GroupSummary:
+        stage = self._stage
+        stage.create_topics()
+        stage.produce_backlog()
+        with contextlib.ExitStack() as stack:
+            for number in range(1, _WORKERS + 1):
+                worker = Worker(number, stage.servers[1], stage.directory)
+                stack.callback(worker.close)
+                self._workers.all.append(worker)
+            producer = stage.start_producer("steady")
+            stack.enter_context(producer.process)
+            try:
+                self._start_workers()
+                self._play(producer)
+                self._finish(producer)
+            except _Stopped:
+                self._view.say("Stopping")
+            self._stop_workers()
+        self._told.seconds = stage.elapsed_s
+        return self._told
+
+    # The story.
+
+    def _start_workers(self) -> None:
+        for worker in self._workers.all:
+            self._view.say(f"Starting: {COMMAND} {worker.properties}")
+            worker.start()
+        self._until(self._workers.ready, "the workers are in their group")
+        self._view.say(f"All {_WORKERS} are in their group; REST is at {self._workers.all[0].url}")
+
+    def _create(self, name: str) -> None:
+        config = connector_configs(*self._stage.servers)[name]
+        self._until(lambda: self._workers.create(name, config), f"connector {name} is created")
+        kind = config["connector.class"].rpartition(".")[2]
+        self._view.say(f"POST /connectors: {name}, a {kind}, tasks.max {config['tasks.max']}")
+
+    def _play(self, producer: Child) -> None:
+        stage = self._stage
+        self._state = "copying"
+        # One after the other, so that every worker has a task of the mirror.
+        self._create(MIRROR)
+        self._look_until(producer, lambda: self._all_placed(MIRROR), "the mirror has its tasks")
+        self._create(HEARTBEAT)
+        self._look_until(producer, self._copying, "copying begins")
+        leader = self._kill_leader()
+        killed_at = stage.elapsed_s
+        self._look_until(producer, self._all_placed, "all tasks run on other workers")
+        self._told.moved_s = stage.elapsed_s - killed_at
+        self._leader = self._workers.leader()
+        self._view.say(
+            f"{self._told.moved_s:.1f} s later all tasks run on the other two"
+            + ("" if self._leader is None else f"; worker {self._leader.number} leads now")
+        )
+        self._state = "catching up"
+        self._look_until(producer, self._caught_up, "lag returns to zero")
+        self._told.caught_up_s = stage.elapsed_s - killed_at
+        partitions = sum(topic.partitions for topic in TOPICS)
+        self._view.say(
+            f"Lag is back to zero {self._told.caught_up_s:.1f} s after the kill: the newest "
+            f"records of all {partitions} partitions are equal on both sides"
+        )
+        self._view.say(f"Starting worker {leader.number} again")
+        leader.start()
+        self._state = "in sync, sharing anew"
+        self._look_until(producer, lambda: self._has_share(leader), "it gets its share")
+        self._view.say(f"Worker {leader.number} has its share again")
+        self._state = "in sync"
+        until = stage.until
+        if until is not None:
+            self._look_until(producer, until.expired, "time is up", timeout_s=until.remaining())
+
+    def _kill_leader(self) -> Worker:
+        self._until(lambda: self._workers.leader() is not None, "the group has a leader")
+        leader = self._workers.leader()
+        if leader is None:
+            raise ProcessFailed("The group has lost its leader by itself")
+        had = sum(place == leader.worker_id for place in self._placed.values())
+        self._view.say(
+            f"kill -9 {leader.pid}: worker {leader.number}, the leader, with {had} of "
+            f"{len(self._placed)} connectors and tasks, while it copies"
+        )
+        leader.kill()
+        self._state = "the leader is dead"
+        return leader
+
+    def _copying(self) -> bool:
+        done, total = self._stage.backlog_copied()
+        return done >= total * _KILL_AT and self._all_placed()
+
+    def _all_placed(self, *connectors: str) -> bool:
+        self._stage.backlog_copied()
+        return self._workers.complete(self._placed, connectors or (MIRROR, HEARTBEAT))
+
+    def _caught_up(self) -> bool:
+        """By what the tasks say of every partition, and by the newest records."""
+        self._stage.backlog_copied()
+        reported = self._stage.progress.latest.reported_lag
+        known = all(key in reported for topic in TOPICS for key in topic.partition_keys)
+        return known and self._stage.all_arrived()
+
+    def _has_share(self, worker: Worker) -> bool:
+        return self._all_placed() and worker.worker_id in self._placed.values()
+
+    def _finish(self, producer: Child) -> None:
+        self._state = "ending"
+        self._view.say("Ending: the producer stops, the last records are copied")
+        producer.process.stop(_PRODUCER_STOP_S)
+        producer.check()
+        self._look_until(producer, self._caught_up, "the last records are copied")
+        self._stop_workers()
+        self._view.say("Comparing every record of both clusters")
+        self._told.losses = compare_all(TOPICS, *self._stage.servers, PREFIX, self._comparing)
+
+    def _comparing(self, done: int, total: int) -> None:
+        self._check_stop()
+        self._view.bar("Comparing", done, total, "partitions")
+
+    def _stop_workers(self) -> None:
+        running = self._workers.running
+        for worker in running:
+            worker.request_stop()
+        failed = [worker.number for worker in running if worker.wait(_WORKER_STOP_S)]
+        if self._told.caught_up_s is not None:
+            # A worker that was stopped in the middle of its start does not listen to signals yet.
+            self._told.failed_stops += tuple(failed)
+
+    # Looking.
+
+    def _until(self, condition: Callable[[], bool], what: str, timeout_s: float = _STEP_S) -> None:
+        deadline = Deadline(timeout_s, self._stage.clock)
+        while True:
+            self._check_stop()
+            self._workers.check()
+            if condition():
+                return
+            if deadline.expired():
+                raise ProcessFailed(f"It took longer than {timeout_s:g} s until {what}")
+            self._stage.stop.event.wait(BUSY_TICK_S)
+
+    def _look_until(
+        self,
+        producer: Child,
+        condition: Callable[[], bool],
+        what: str,
+        timeout_s: float = _STEP_S,
+    ) -> None:
+        """Show how it goes until the condition holds."""
+        deadline = Deadline(timeout_s + TICK_S, self._stage.clock)
+        tick = BUSY_TICK_S if self._leader is None else TICK_S
+        while True:
+            self._look(producer)
+            if condition():
+                return
+            if deadline.expired():
+                raise ProcessFailed(f"It took longer than {timeout_s:g} s until {what}")
+            self._stage.stop.event.wait(tick)
+
+    def _look(self, producer: Child) -> None:
+        self._check_stop()
+        producer.check()
+        self._workers.check()
+        self._placed = self._workers.placed()
+        self._stage.observe(self._workers.reported_lag())
+        self._told.records = self._stage.progress.copied_records()
+        self._view.workers([self._row(worker) for worker in self._workers.all])
+        self._stage.show(self._state)
+
+    def _row(self, worker: Worker) -> WorkerRow:
+        runs = sorted(what for what, place in self._placed.items() if place == worker.worker_id)
+        if not worker.running:
+            return WorkerRow(worker.number, worker.url, None, "killed", ())
+        state = "leader" if worker is self._leader else "running"
+        return WorkerRow(worker.number, worker.url, worker.pid, state, tuple(runs))
+
+    def _check_stop(self) -> None:
+        if self._stage.stop.event.is_set():
+            raise _Stopped

@@ -1,0 +1,170 @@
+"""A consumer group that moves: it reads some payments on the source, and the rest on the target.
+
+Payments are transactional, so that their offsets differ on both sides. The group commits at any
+place; `connect-mirror-client` says where that is on the other cluster.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from connect.clock import Deadline
+from connect.errors import BrokerUnavailable
+from deploy.brokers import ProcessFailed
+from deploy.demo.comparing import PartitionKey
+from deploy.demo.events import topic_named
+from deploy.demo.mirror import SOURCE, TARGET, installed_command
+
+__all__ = ["GROUP", "MovedGroup", "move_command", "move_group"]
+
+GROUP = "billing"
+COMMAND = "connect-mirror-client"
+
+_TOPIC = topic_named("payments")
+_READ_S = 30.0
+_MOVE_S = 60.0
+_BATCH = 5_000
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class MovedGroup:
+    """How many records the group read on each side; and, of all, how many twice or never."""
+
+    before: int
+    after: int
+    twice: int
+    missing: int
+
+    @property
+    def exact(self) -> bool:
+        return not self.twice and not self.missing
+
+    def describe(self) -> str:
+        outcome = (
+            "each payment once"
+            if self.exact
+            else f"{self.twice} payments twice, {self.missing} never"
+        )
+        return (
+            f"Group {GROUP} read {self.before:,} payments in {SOURCE}, moved, and read the other "
+            f"{self.after:,} in {TARGET}: {outcome}"
+        )
+
+
+def move_command(properties: Path) -> list[str]:
+    """The command that moves the group, as one would type it."""
+    flags = ["--config", str(properties), "--from", SOURCE, "--to", TARGET, "--group", GROUP]
+    return [COMMAND, "translate", *flags, "--commit"]
+
+
+def move_group(
+    source_servers: str, target_servers: str, prefix: str, properties: Path
+) -> MovedGroup:
+    """Move it, once all payments were copied. Raises `ConnectError`."""
+    dice = random.Random()
+    keys = _TOPIC.partition_keys
+    everything = _read(source_servers, keys, None)
+    limits = {key: dice.randrange(1, len(everything[key])) for key in keys}
+    before = _read(source_servers, keys, limits)
+    _run(move_command(properties))
+    copies = [(prefix + topic, partition) for topic, partition in keys]
+    after = _read(target_servers, copies, None, committed=True)
+    wanted = Counter(value for values in everything.values() for value in values)
+    got = Counter(value for read in (before, after) for values in read.values() for value in values)
+    return MovedGroup(
+        sum(map(len, before.values())),
+        sum(map(len, after.values())),
+        (got - wanted).total(),
+        (wanted - got).total(),
+    )
+
+
+def _run(command: Sequence[str]) -> None:
+    name, *arguments = command
+    done = subprocess.run(
+        [str(installed_command(name)), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_MOVE_S,
+        check=False,
+    )
+    if done.returncode:
+        raise ProcessFailed(
+            f"{name} ended with status {done.returncode}: {done.stderr or done.stdout}"
+        )
+
+
+def _read(
+    servers: str,
+    keys: Sequence[PartitionKey],
+    limits: dict[PartitionKey, int] | None,
+    *,
+    committed: bool = False,
+) -> dict[PartitionKey, list[bytes]]:
+    """Payments as the group reads them: from the beginning, or from what it committed, up to the
+    end. With `limits`, that many of each partition, whose positions it commits."""
+    found: dict[PartitionKey, list[bytes]] = {key: [] for key in keys}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": GROUP,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 20,
+            "log_level": 0,
+        }
+    )
+    try:
+        starts = [TopicPartition(*key, 0) for key in keys]
+        if committed:
+            starts = consumer.committed([TopicPartition(*key) for key in keys], timeout=_READ_S)
+        consumer.assign(starts)
+        ends = _take_all(consumer, found, limits)
+        if limits is not None:
+            offsets = [TopicPartition(*key, offset) for key, offset in ends.items()]
+            consumer.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as error:
+        raise BrokerUnavailable(f"Payments of {servers} cannot be read: {error}") from error
+    finally:
+        consumer.close()
+    return found
+
+
+def _take_all(
+    consumer: Consumer,
+    found: dict[PartitionKey, list[bytes]],
+    limits: dict[PartitionKey, int] | None,
+) -> dict[PartitionKey, int]:
+    """Read into `found`; returns the offsets to go on at."""
+    deadline = Deadline(_READ_S)
+    waiting, ends = set(found), dict.fromkeys(found, 0)
+    while waiting:
+        deadline.check("Reading payments")
+        for message in consumer.consume(_BATCH, _POLL_S):
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            assert topic is not None
+            assert partition is not None
+            assert offset is not None
+            key, error, value = (topic, partition), message.error(), message.value()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            if key not in waiting:
+                continue
+            if error is not None or value is None:
+                waiting.discard(key)
+                continue
+            found[key].append(value)
+            ends[key] = offset + 1
+            if limits is not None and len(found[key]) >= limits[key]:
+                waiting.discard(key)
+    return ends
