@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from connectors.spark.session import shared_session
 from deploy.brokers import KafkaCluster, KafkaRuntime, kafka_runtime
+from tests.support.spark import ready_session
 
 # Folders whose tests are marked with the folder's name, so that `-m` can choose.
 _MARKED = ("integration", "compat", "faults")
@@ -74,3 +77,9 @@ def target_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaClu
     """A single-node cluster to copy to."""
     with KafkaCluster(name="target", properties=_KEEP, kafka=kafka, logs=session_logs) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def spark() -> SparkSession:
+    """The one Spark session of all tests, in this process, with Spark's Kafka source."""
+    return ready_session(shared_session(), kafka=True)

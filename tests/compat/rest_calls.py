@@ -1,4 +1,4 @@
-"""REST calls, good and bad, that Java's standalone worker and ours are asked in the same order.
+"""REST calls, good and bad, that a worker of Java's and ours are asked in the same order.
 
 `Compare` says what has to be the same: by default status, body and the headers that matter. Where
 Java's message is that of a Java exception (a null pointer, Jackson's words on malformed JSON), only
@@ -199,7 +199,7 @@ def _lifecycle(c: str) -> Iterator[Call]:
     yield _send("DELETE", f"{path}/offsets")
     yield _get(f"{path}/offsets")
     yield _send("PUT", f"{path}/topics/reset", "null")
-    yield _get(f"{path}/topics")
+    yield _get(f"{path}/topics", settle=True)
     yield _send("PUT", f"{path}/resume")
     yield _get(f"{path}/status", settle=True)
 
@@ -240,4 +240,4 @@ def _deleting() -> Iterator[Call]:
     yield _send("DELETE", "/connectors/n1")
     yield _send("DELETE", "/connectors/n1")
     yield _send("DELETE", "/connectors/n2")
-    yield _get("/connectors/n2/status")
+    yield _get("/connectors/n2/status", settle=True)

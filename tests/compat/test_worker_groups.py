@@ -124,6 +124,7 @@ class WorkerGroup:
             "replication.factor": "1",
             "emit.offset-syncs.enabled": "false",
             "sync.topic.acls.enabled": "false",
+            "sync.topic.configs.enabled": "false",
         }
         java.put_through("PUT", f"/connectors/{CONNECTOR}/config", config)
         wait_until(lambda: len(runs(java)) == TASKS + 1, MOVE_S, "Java runs the connector")

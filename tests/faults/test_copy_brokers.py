@@ -192,7 +192,11 @@ def test_too_few_replicas_stop_only_the_partitions_that_ask_for_them(pair: Pair)
                 30.0,
                 "the other topic is copied on",
             )
-            assert "NOT_ENOUGH_REPLICAS" in (copying.run.error(copying.plain, 0) or "")
+            wait_until(
+                lambda: "NOT_ENOUGH_REPLICAS" in (copying.run.error(copying.plain, 0) or ""),
+                30.0,
+                "the target's reason, after its time-outs",
+            )
         finally:
             victim.start()
 

@@ -101,7 +101,7 @@ def wait_copying(flow: MirroredFlow, topic: str) -> None:
     flow.wait_created(topic)
     before = end_offset(flow.target_servers, flow.remote(topic))
     wait_until(
-        lambda: end_offset(flow.target_servers, flow.remote(topic)) > before, 30.0, "copying"
+        lambda: end_offset(flow.target_servers, flow.remote(topic)) > before, 90.0, "copying"
     )
 
 

@@ -57,8 +57,11 @@ def test_it_says_what_would_happen_and_changes_nothing(
         "topics.exclude": ".*skipped",
         "replication.factor": "1",
         "heartbeats.topic.replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
         "offset-syncs.topic.replication.factor": "1",
         "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1",
+        "config.storage.replication.factor": "1",
         f"{second}.producer.linger.ms": "7",
         f"{first}.sasl.jaas.config": "hunter2",
         f"{first}.topics": "misplaced",
@@ -74,8 +77,10 @@ def test_it_says_what_would_happen_and_changes_nothing(
     assert [f"{prefix}.skipped", "filter", "topics.exclude has .*skipped"] in rows
     assert [f"{second}.{prefix}.back", "cycle", f"came from {second}, the target"] in rows
     assert ["linger.ms", "7", f"{second}.producer.linger.ms"] in rows
-    assert f"mm2-offset-map.{second}.internal" in done.stdout
-    assert f"warning: {first}.topics (line 13): has no effect" in done.stdout
+    for own in (f"mm2-offset-map.{second}", f"mm2-configs.{first}", f"mm2-status.{first}"):
+        assert f"{own}.internal" in done.stdout
+    assert f"{first}.checkpoints.internal\t{second}\t1\tcreate" in done.stdout
+    assert f"warning: {first}.topics (line 16): has no effect" in done.stdout
     assert "records of aborted transactions are copied too" in done.stdout
     assert "hunter2" not in done.stdout + done.stderr
     assert done.stdout.endswith("Nothing stands in the way. Nothing was changed.\n")

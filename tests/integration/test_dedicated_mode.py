@@ -134,6 +134,8 @@ def test_only_flows_into_the_listed_clusters_run(
         "metrics.listener": "",
         "heartbeats.topic.replication.factor": "1",
         "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1",
+        "config.storage.replication.factor": "1",
     }
     log = logs / "mirror.log"
     with mirror_maker(props, tmp_path, log, "--clusters", "source") as mirror:

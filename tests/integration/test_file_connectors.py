@@ -127,9 +127,3 @@ def test_a_sink_that_cannot_write_fails_and_says_why(bench: Bench, tmp_path: Pat
     put_sink(bench, tmp_path / "missing" / "out", topics=bench.topic)
     bench.becomes(State.RUNNING, State.FAILED, name="sink")
     assert "cannot be written" in str(bench.herder.status("sink").tasks[0].status.trace)
-
-
-def test_error_handling_that_records_would_not_get_is_refused(bench: Bench, tmp_path: Path) -> None:
-    put_sink(bench, tmp_path / "out", topics=bench.topic, errors_tolerance="all")
-    bench.becomes(State.RUNNING, State.FAILED, name="sink")
-    assert "errors.tolerance" in str(bench.herder.status("sink").tasks[0].status.trace)

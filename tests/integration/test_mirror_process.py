@@ -107,6 +107,10 @@ def test_metrics_and_health_tell_what_was_copied(
         assert 0 <= value("record_age_ms", 0) < 600_000
         assert 0 <= value("replication_latency_ms", 0) < 600_000
         wait_until(lambda: value("record_count", 1) == 10, 10, "10 records counted")
+        for name, expected in (("poll_total", 410), ("write_total", 410), ("active_count", 0)):
+            source_task = f"kafka_connect_source_task_source_record_{name}"
+            ((tags, count),) = metric(listener, source_task, connector="MirrorSourceConnector")
+            assert (tags["task"], count) == ("0", expected), name
 
         health = health_of(listener)
         assert health["status"] == "healthy", health

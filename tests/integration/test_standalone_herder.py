@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -28,9 +28,12 @@ TIMEOUT_S = 30.0
 
 
 class Bench:
-    """A herder on the target cluster that can be stopped and started anew, its offsets staying."""
+    """A herder on the target cluster that can be stopped and started anew, its offsets staying.
 
-    def __init__(self, cluster: KafkaCluster) -> None:
+    `more`: properties of its worker."""
+
+    def __init__(self, cluster: KafkaCluster, more: Mapping[str, str] | None = None) -> None:
+        self.more = dict(more or {})
         self.servers = cluster.bootstrap_servers
         self.topic = create_topic(self.servers, "lanes")
         self.offsets_topic = unique("mm2-offsets")
@@ -53,9 +56,10 @@ class Bench:
                 "value.converter": BYTES,
                 "header.converter": BYTES,
                 "producer.linger.ms": "0",
+                **self.more,
             }
         )
-        worker = Worker(config, plugins, self.metrics, worker_id="w1")
+        self.worker = worker = Worker(config, plugins, self.metrics, worker_id="w1")
         self.herder = StandaloneHerder(worker, connector_start_timeout_s=connector_start_timeout_s)
         self.herder.start(Deadline(TIMEOUT_S))
         return self.herder
@@ -345,7 +349,8 @@ def test_counters_of_connectors_tasks_and_records(bench: Bench) -> None:
     bench.put("RecordLane", groups="a;b", count="5")
     bench.arrived("a:4", "b:4")
     bench.told("commit a")
-    by_group = {(s.group, s.tags.get("task")): s.values for s in bench.metrics.collect()}
-    assert by_group["connect-worker-metrics", None]["connector-count"] == 1
-    assert by_group["connect-worker-metrics", None]["task-count"] == 2
-    assert by_group["source-task-metrics", "0"]["source-record-write-total"] == 5
+    collected = bench.metrics.collect()
+    found = {(s.group, s.tags.get("connector"), s.tags.get("task")): s.values for s in collected}
+    assert found["connect-worker-metrics", None, None]["connector-count"] == 1
+    assert found["connect-worker-metrics", None, None]["task-count"] == 2
+    assert found["source-task-metrics", "lanes", "0"]["source-record-write-total"] == 5

@@ -32,6 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "connect.loop": {"connect.errors", "connect.clock"},
     "connect.version": set(),
+    "connect.cache": set(),
+    "connect.java": set(),
 }
 FOUNDATIONS = set(ALLOWED)
 ALLOWED["connect.clients"] = FOUNDATIONS

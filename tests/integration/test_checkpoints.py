@@ -1,0 +1,144 @@
+"""Checkpoints: what groups commit on the source is found, translated and written, exactly."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from deploy.brokers import KafkaCluster
+from tests.support.books import mapping
+from tests.support.groups import checkpoints, commit, committed, latest_checkpoints
+from tests.support.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
+from tests.support.producing import numbered, produce, produce_transactions
+from tests.support.spark import SPARK
+from tests.support.topics import end_offset, unique
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> MirroredFlow:
+    return MirroredFlow(source_cluster, target_cluster)
+
+
+@pytest.fixture
+def log(logs: Path) -> Path:
+    return logs / "mirror.log"
+
+
+@pytest.mark.parametrize("min_offsets", ["1000", "0"], ids=["here", "on-spark"])
+def test_groups_are_translated_to_precisely_the_next_record(
+    flow: MirroredFlow, log: Path, tmp_path: Path, min_offsets: str
+) -> None:
+    topic, group = flow.topic("t"), unique(f"{flow.prefix}.g")
+    transactions = [(numbered(20, start=100 * n), n % 3 != 1) for n in range(9)]
+    produce_transactions(flow.source_servers, topic, transactions)
+    end = end_offset(flow.source_servers, topic)
+    properties = flow.properties(
+        {
+            "A.consumer.isolation.level": "read_committed",
+            "groups": f"{flow.prefix}.*",
+            "A->B.mirror.translation.spark.min.offsets": min_offsets,
+            **{f"A->B.{key}": value for key, value in SPARK.items()},
+        }
+    )
+    remote = (flow.remote(topic), 0)
+    with running(properties, tmp_path, log) as mirror:
+        flow.wait_records(topic, [120])
+        exact = mapping(flow, topic)
+        if min_offsets == "0":
+            commit(flow.source_servers, group, {(topic, 0): 0})
+            wait_until(lambda: "are translated on Spark" in log.read_text(), 60, "Spark's work")
+        chooser = random.Random(7)
+        # Spark is shown to answer; that its answers are the same is tested by themselves.
+        positions = sorted(chooser.sample(range(end), 4 if min_offsets != "0" else 1))
+        for position in [*positions, end]:
+            commit(flow.source_servers, group, {(topic, 0): position}, "note")
+            following = [offset for offset in sorted(exact) if offset >= position]
+            expected = exact[following[0]] if following else 120
+            wait_until(
+                lambda: latest_checkpoints(flow, group).get(remote) == (position, expected),  # noqa: B023
+                30,
+                f"{position} is at {expected}",
+            )
+        stop_cleanly(mirror, log)
+    assert "in this process: Spark is starting" in log.read_text() or min_offsets != "0"
+    assert {each.metadata for each in checkpoints(flow, group)[1:]} == {"note"}
+    configs = topic_configs(flow.target_servers, f"{flow.a}.checkpoints.internal")
+    assert configs == {"cleanup.policy": "compact"}
+
+
+def test_offsets_of_groups_are_synced_forward_and_not_while_they_run(
+    flow: MirroredFlow, log: Path, tmp_path: Path
+) -> None:
+    topic = flow.topic("t")
+    remote = (flow.remote(topic), 0)
+    new, ahead, running_there, late = (
+        f"{flow.prefix}.{n}" for n in ("new", "ahead", "runs", "late")
+    )
+    produce(flow.source_servers, topic, numbered(100))
+    properties = flow.properties(
+        {
+            "groups": f"{flow.prefix}.*",
+            "sync.group.offsets.enabled": "true",
+            "sync.group.offsets.interval.seconds": "1",
+        }
+    )
+    with running(properties, tmp_path, log) as mirror:
+        flow.wait_records(topic, [100])
+        commit(flow.target_servers, ahead, {remote: 50})
+        with member(flow.target_servers, running_there, remote[0]):
+            for group, position in ((ahead, 20), (running_there, 30), (new, 10)):
+                commit(flow.source_servers, group, {(topic, 0): position})
+            wait_until(lambda: len(checkpoints(flow)) == 3, 30, "checkpoints of all three groups")
+            commit(flow.source_servers, new, {(topic, 0): 11})
+            wait_until(lambda: committed(flow.target_servers, new) == {remote: 11}, 30, "new at 11")
+            assert committed(flow.target_servers, ahead) == {remote: 50}
+            assert committed(flow.target_servers, running_there) == {}
+        wait_until(
+            lambda: committed(flow.target_servers, running_there) == {remote: 30}, 30, "30, at last"
+        )
+        stop_cleanly(mirror, log)
+    before = checkpoints(flow)
+
+    with running(properties, tmp_path, log) as mirror:
+        commit(flow.source_servers, late, {(topic, 0): 77})
+        wait_until(lambda: committed(flow.target_servers, late) == {remote: 77}, 30, "late at 77")
+        stop_cleanly(mirror, log)
+    # What was emitted before the restart is not emitted again.
+    assert [each.group for each in checkpoints(flow)[len(before) :]] == [late]
+
+
+@contextmanager
+def member(servers: str, group: str, topic: str) -> Iterator[None]:
+    """A member of the group, which has its partitions and commits nothing."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+        }
+    )
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.is_set():
+            consumer.poll(0.1)
+
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        consumer.subscribe([topic])
+        wait_until(lambda: consumer.poll(0.1) is None and consumer.assignment(), 30, "assignment")
+        thread.start()
+        yield
+    finally:
+        stop.set()
+        if thread.ident is not None:
+            thread.join(10)
+        consumer.close()

@@ -1,0 +1,142 @@
+"""A range of a partition is copied from its first offset to its last, and not one record more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from connect.clients.settings import FetchSettings, ProduceSettings
+from connect.errors import DeadlineExceeded
+from connectors.mirror.copy.chooser import CopyOptions
+from connectors.mirror.copy.engine import EngineSettings
+from connectors.mirror.copy.ranges import (
+    CopiedRange,
+    CopyStopped,
+    RangeProgress,
+    SourceRange,
+    copy_ranges,
+)
+from deploy.brokers import KafkaCluster
+from tests.support.copying import wire
+from tests.support.producing import numbered, produce, produce_transactions
+from tests.support.reading import contents, read_partition
+from tests.support.topics import create_topic, end_offset
+
+STALL_S = 20.0
+
+
+def settings(
+    source: KafkaCluster, target: KafkaCluster, *, committed: bool = False
+) -> EngineSettings:
+    return EngineSettings(
+        source=wire(source.bootstrap_servers),
+        target=wire(target.bootstrap_servers),
+        fetch=FetchSettings(isolation_level=1 if committed else 0),
+        produce=ProduceSettings(),
+        options=CopyOptions(read_committed=committed),
+    )
+
+
+class Books:
+    """What a copy told."""
+
+    def __init__(self) -> None:
+        self.lines: list[CopiedRange] = []
+        self.last: Sequence[RangeProgress] = ()
+        self.stop = threading.Event()
+
+    def note(self, progress: Sequence[RangeProgress], lines: Sequence[CopiedRange]) -> None:
+        self.last = progress
+        self.lines += lines
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 1000), (17, 503), (250, 251), (5, 5)])
+def test_a_range_is_copied_exactly(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, start: int, end: int
+) -> None:
+    topic = create_topic(source_cluster.bootstrap_servers)
+    copy = create_topic(target_cluster.bootstrap_servers)
+    produce(source_cluster.bootstrap_servers, topic, numbered(1000))
+    books = Books()
+
+    copy_ranges(
+        settings(source_cluster, target_cluster),
+        [SourceRange((topic, 0), (copy, 0), start, end)],
+        books.note,
+        stop=books.stop,
+        stall_s=STALL_S,
+    )
+
+    wanted = read_partition(source_cluster.bootstrap_servers, topic)[start:end]
+    assert contents(read_partition(target_cluster.bootstrap_servers, copy)) == contents(wanted)
+    assert [progress.done for progress in books.last] == [True]
+    assert sum(line.records for line in books.lines) == end - start
+    if end > start:
+        assert (books.lines[0].source_start, books.lines[0].target_start) == (start, 0)
+
+
+def test_the_next_range_goes_on_where_the_first_ended(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    """Also in the middle of transactions, with their markers and what was aborted."""
+    topic = create_topic(source_cluster.bootstrap_servers)
+    copy = create_topic(target_cluster.bootstrap_servers)
+    groups = [numbered(40, start=40 * n) for n in range(8)]
+    produce_transactions(
+        source_cluster.bootstrap_servers,
+        topic,
+        [(records, n % 3 != 1) for n, records in enumerate(groups)],
+    )
+    end = end_offset(source_cluster.bootstrap_servers, topic)
+    for start, until in ((0, 55), (55, 201), (201, end)):
+        books = Books()
+        copy_ranges(
+            settings(source_cluster, target_cluster, committed=True),
+            [SourceRange((topic, 0), (copy, 0), start, until)],
+            books.note,
+            stop=books.stop,
+            stall_s=STALL_S,
+        )
+        for line in books.lines:
+            assert start <= line.source_start < line.source_start + line.records <= until
+    wanted = read_partition(source_cluster.bootstrap_servers, topic, isolation="read_committed")
+    assert contents(read_partition(target_cluster.bootstrap_servers, copy)) == contents(wanted)
+
+
+def test_a_copy_that_cannot_move_says_why(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    topic = create_topic(source_cluster.bootstrap_servers)
+    produce(source_cluster.bootstrap_servers, topic, numbered(3))
+    books = Books()
+    with pytest.raises(DeadlineExceeded, match=r"not-there-0 is not available"):
+        copy_ranges(
+            settings(source_cluster, target_cluster),
+            [SourceRange((topic, 0), ("not-there", 0), 0, 3)],
+            books.note,
+            stop=books.stop,
+            stall_s=2.0,
+        )
+    assert [progress.done for progress in books.last] == [False]
+
+
+def test_a_stopped_copy_tells_what_it_did(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    topic = create_topic(source_cluster.bootstrap_servers)
+    copy = create_topic(target_cluster.bootstrap_servers)
+    produce(source_cluster.bootstrap_servers, topic, numbered(100))
+    books = Books()
+    books.stop.set()
+    with pytest.raises(CopyStopped):
+        copy_ranges(
+            settings(source_cluster, target_cluster),
+            [SourceRange((topic, 0), (copy, 0), 0, 100)],
+            books.note,
+            stop=books.stop,
+            stall_s=STALL_S,
+        )
+    there = len(read_partition(target_cluster.bootstrap_servers, copy))
+    assert sum(line.records for line in books.lines) == there

@@ -1,0 +1,102 @@
+"""Workers of a group that write exactly once, killed while they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from deploy.brokers import KafkaCluster
+from tests.support.distributed import Group, file_source, worker_group
+from tests.support.java_connect import worker_properties
+from tests.support.reading import read_partition
+from tests.support.topics import create_topic, unique
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@pytest.fixture
+def group(target_cluster: KafkaCluster, logs: Path, tmp_path: Path) -> Iterator[Group]:
+    properties = {
+        **worker_properties(target_cluster.bootstrap_servers, unique("once")),
+        "key.converter": STRING,
+        "value.converter": STRING,
+        "exactly.once.source.support": "enabled",
+        "session.timeout.ms": "6000",
+        "heartbeat.interval.ms": "500",
+    }
+    with worker_group(2, properties, tmp_path, logs) as found:
+        yield found
+
+
+def owner(group: Group, name: str) -> int:
+    """The number of the worker that runs the task."""
+    worker_id = group.status(name)["tasks"][0]["worker_id"]
+    return next(worker.number for worker in group.workers if worker.worker_id == worker_id)
+
+
+def test_each_line_is_there_once_after_both_workers_were_killed(
+    group: Group, target_cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    servers = target_cluster.bootstrap_servers
+    topic, file = create_topic(servers, "once"), tmp_path / "lines.txt"
+    name = unique("lines")
+    written = 0
+
+    def write(count: int) -> None:
+        nonlocal written
+        with file.open("a") as lines:
+            lines.write("".join(f"{n}\n" for n in range(written, written + count)))
+        written += count
+
+    def values() -> list[bytes | None]:
+        return [r.value for r in read_partition(servers, topic, isolation="read_committed")]
+
+    write(5_000)
+    config = {**file_source(topic, file), "batch.size": "50", "exactly.once.support": "required"}
+    group.create(name, config)
+    group.until_running(name, tasks=1)
+    for _ in group.workers:
+        group.until(lambda: len(values()) > written - 4_000, "some of the lines")
+        killed = group.workers[owner(group, name) - 1]
+        write(2_000)
+        killed.kill()
+        group.until_running(name, tasks=1)
+        killed.start().await_ready()
+        group.until_running(name, tasks=1)
+    group.until(lambda: len(values()) >= written, "all lines")
+    assert values() == [str(n).encode() for n in range(written)]
+
+
+def test_a_connector_that_gets_other_tasks_fences_out_those_before(
+    group: Group, target_cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    servers = target_cluster.bootstrap_servers
+    topic, file = create_topic(servers, "once"), tmp_path / "lines.txt"
+    file.write_text("one\n")
+    name = unique("lines")
+
+    def has_task_with(size: str) -> bool:
+        tasks = group.call("GET", f"/connectors/{name}/tasks").json()
+        return [task["config"].get("batch.size") for task in tasks] == [size]
+
+    group.create(name, file_source(topic, file))
+    group.until_running(name, tasks=1)
+    for size in ("10", "20"):
+        changed = {**file_source(topic, file), "batch.size": size}
+        group.accepted("PUT", f"/connectors/{name}/config", changed)
+        group.until(partial(has_task_with, size), "the task's new config")
+        group.until_running(name, tasks=1)
+    group.accepted("PUT", f"/connectors/{name}/stop")
+    group.accepted("DELETE", f"/connectors/{name}/offsets")
+    group.accepted("PUT", f"/connectors/{name}/resume")
+    group.until_running(name, tasks=1)
+    group.until(
+        lambda: (
+            [r.value for r in read_partition(servers, topic, isolation="read_committed")]
+            == [b"one", b"one"]
+        ),
+        "the line again, as its offset was reset",
+    )
