@@ -16,7 +16,7 @@ TEST_PROCESSES ?= 2
 RUNTIME_STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 
-.PHONY: help install install-test brokers demo demo-cluster check test bench faults lock clean
+.PHONY: help install install-test brokers demo demo-cluster check test slow bench faults lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -27,6 +27,7 @@ help:
 	@echo "make demo-cluster  three Connect workers share the mirror; their leader is killed; ends by itself"
 	@echo "make check    lint, types and unit tests"
 	@echo "make test     check, and all tests on real brokers: everything CI runs"
+	@echo "make slow     the tests that take minutes each, which make test leaves out"
 	@echo "make bench    rates, CPU and memory beside Java's MirrorMaker 2"
 	@echo "make faults   the fault tests, the long ones too"
 	@echo "make lock     pin the newest versions of all dependencies"
@@ -78,6 +79,9 @@ check: install-test
 
 test: check brokers
 	$(PYTEST) -n $(TEST_PROCESSES) --dist loadfile -m "not slow" --ignore=tests/unit tests
+
+slow: install-test brokers
+	$(PYTEST) -m slow --ignore=tests/unit tests
 
 bench: install-test brokers
 	$(BIN)/python -m tests.benchmarks
