@@ -20,7 +20,7 @@ from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.plugin import RecordMetadata
 
-__all__ = ["Delivered", "RecordSender"]
+__all__ = ["Delivered", "RecordSender", "transactional_properties"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +32,20 @@ Delivered = Callable[[ConnectError | None, RecordMetadata | None], None]
 _POLL_S = 0.1
 _IDLE_POLL_S = 0.5
 _ANY_PARTITION = -1
+
+
+def transactional_properties(
+    properties: Mapping[str, str], transactional_id: str
+) -> dict[str, str]:
+    """A producer's properties, Java's names, with what writing in transactions requires."""
+    own = {
+        **properties,
+        "enable.idempotence": "true",
+        "transactional.id": transactional_id,
+    }
+    # Where a transaction ends, deliveries end: librdkafka refuses a longer time for them.
+    own.pop("delivery.timeout.ms", None)
+    return own
 
 
 class RecordSender:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 import confluent_kafka
 
 from connect.clients.errors import from_librdkafka, translated
-from connect.clients.sender import Delivered, RecordSender
+from connect.clients.sender import Delivered, RecordSender, transactional_properties
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, RetriableError
 from connect.plugin import RecordMetadata
@@ -63,16 +63,9 @@ class TransactionalProducer:
                 given,
                 transactional_id,
             )
-        own = {
-            **properties,
-            "enable.idempotence": "true",
-            "transactional.id": transactional_id,
-        }
-        # Where a transaction ends, deliveries end: librdkafka refuses a longer time for them.
-        own.pop("delivery.timeout.ms", None)
         self._id = transactional_id
         self._clock = clock
-        self._properties = own
+        self._properties = transactional_properties(properties, transactional_id)
         self._made: RecordSender | None = None
         self._open = False
         self._dead = False

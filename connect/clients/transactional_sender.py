@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from connect.clients.errors import translated
-from connect.clients.sender import RecordSender
+from connect.clients.sender import RecordSender, transactional_properties
 from connect.clock import Deadline
 from connect.errors import ConnectError
 
@@ -17,7 +17,7 @@ __all__ = ["TransactionalSender"]
 # librdkafka wants a positive timeout.
 _LEAST_S = 0.1
 
-_FORCED = {"acks": "all", "enable.idempotence": "true", "linger.ms": "0"}
+_FORCED = {"acks": "all", "linger.ms": "0"}
 
 
 class TransactionalSender:
@@ -27,11 +27,10 @@ class TransactionalSender:
     """
 
     def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
-        own = {**properties, **_FORCED, "transactional.id": transactional_id}
-        # Where a transaction ends, deliveries end: librdkafka refuses a longer time for them.
-        own.pop("delivery.timeout.ms", None)
         self._id = transactional_id
-        self._sender = RecordSender(own)
+        self._sender = RecordSender(
+            transactional_properties({**properties, **_FORCED}, transactional_id)
+        )
 
     def claim(self, deadline: Deadline) -> None:
         """Fence out all earlier producers of this transactional id, ending what they left open."""
