@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connect.clients.admin import Admin
@@ -45,9 +46,19 @@ from connect.storage.offset_writer import OffsetWriter
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
-__all__ = ["BrokenTask", "TaskMaker"]
+__all__ = ["BrokenTask", "NewTask", "TaskMaker"]
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """What a task is to be. Its configs are resolved."""
+
+    instance: InstanceId
+    connector_config: Mapping[str, str]
+    task_config: Mapping[str, str]
+    figures: TaskMetrics
 
 
 class TaskMaker:
@@ -76,107 +87,82 @@ class TaskMaker:
         self._worker_id = worker_id
 
     def make(
-        self,
-        instance: InstanceId,
-        task: object,
-        connector_config: Mapping[str, str],
-        task_config: Mapping[str, str],
-        figures: TaskMetrics,
-        exactly_once: ExactlyOncePlan | None = None,
+        self, new: NewTask, task: object, exactly_once: ExactlyOncePlan | None = None
     ) -> WorkerTask:
         """Raises `ConfigError`, and what a plugin raises when it is made or configured.
 
         `exactly_once` None: a source task writes at least once.
         """
         if isinstance(task, SinkTask):
-            return self._sink_task(instance, task, connector_config, task_config, figures)
+            return self._sink_task(new, task)
         if isinstance(task, SourceTask) and exactly_once is not None:
-            return self._exactly_once_task(
-                instance, task, connector_config, task_config, figures, exactly_once
-            )
+            return self._exactly_once_task(new, task, exactly_once)
         if isinstance(task, SourceTask | TransferTask):
             if exactly_once is not None:
                 _log.warning(
                     "Task %s moves its data at least once: it does not write in transactions yet",
-                    instance,
+                    new.instance,
                 )
-            return self._source_task(instance, task, connector_config, task_config, figures)
+            return self._source_task(new, task)
         raise ConfigError(
-            f"{type(task).__name__}, the task class of connector {instance.connector}, is neither"
-            " a SourceTask nor a TransferTask nor a SinkTask"
+            f"{type(task).__name__}, the task class of connector {new.instance.connector}, is"
+            " neither a SourceTask nor a TransferTask nor a SinkTask"
         )
 
-    def _source_task(
-        self,
-        instance: InstanceId,
-        task: SourceTask | TransferTask,
-        connector_config: Mapping[str, str],
-        task_config: Mapping[str, str],
-        figures: TaskMetrics,
-    ) -> WorkerTask:
-        own = self._stores.of_task(instance, connector_config)
+    def _source_task(self, new: NewTask, task: SourceTask | TransferTask) -> WorkerTask:
+        own = self._stores.of_task(new.instance, new.connector_config)
         if own is None:
-            return self._task_on(
-                self._stores.shared, instance, task, connector_config, task_config, figures
-            )
-        made = self._task_on(own, instance, task, connector_config, task_config, figures)
+            return self._task_on(self._stores.shared, new, task)
+        made = self._task_on(own, new, task)
         return TaskWithOwnOffsets(made, own, self._clock)
 
     def _exactly_once_task(
-        self,
-        instance: InstanceId,
-        task: SourceTask,
-        connector_config: Mapping[str, str],
-        task_config: Mapping[str, str],
-        figures: TaskMetrics,
-        plan: ExactlyOncePlan,
+        self, new: NewTask, task: SourceTask, plan: ExactlyOncePlan
     ) -> WorkerTask:
         producer = TransactionalProducer(
             self._config.task_producer_properties(
-                connector_config, f"connector-producer-{instance}"
+                new.connector_config, f"connector-producer-{new.instance}"
             ),
             plan.transactional_id,
             self._clock,
         )
-        store = self._stores.of_exactly_once_task(instance, connector_config, producer.send_future)
-        boundaries, asked = make_boundaries(
-            connector_config, self._config.offset_flush_interval_s, self._clock
+        store = self._stores.of_exactly_once_task(
+            new.instance, new.connector_config, producer.send_future
         )
-        context = self._task_context(instance, connector_config, store.store, figures)
+        boundaries, asked = make_boundaries(
+            new.connector_config, self._config.offset_flush_interval_s, self._clock
+        )
+        context = self._task_context(new, store.store)
         context.transactions = asked
         return ExactlyOnceSourceTask(
             task,
             context,
-            task_config,
+            new.task_config,
             Transactions(plan, producer, store, boundaries),
-            self._converters(connector_config),
-            make_chain(self._plugins, connector_config),
-            self._source_errors(instance, connector_config),
-            topics=self._topic_creator(instance, connector_config),
+            self._converters(new.connector_config),
+            make_chain(self._plugins, new.connector_config),
+            self._source_errors(new),
+            topics=self._topic_creator(new),
             clock=self._clock,
         )
 
     def _task_on(
-        self,
-        store: OffsetStore,
-        instance: InstanceId,
-        task: SourceTask | TransferTask,
-        connector_config: Mapping[str, str],
-        task_config: Mapping[str, str],
-        figures: TaskMetrics,
+        self, store: OffsetStore, new: NewTask, task: SourceTask | TransferTask
     ) -> WorkerTask:
-        context = self._task_context(instance, connector_config, store, figures)
-        writer = OffsetWriter(store, instance.connector)
+        context = self._task_context(new, store)
+        writer = OffsetWriter(store, new.instance.connector)
         interval_s = self._config.offset_flush_interval_s
         timeout_s = self._config.offset_flush_timeout_s
         if isinstance(task, TransferTask):
-            warn_of_error_handling(instance.connector, connector_config)
-            if has_transforms(connector_config):
-                raise transforms_refused(connector_config["connector.class"], connector_config)
+            warn_of_error_handling(new.instance.connector, new.connector_config)
+            if has_transforms(new.connector_config):
+                raise transforms_refused(
+                    new.connector_config["connector.class"], new.connector_config
+                )
             return WorkerTransferTask(
                 task,
                 context,
-                task_config,
+                new.task_config,
                 writer,
                 commit_interval_s=interval_s,
                 commit_timeout_s=timeout_s,
@@ -185,85 +171,74 @@ class TaskMaker:
         return WorkerSourceTask(
             task,
             context,
-            task_config,
+            new.task_config,
             writer,
-            self._converters(connector_config),
-            make_chain(self._plugins, connector_config),
-            self._source_errors(instance, connector_config),
+            self._converters(new.connector_config),
+            make_chain(self._plugins, new.connector_config),
+            self._source_errors(new),
             commit_interval_s=interval_s,
             commit_timeout_s=timeout_s,
-            topics=self._topic_creator(instance, connector_config),
+            topics=self._topic_creator(new),
             clock=self._clock,
         )
 
-    def _topic_creator(
-        self, instance: InstanceId, connector_config: Mapping[str, str]
-    ) -> TopicCreator | None:
+    def _topic_creator(self, new: NewTask) -> TopicCreator | None:
         groups = None
         if self._config.topic_creation_enable:
-            groups = parse_topic_groups(connector_config)
+            groups = parse_topic_groups(new.connector_config)
         if groups is None:
             return None
         properties = self._config.task_admin_properties(
-            connector_config, f"connector-adminclient-{instance}"
+            new.connector_config, f"connector-adminclient-{new.instance}"
         )
         return TopicCreator(groups, lambda: Admin(properties))
 
-    def _sink_task(
-        self,
-        instance: InstanceId,
-        task: SinkTask,
-        connector_config: Mapping[str, str],
-        task_config: Mapping[str, str],
-        figures: TaskMetrics,
-    ) -> WorkerTask:
-        converters = self._converters(connector_config)
+    def _sink_task(self, new: NewTask, task: SinkTask) -> WorkerTask:
+        converters = self._converters(new.connector_config)
         errors = SinkErrors(
-            instance.connector,
-            instance.task,
-            connector_config,
+            new.instance.connector,
+            new.instance.task,
+            new.connector_config,
             converters,
             self._config.task_producer_properties(
-                connector_config, f"connector-dlq-producer-{instance}"
+                new.connector_config, f"connector-dlq-producer-{new.instance}"
             ),
             self._config.task_admin_properties(
-                connector_config, f"connector-dlq-adminclient-{instance}"
+                new.connector_config, f"connector-dlq-adminclient-{new.instance}"
             ),
             self._clock,
         )
         context = WorkerSinkTaskContext(
-            instance.connector,
-            instance.task,
+            new.instance.connector,
+            new.instance.task,
             self._worker_id,
             self._metrics,
-            figures,
+            new.figures,
             reporter=errors.reporter,
         )
         return WorkerSinkTask(
             task,
             context,
             # As in Java each task knows what its connector reads.
-            {**connector_config, **task_config},
+            {**new.connector_config, **new.task_config},
             self._config.task_consumer_properties(
-                connector_config, instance.connector, f"connector-consumer-{instance}"
+                new.connector_config, new.instance.connector, f"connector-consumer-{new.instance}"
             ),
             SinkRecordReader(
                 converters,
-                make_chain(self._plugins, connector_config),
+                make_chain(self._plugins, new.connector_config),
                 errors.errors,
                 keep_origins=errors.reporter is not None,
             ),
             errors,
-            lambda topic: self._topic_used(instance, topic),
+            lambda topic: self._topic_used(new.instance, topic),
             commit_interval_s=self._config.offset_flush_interval_s,
             commit_timeout_s=self._config.offset_flush_timeout_s,
             clock=self._clock,
         )
 
-    def _source_errors(
-        self, instance: InstanceId, connector_config: Mapping[str, str]
-    ) -> RecordErrors[SourceRecord]:
-        handling = ErrorHandling.from_config(connector_config)
+    def _source_errors(self, new: NewTask) -> RecordErrors[SourceRecord]:
+        handling = ErrorHandling.from_config(new.connector_config)
         metrics = ErrorMetrics(self._clock)
         errors: RecordErrors[SourceRecord] = RecordErrors(
             handling,
@@ -273,28 +248,22 @@ class TaskMaker:
         )
         if handling.log:
             describe = describe_source if handling.log_records else None
-            errors.report_to([LogReporter(str(instance), metrics, describe)])
+            errors.report_to([LogReporter(str(new.instance), metrics, describe)])
         return errors
 
-    def _task_context(
-        self,
-        instance: InstanceId,
-        connector_config: Mapping[str, str],
-        store: OffsetStore,
-        figures: TaskMetrics,
-    ) -> WorkerTaskContext:
+    def _task_context(self, new: NewTask, store: OffsetStore) -> WorkerTaskContext:
         return WorkerTaskContext(
-            connector_name=instance.connector,
-            task_index=instance.task,
+            connector_name=new.instance.connector,
+            task_index=new.instance.task,
             worker_id=self._worker_id,
             metrics=self._metrics,
-            reader=OffsetReader(store, instance.connector),
+            reader=OffsetReader(store, new.instance.connector),
             producer=self._config.task_producer_properties(
-                connector_config, f"connector-producer-{instance}"
+                new.connector_config, f"connector-producer-{new.instance}"
             ),
-            on_topic_used=lambda topic: self._topic_used(instance, topic),
+            on_topic_used=lambda topic: self._topic_used(new.instance, topic),
             clock=self._clock,
-            figures=figures,
+            figures=new.figures,
         )
 
     def _converters(self, connector_config: Mapping[str, str]) -> RecordConverters:

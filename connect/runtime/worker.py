@@ -27,7 +27,7 @@ from connect.runtime.states import InstanceId, StatusBook, StatusListener
 from connect.runtime.task import WorkerTask
 from connect.runtime.task_configs import TASK_CLASS
 from connect.runtime.task_host import TaskHost
-from connect.runtime.task_maker import BrokenTask, TaskMaker
+from connect.runtime.task_maker import BrokenTask, NewTask, TaskMaker
 from connect.runtime.topic_creation import parse_topic_groups
 from connect.runtime.worker_connector import ConnectorHost
 from connect.runtime.zombie_fence import ZombieFence
@@ -175,9 +175,8 @@ class Worker:
         self.statuses.set_version(instance, self._task_version(task_class, connector_config))
         try:
             self._check_overrides(instance.connector, connector_config)
-            task = self._maker.make(
-                instance, task_class(), connector_config, task_config, figures, exactly_once
-            )
+            new = NewTask(instance, connector_config, task_config, figures)
+            task = self._maker.make(new, task_class(), exactly_once)
             figures.describe(
                 task_facts(self.plugins, task_class, connector_config, self.config),
                 plugin_aliases(self.plugins, connector_config),
