@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kafka.protocol.producer import InitProducerIdRequest
 
 from connect.clients.coordinators import Coordinated, any_broker, coordinator_address
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.properties import wire_settings
 from connect.clients.wire import WireConnection, open_connection
 from connect.errors import BrokerUnavailable, ConnectError
@@ -90,9 +90,7 @@ def _attempt(
                     left.append(name)
                     last = error
     except ConnectError as error:
-        if not error.retriable:
-            raise
-        return list(ids), error
+        return list(ids), _retriable(error)
     jobs = [(address, part) for address, of_it in by_coordinator.items() for part in _parts(of_it)]
 
     def work(job: tuple[Address, Sequence[str]]) -> _Left:
@@ -113,9 +111,7 @@ def _coordinator(
     except BrokerUnavailable:
         raise
     except ConnectError as error:
-        if not error.retriable:
-            raise
-        return None, error
+        return None, _retriable(error)
 
 
 def _fence_at(
@@ -137,9 +133,7 @@ def _fence_at(
                     last = error
                 done += 1
     except ConnectError as error:
-        if not error.retriable:
-            raise
-        return [*left, *ids[done:]], error
+        return [*left, *ids[done:]], _retriable(error)
     return left, last
 
 
@@ -151,8 +145,14 @@ def _fence(connection: WireConnection, name: str, deadline: Deadline) -> Connect
     code = connection.call(request, deadline).error_code
     if code == 0:
         return None
-    error = error_from_code(code, f"Fencing out producers of the transactional id {name}")
-    if not code_facts(code).retriable:
+    return _retriable(
+        error_from_code(code, f"Fencing out producers of the transactional id {name}")
+    )
+
+
+def _retriable(error: ConnectError) -> ConnectError:
+    """The error, for those who go on with the rest. Raises it where trying again cannot help."""
+    if not error.retriable:
         raise error
     return error
 
