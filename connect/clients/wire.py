@@ -128,15 +128,12 @@ class WireConnection:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
         data = request.encode(header=True, framed=True)
-        try:
+
+        def ask() -> Any:
             self._send(data, deadline, what)
-            response = self._decode(request, self._receive_frame(deadline, what), what)
-        except OSError as error:
-            self.close()
-            raise _connection_error(error, what) from error
-        except ConnectError:
-            self.close()
-            raise
+            return self._decode(request, self._receive_frame(deadline, what), what)
+
+        response = self._or_close(ask, what)
         # Every listener answers ApiVersions; whatever else it answers shows that protocols match.
         self._proven = self._proven or request.API_KEY != ApiVersionsRequest.API_KEY
         return response
@@ -148,13 +145,14 @@ class WireConnection:
         errors, which are those of `call`.
         """
         self._correlation_id = correlation_id
-        self._raw(lambda: self._send(frame, deadline, what), what)
+        self._or_close(lambda: self._send(frame, deadline, what), what)
 
     def receive_raw(self, deadline: Deadline, what: str) -> memoryview:
         """The body of the answer to `send_raw`, behind the correlation id."""
-        return memoryview(self._raw(lambda: self._receive_frame(deadline, what), what))[4:]
+        return memoryview(self._or_close(lambda: self._receive_frame(deadline, what), what))[4:]
 
-    def _raw(self, act: Callable[[], T], what: str) -> T:
+    def _or_close(self, act: Callable[[], T], what: str) -> T:
+        """What a failed act leaves behind on the connection nobody can make sense of."""
         try:
             return act()
         except OSError as error:
