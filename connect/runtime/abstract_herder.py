@@ -4,11 +4,13 @@ connector's config alone."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 
 from connect.clients.admin import Admin
 from connect.clock import Deadline
-from connect.errors import ConfigError
+from connect.errors import ConfigError, DeadlineExceeded
 from connect.runtime.connect_herder import (
     BadRequest,
     ConfigInfo,
@@ -34,7 +36,7 @@ from connect.storage.config_records import RestartRequest
 from connect.storage.status_records import TopicStatus
 from connect.storage.status_store import StatusStore
 
-__all__ = ["REQUEST_TIMEOUT_S", "AbstractHerder", "merged_config", "named_config"]
+__all__ = ["REQUEST_TIMEOUT_S", "AbstractHerder", "await_ready", "merged_config", "named_config"]
 
 REQUEST_TIMEOUT_S = 90.0
 """What Java's REST server allows a request."""
@@ -80,6 +82,14 @@ class AbstractHerder(ABC):
     def _task_statuses(self, name: str) -> Mapping[int, Status]:
         """Of a connector's tasks, by number."""
 
+    @abstractmethod
+    def _change_offsets(
+        self, name: str, change: Callable[[Mapping[str, str], Deadline], str]
+    ) -> str:
+        """Call `change` with the config of a connector that is stopped and stays so meanwhile.
+
+        Raises `BadRequest` when it is not stopped."""
+
     def connector_config(self, name: str) -> Mapping[str, str]:
         config = self._raw_config(name)
         if config is None:
@@ -123,6 +133,18 @@ class AbstractHerder(ABC):
     def connector_offsets(self, name: str) -> list[OffsetEntry]:
         config = self._worker.resolved(self.connector_config(name))
         return self._offsets.read(name, config, Deadline(REQUEST_TIMEOUT_S, self._worker.clock))
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        def alter(config: Mapping[str, str], deadline: Deadline) -> str:
+            return self._offsets.alter(name, config, offsets, deadline)
+
+        return self._change_offsets(name, alter)
+
+    def reset_offsets(self, name: str) -> str:
+        def reset(config: Mapping[str, str], deadline: Deadline) -> str:
+            return self._offsets.reset(name, config, deadline)
+
+        return self._change_offsets(name, reset)
 
     def active_topics(self, name: str) -> list[str]:
         self._need_topic_tracking()
@@ -194,6 +216,20 @@ class AbstractHerder(ABC):
         if self._status(InstanceId(request.connector)) is None:
             raise NotFound(f"Status for connector {request.connector} not found")
         return plan_restart(request, self.connector_state(request.connector))
+
+
+def await_ready(
+    ready: Future[None],
+    deadline: Deadline,
+    otherwise: str = "The connector takes long to start; it may start later",
+) -> None:
+    """Wait for what a request began. Raises its error, or `DeadlineExceeded` with `otherwise`."""
+    try:
+        ready.result(deadline.remaining())
+    except FutureTimeout as error:
+        if ready.done():
+            raise
+        raise DeadlineExceeded(otherwise) from error
 
 
 def _task_state(number: int, status: Status) -> TaskStateInfo:

@@ -8,19 +8,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
-from connect.runtime.abstract_herder import REQUEST_TIMEOUT_S, AbstractHerder, merged_config
+from connect.runtime.abstract_herder import (
+    REQUEST_TIMEOUT_S,
+    AbstractHerder,
+    await_ready,
+    merged_config,
+)
 from connect.runtime.command_thread import CommandThread
 from connect.runtime.connect_herder import (
     AlreadyExists,
     ConnectorInfo,
     ConnectorStateInfo,
     NotFound,
-    OffsetEntry,
     TaskId,
     TaskInfo,
     WorkerHealth,
@@ -123,7 +126,7 @@ class StandaloneHerder(AbstractHerder):
             lambda: self._put(name, checked, initial_state, allow_replace),
             deadline,
         )
-        _await(ready, deadline)
+        await_ready(ready, deadline)
         return created, self.connector_info(name)
 
     def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
@@ -142,7 +145,7 @@ class StandaloneHerder(AbstractHerder):
 
             ready = self._run(f"configuring connector {name}", put_if_unchanged, deadline)
             if ready is not None:
-                _await(ready, deadline)
+                await_ready(ready, deadline)
                 return self.connector_info(name)
 
     def put_connector(self, name: str, config: Mapping[str, str]) -> bool:
@@ -172,7 +175,7 @@ class StandaloneHerder(AbstractHerder):
         """Returns when it has started again; raises what kept it from starting."""
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
         stage = f"restarting connector {name}"
-        _await(self._run(stage, lambda: self._set.restart(name), deadline), deadline)
+        await_ready(self._run(stage, lambda: self._set.restart(name), deadline), deadline)
 
     def restart_connector_and_tasks(
         self, name: str, *, only_failed: bool, include_tasks: bool
@@ -191,18 +194,6 @@ class StandaloneHerder(AbstractHerder):
             f"restarting task {task.connector}-{task.task}",
             lambda: self._set.restart_task(task.connector, task.task),
         )
-
-    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        def alter(config: Mapping[str, str], deadline: Deadline) -> str:
-            return self._offsets.alter(name, config, offsets, deadline)
-
-        return self._change_offsets(name, alter)
-
-    def reset_offsets(self, name: str) -> str:
-        def reset(config: Mapping[str, str], deadline: Deadline) -> str:
-            return self._offsets.reset(name, config, deadline)
-
-        return self._change_offsets(name, reset)
 
     def set_cluster_logger(self, name: str, level: str) -> None:
         """This worker is all the cluster there is."""
@@ -322,12 +313,3 @@ class StandaloneHerder(AbstractHerder):
 
     def _task_statuses(self, name: str) -> Mapping[int, Status]:
         return self._worker.statuses.tasks_of(name)
-
-
-def _await(ready: Future[None], deadline: Deadline) -> None:
-    try:
-        ready.result(deadline.remaining())
-    except FutureTimeout as error:
-        if ready.done():
-            raise
-        raise DeadlineExceeded("The connector takes long to start; it may start later") from error

@@ -9,25 +9,22 @@ rebalance. What only a leader may do is done in a turn of the herder's thread; t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 from typing import TypeVar
 
 from connect.clients.group_member import GroupMember
 from connect.clients.rest_client import RestClient
 from connect.clock import Deadline
-from connect.errors import DeadlineExceeded
 from connect.runtime.abstract_herder import (
     REQUEST_TIMEOUT_S,
     AbstractHerder,
+    await_ready,
     merged_config,
 )
 from connect.runtime.connect_herder import (
     ConnectorInfo,
     ConnectorStateInfo,
     NotFound,
-    OffsetEntry,
     TaskId,
     TaskInfo,
     WorkerHealth,
@@ -254,7 +251,7 @@ class DistributedHerder(AbstractHerder):
         deadline = self._deadline(REQUEST_TIMEOUT_S)
         stage = f"restarting connector {name}"
         started = self._run(stage, lambda: self._do.restart_connector(name))
-        _await(started, deadline, "The connector takes long to start; it may start later")
+        await_ready(started, deadline)
 
     def restart_connector_and_tasks(
         self, name: str, *, only_failed: bool, include_tasks: bool
@@ -268,20 +265,6 @@ class DistributedHerder(AbstractHerder):
     def restart_task(self, task: TaskId) -> None:
         instance = InstanceId(task.connector, task.task)
         self._run(f"restarting task {instance}", lambda: self._do.restart_task(instance))
-
-    # Offsets.
-
-    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        def alter(config: Mapping[str, str], deadline: Deadline) -> str:
-            return self._offsets.alter(name, config, offsets, deadline)
-
-        return self._change_offsets(name, alter)
-
-    def reset_offsets(self, name: str) -> str:
-        def reset(config: Mapping[str, str], deadline: Deadline) -> str:
-            return self._offsets.reset(name, config, deadline)
-
-        return self._change_offsets(name, reset)
 
     # Loggers of all workers.
 
@@ -316,7 +299,9 @@ class DistributedHerder(AbstractHerder):
         deadline = self._deadline(REQUEST_TIMEOUT_S)
         stage = f"fencing out earlier tasks of connector {name}"
         fenced = self._run(stage, lambda: self._do.fence(name))
-        _await(fenced, deadline, f"Earlier tasks of connector {name} are still being fenced out")
+        await_ready(
+            fenced, deadline, f"Earlier tasks of connector {name} are still being fenced out"
+        )
 
     # The parts of the base.
 
@@ -422,12 +407,3 @@ class DistributedHerder(AbstractHerder):
 
 def _shown(status: InstanceStatus) -> Status:
     return Status(status.state, status.worker_id, 0, status.trace, status.version)
-
-
-def _await(ready: Future[None], deadline: Deadline, otherwise: str) -> None:
-    try:
-        ready.result(deadline.remaining())
-    except FutureTimeout as error:
-        if ready.done():
-            raise
-        raise DeadlineExceeded(otherwise) from error
