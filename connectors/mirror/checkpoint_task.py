@@ -14,19 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 from connect.clients.consumer_groups import ConsumerGroups
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import ConfigError, ConnectError
-from connect.loop import BackgroundLoop, Backoff, OnError
+from connect.errors import ConnectError
+from connect.loop import BackgroundLoop
 from connect.plugin import RecordMetadata, SourceRecord, SourceTask
 from connectors.mirror import client_configs
 from connectors.mirror.checkpoint_metrics import CheckpointMetrics
 from connectors.mirror.checkpoint_rounds import CheckpointRounds, Emission
 from connectors.mirror.checkpoint_store import CheckpointBook, CheckpointReader
+from connectors.mirror.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.config_checkpoint import CheckpointTaskConfig
 from connectors.mirror.filters import topic_filter
 from connectors.mirror.formats import Checkpoint
 from connectors.mirror.group_sync import GroupSyncOutcome, sync_group_offsets
 from connectors.mirror.policy import replication_policy
-from connectors.mirror.topic_refresh import RETRY_CAP_S, RETRY_FIRST_S, STOP_TIMEOUT_S
 from connectors.mirror.translator import InProcessTranslator, Translator, translation_topics
 from connectors.mirror.wide_translator import WideTranslator
 
@@ -188,14 +188,12 @@ class MirrorCheckpointTask(SourceTask):
             self._metrics.remove()
 
     def _loop(self, name: str, step: Callable[[], None], interval_s: float) -> BackgroundLoop:
-        return BackgroundLoop(
+        return cluster_loop(
             f"{name} of {self._flow} task {self.context.task_index}",
             step,
-            interval_s=interval_s,
-            backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
-            classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
-            on_end=self._fail,
-            clock=self._clock,
+            interval_s,
+            self._fail,
+            self._clock,
         )
 
     def _fail(self, error: Exception) -> None:

@@ -15,12 +15,11 @@ from connect.clients.admin import Admin
 from connect.clients.consumer_groups import Committed, ConsumerGroups
 from connect.clock import Deadline
 from connect.errors import ConfigError, ConnectError
-from connect.loop import BackgroundLoop, Backoff, OnError
 from connectors.mirror import client_configs
+from connectors.mirror.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.config_checkpoint import CheckpointConfig
 from connectors.mirror.filters import GroupFilter, TopicFilter, group_filter, topic_filter
 from connectors.mirror.policy import replication_policy
-from connectors.mirror.topic_refresh import NEVER_S, RETRY_CAP_S, RETRY_FIRST_S, STOP_TIMEOUT_S
 from connectors.mirror.topic_sync import ensure_compacted_topic, with_remedy
 
 __all__ = ["GroupRefresh", "assignable", "chunks", "mirrored_groups"]
@@ -88,14 +87,11 @@ class GroupRefresh:
         self._groups: list[str] | None = None
         self._refused: set[str] = set()
         self._topic_ready = False
-        interval = config.refresh_groups_interval_s
-        self._loop = BackgroundLoop(
+        self._loop = cluster_loop(
             f"Group refresh of {self._flow}",
             self._step,
-            interval_s=NEVER_S if interval is None else interval,
-            backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
-            classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
-            on_end=on_failure,
+            config.refresh_groups_interval_s,
+            on_failure,
         )
 
     @property

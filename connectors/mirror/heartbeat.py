@@ -15,14 +15,14 @@ from connect.clients.admin import Admin
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.definition import ConfigDef
 from connect.errors import ConfigError, ConnectError
-from connect.loop import BackgroundLoop, Backoff, OnError
+from connect.loop import BackgroundLoop
 from connect.plugin import AlteredOffset, Connector, SourceRecord, SourceTask, TransferTask
 from connectors.mirror import client_configs
+from connectors.mirror.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.config_heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatConfig
 from connectors.mirror.formats import Heartbeat
 from connectors.mirror.offset_checks import check_heartbeat_offset
 from connectors.mirror.policy import replication_policy
-from connectors.mirror.topic_refresh import NEVER_S, RETRY_CAP_S, RETRY_FIRST_S, STOP_TIMEOUT_S
 from connectors.mirror.topic_sync import ensure_compacted_topic, with_remedy
 
 __all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask", "heartbeat_record"]
@@ -75,14 +75,12 @@ class MirrorHeartbeatConnector(Connector):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = HeartbeatConfig.from_properties(config)
-        self._loop = BackgroundLoop(
+        self._loop = cluster_loop(
             f"{self._config.name} of {self._config.source_cluster_alias}->"
             f"{self._config.target_cluster_alias}",
             self._create_topic,
-            interval_s=NEVER_S,
-            backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
-            classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
-            on_end=self.context.raise_error,
+            None,
+            self.context.raise_error,
         )
         self._loop.start()
 

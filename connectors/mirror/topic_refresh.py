@@ -16,9 +16,9 @@ from functools import partial
 
 from connect.clients.admin import Admin
 from connect.clients.short_threads import ShortThreads
-from connect.errors import BrokerUnavailable, ConfigError, ConnectError, RetriableError
-from connect.loop import BackgroundLoop, Backoff, OnError
+from connect.errors import BrokerUnavailable, ConnectError, RetriableError
 from connectors.mirror import client_configs
+from connectors.mirror.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.discovery import (
     Selection,
@@ -40,12 +40,6 @@ __all__ = ["Clusters", "TopicRefresh", "contact", "internal_topics", "topic_sele
 
 log = logging.getLogger(__name__)
 
-NEVER_S = 365 * 86_400.0
-"""The interval where periodic discovery is off: a year, within what a wait on a lock can take."""
-
-RETRY_FIRST_S, RETRY_CAP_S = 0.25, 15.0
-"""Waits between tries of a failed round: short first, as clusters often start together."""
-
 CONTACT_TIMEOUT_S = 10.0
 """How long a first contact may take before the cluster is called unreachable, and tried again."""
 
@@ -53,10 +47,6 @@ OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
 
 GRACE_S = 10.0
 """What is waited beyond a call's own timeout, so that its own error is the one seen."""
-
-STOP_TIMEOUT_S = 2.0
-"""How long `stop` waits for the loop. An unreachable cluster may hold its thread longer; it then
-ends by itself, and being a daemon it keeps no process alive."""
 
 
 def topic_selector(config: SourceConfig, *, same_cluster: bool = False) -> TopicSelector:
@@ -134,14 +124,11 @@ class TopicRefresh:
         self._threads = ShortThreads(f"topic-refresh-{self._flow}")
         self._own_topics_ready = False
         self._failures: dict[str, str] = {}
-        interval = config.refresh_topics_interval_s
-        self._loop = BackgroundLoop(
+        self._loop = cluster_loop(
             f"Topic refresh of {self._flow}",
             self._step,
-            interval_s=NEVER_S if interval is None else interval,
-            backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
-            classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
-            on_end=on_failure,
+            config.refresh_topics_interval_s,
+            on_failure,
         )
 
     @property
