@@ -24,8 +24,9 @@ into a directory of the worker's `plugin.path`. Configs then call it `my_package
 `CounterConnector` or `Counter`.
 
 `ConfigError` is for wrong configs, `DataError` for records that a converter or transformation
-cannot take, `RetriableError` for what may go well later, and `ConnectError` for everything else
-that users should read without a stack trace of Python's.
+cannot take, `RetriableError` for what may go well later, `TaskFailed` for what a task cannot go on
+after, and `ConnectError` for everything else that users should read without a stack trace of
+Python's.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ from connect.data.schema_builder import REQUIRED as REQUIRED_SCHEMAS
 from connect.data.schema_builder import SchemaBuilder
 from connect.data.struct import Struct
 from connect.data.transforms.base import Predicate, Transformation
-from connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from connect.errors import ConfigError, ConnectError, DataError, RetriableError, TaskFailed
 from connect.plugin import (
     AlteredOffset,
     Connector,
@@ -144,6 +145,7 @@ __all__ = [
     "SourceTask",
     "Struct",
     "TaskContext",
+    "TaskFailed",
     "TopicPartition",
     "TransactionContext",
     "TransferTask",
