@@ -26,8 +26,6 @@ from typing import TYPE_CHECKING, NoReturn
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
-    from connectors.maker.config import MirrorMakerConfig
-    from connectors.maker.flow import FlowPlan
     from connectors.mirror.audit.engines import AuditEngine
     from connectors.mirror.audit.facts import AuditPlan, FlowToAudit
     from connectors.mirror.audit.report import AuditReport
@@ -171,32 +169,15 @@ def _audit(
 
 
 def _flow(path: Path, name: str | None) -> FlowToAudit:
-    from connect.config.worker import WorkerConfig
-    from connectors.maker.config import MirrorMakerConfig
-    from connectors.maker.maker import mirrors, plan_flows, resolved_source_config
+    from connectors.maker.named_flow import named_flow
     from connectors.mirror.audit.facts import FlowToAudit
 
-    try:
-        config: MirrorMakerConfig = MirrorMakerConfig.from_file(path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(f"Cannot read the configuration file {path}: {reason}") from error
-    plans: list[FlowPlan] = [plan for plan in plan_flows(config) if mirrors(plan)]
-    wanted = [plan for plan in plans if name is None or plan.name == name.replace(" ", "")]
-    if len(wanted) != 1:
-        names = ", ".join(plan.name for plan in plans) or "none"
-        given = "not given" if name is None else name
-        raise ConfigError(f"--flow is {given}; flows that copy: {names}", key="--flow")
-    plan = wanted[0]
-    raw_worker = config.worker_config(plan.source, plan.target)
-    worker = WorkerConfig.from_properties(raw_worker)
-    spark = {key: value for key, value in raw_worker.items() if key.startswith("spark.")}
-    properties = {**spark, **resolved_source_config(config, plan)}
+    flow = named_flow(path, name)
     return FlowToAudit(
-        properties,
-        worker.offset_storage_topic,
-        worker.own_client_properties("audit-offsets"),
-        worker.task_producer_properties(properties, "audit-repair"),
+        flow.properties,
+        flow.worker.offset_storage_topic,
+        flow.worker.own_client_properties("audit-offsets"),
+        flow.worker.task_producer_properties(flow.properties, "audit-repair"),
     )
 
 
