@@ -8,8 +8,8 @@ from connect.clock import SYSTEM_CLOCK, Clock
 from connect.metrics.coordinator import CoordinatorMetrics
 from connect.metrics.rebalance import RebalanceMetrics
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.distributed.loop import GroupObserver
 from connect.runtime.distributed.membership import Membership
+from connect.runtime.distributed.rebalancing import GroupObserver
 
 __all__ = ["GroupMetrics"]
 

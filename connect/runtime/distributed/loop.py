@@ -17,7 +17,6 @@ from typing import TypeVar
 from connect.clients.group_member import GroupMember
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
-from connect.protocol.membership import Assignment
 from connect.runtime.distributed.changes import ChangeSet, PendingChanges
 from connect.runtime.distributed.config import DistributedConfig, ExactlyOnceSupport
 from connect.runtime.distributed.exactly_once import ExactlyOnceRuns, TaskRun
@@ -25,26 +24,25 @@ from connect.runtime.distributed.fencing import ZombieFencing
 from connect.runtime.distributed.following import ConfigFollower
 from connect.runtime.distributed.keys import SessionKeys
 from connect.runtime.distributed.leader_requests import InternalRequests
+from connect.runtime.distributed.leading import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.publishing import TaskConfigPublisher
-from connect.runtime.distributed.rebalance import AfterRebalance, NextStep, UnsyncBackoff
+from connect.runtime.distributed.rebalance import UnsyncBackoff
+from connect.runtime.distributed.rebalancing import GroupObserver, Rebalancing
 from connect.runtime.distributed.requests import RequestQueue
 from connect.runtime.distributed.work import AssignedWork
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.stages import Stages
-from connect.runtime.states import InstanceId, State
+from connect.runtime.states import InstanceId
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.config_store import (
     ConfigStore,
-    PrivilegedWriteFailed,
-    WritePrivilegesMissing,
 )
-from connect.storage.status_records import InstanceStatus
 from connect.storage.status_store import StatusStore
 
-__all__ = ["GroupObserver", "HerderLoop"]
+__all__ = ["HerderLoop"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,24 +51,10 @@ T = TypeVar("T")
 # How long one turn waits for a join, or for something to happen, before it looks around again.
 _JOIN_S = 5.0
 _IDLE_S = 60.0
-# A revocation waits this long for statuses to be written, well within rebalance.timeout.ms.
-_STATUS_FLUSH_S = 5.0
-_CLAIM_S = 15.0
 _RECLAIM_PAUSE_S = 0.25
 _SHORTEST_UNSYNC_S = 0.1
 # Kept back from a stop's time for closing what is open.
 _CLOSE_S = 3.0
-LEADER_WRITE_FAILED = (
-    "Failed to write to config topic; this may be due to a transient error and the request can be"
-    " safely retried"
-)
-
-
-class GroupObserver:
-    """Hears of rebalances, on the herder's thread. This one ignores them."""
-
-    def rebalance_started(self) -> None: ...
-    def rebalance_completed(self, generation: int, leader_url: str, protocol: int) -> None: ...
 
 
 class HerderLoop:
@@ -104,33 +88,43 @@ class HerderLoop:
         self._clock = worker.clock
         self._store = store
         self._statuses = statuses
-        self._observer = observer or GroupObserver()
-        self._on_leading = on_leading
-        self._led = False
-        self._frozen_in: int | None = None
         self.publishes_itself = publishes_itself
         self.stages = Stages(self._clock)
         self.configs: ClusterConfigState = store.snapshot()
         """What this worker acts on; the store may have read more."""
+        self._rebalancing = Rebalancing(
+            self, statuses, config.group_id, observer or GroupObserver(), on_leading, self._clock
+        )
         self.membership = Membership(
             url,
             config.connect_protocol,
             config.max_delay_ms,
             store,
-            self,
+            self._rebalancing,
             lambda: self.member.generation,
             self._clock,
         )
-        self.member = make_member(self.membership)
+        self.member: GroupMember = make_member(self.membership)
         self.requests = RequestQueue(self.member.wakeup, self._clock)
-        # The connectors that the group has assigned, to whomever. Not those that we have read of:
-        # of one that was read, but is still to be told of, nobody else would say that it is new.
-        self._assigned_connectors: frozenset[str] = frozenset()
         self.changes = PendingChanges(
-            lambda name: name in self._assigned_connectors, self.member.wakeup, set_level
+            # Not those that we have read of: of one that was read, but is still to be told of,
+            # nobody else would say that it is new.
+            lambda name: name in self._rebalancing.assigned_connectors,
+            self.member.wakeup,
+            set_level,
+        )
+        self.leading = Leading(
+            self.membership,
+            self.changes,
+            SessionKeys(config),
+            store,
+            statuses,
+            self.stages,
+            self._clock,
+            worker_id=worker.worker_id,
         )
         self.leader_requests = requests_to_leader(self.changes)
-        self.work = AssignedWork(
+        self.work: AssignedWork = AssignedWork(
             worker,
             self.post,
             lambda name: self.publisher.wanted(name),
@@ -143,16 +137,12 @@ class HerderLoop:
         self._runs = ExactlyOnceRuns(
             config.group_id, self, self.fencing, self.leader_requests, self._clock
         )
-        self.publisher = TaskConfigPublisher(
+        self.publisher: TaskConfigPublisher = TaskConfigPublisher(
             worker, self.work, self, self.leader_requests, self.post, self._clock
         )
         self._follower = ConfigFollower(self, plan_restart)
-        self._keys = SessionKeys(config)
         self._unsync = UnsyncBackoff(config.unsync_backoff_s, config.max_delay_ms)
         self._can_read = True
-        self._resolved = self._told = True
-        self._scheduled_ms: int | None = None
-        self._fenced = False
         self._stopping = threading.Event()
         self._stop_deadline: Deadline | None = None
         self._ended_well = True
@@ -209,18 +199,7 @@ class HerderLoop:
     def why_unassigned(self, instance: InstanceId) -> str | None:
         """Why nobody runs this, as far as this worker can tell; None where it cannot, or somebody
         does. From any thread."""
-        if self.membership.assignment is None:
-            return f"This worker is joining its group {self._config.group_id}"
-        if not self.membership.is_abandoned(instance):
-            return None
-        due = self._scheduled_ms
-        if due is None:
-            return "It is about to be assigned to a worker"
-        wait_s = max(0.0, (due - self._clock.now_ms()) / 1000)
-        return (
-            "The worker that ran it has left the group. Should it not come back, others take over"
-            f" in {wait_s:.0f} s (scheduled.rebalance.max.delay.ms)"
-        )
+        return self._rebalancing.why_unassigned(instance)
 
     def submit(self, request: Callable[[], T]) -> Future[T]:
         """Run this in a turn of the herder. From any thread."""
@@ -240,12 +219,8 @@ class HerderLoop:
         return instance in self.membership.assigned
 
     def write_as_leader(self, write: Callable[[], None]) -> None:
-        """A write to the config topic that only leaders may do. Raises `ConnectError`."""
-        try:
-            write()
-        except (PrivilegedWriteFailed, WritePrivilegesMissing) as error:
-            self._fenced = True
-            raise ConnectError(LEADER_WRITE_FAILED) from error
+        """See `Leading.write`."""
+        self.leading.write(write)
 
     def write_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
         with self.stages.during(f"writing task configs of connector {connector}"):
@@ -289,7 +264,7 @@ class HerderLoop:
         self.fencing.close()
         self.requests.close(ConnectError("Worker is shutting down"))
         self.leader_requests.close()
-        self._statuses.flush(Deadline(min(_STATUS_FLUSH_S, _CLOSE_S), self._clock))
+        self._statuses.flush(Deadline(_CLOSE_S, self._clock))
         self.member.close()
 
     def _turn(self) -> None:
@@ -298,7 +273,10 @@ class HerderLoop:
         with self.stages.during("ensuring membership in the cluster"):
             if not self.member.ensure_active(_JOIN_S):
                 return
-        if not self._after_rebalance() or not self._claim_again():
+        if not self._rebalancing.settle():
+            return
+        if not self.leading.claim_again():
+            self._stopping.wait(_RECLAIM_PAUSE_S)
             return
         self._renew_key()
         self._serve()
@@ -307,7 +285,7 @@ class HerderLoop:
         self._follow(self.changes.take())
         self.ready.set()
         self.member.poll(self._pause_s())
-        self._after_rebalance()
+        self._rebalancing.settle()
 
     def _catch_up(self) -> bool:
         """Read on; where that fails stay out of the group for a while."""
@@ -315,10 +293,12 @@ class HerderLoop:
             self._can_read = True
             self._unsync.reset()
             return True
-        self._leave_behind()
+        self.fall_behind()
         return False
 
-    def _leave_behind(self) -> None:
+    def fall_behind(self) -> None:
+        """The configs could not be read: stay out of the group for a while, and read on."""
+        self._can_read = False
         self.member.leave("taking too long to read the log")
         wait = self._unsync.next(eager=self.membership.eager)
         if wait is None:
@@ -341,174 +321,25 @@ class HerderLoop:
     def _pause_s(self) -> float:
         if self.changes.rebalance_needed:
             return 0.0
-        waits = [_IDLE_S]
-        due = self.requests.next_due_s()
-        if due is not None:
-            waits.append(due)
-        now = self._clock.now_ms()
-        if self._scheduled_ms is not None:
-            waits.append((self._scheduled_ms - now) / 1000)
-            self._resolved = False
-        key = self.changes.session_key
-        if self.is_leader and self.membership.signs and key is not None:
-            expires = self._keys.expires_ms(key)
-            if expires is not None:
-                waits.append((expires - now) / 1000)
-        return max(0.0, min(waits))
-
-    # Rebalances.
-
-    def before_join(self) -> ClusterConfigState:
-        self._follow(self.changes.take(), joining=True)
-        return self.configs
-
-    def on_revoked(self, revoked: frozenset[InstanceId]) -> None:
-        with self.stages.during("stopping revoked connectors and tasks"):
-            self.work.end_tasks([each for each in revoked if each.is_task])
-            connectors = [each.connector for each in revoked if not each.is_task]
-            self.work.end_connectors(connectors)
-            for name in connectors:
-                self.publisher.forget(name)
-            for name in {each.connector for each in revoked}:
-                if not self.configs.contains(name):
-                    self._statuses.delete_topics(name)
-            # A status that is written late would replace the next owner's.
-            self._statuses.flush(Deadline(_STATUS_FLUSH_S, self._clock))
-
-    def on_lost(self, lost: frozenset[InstanceId], generation: int) -> None:
-        # What stands still since an earlier loss goes on only if it was ours in between.
-        self._thaw(lost)
-        tasks = [each for each in lost if each.is_task]
-        still = self.work.freeze(
-            task for task in tasks if not self.writes_exactly_once(task.connector)
+        waits = (
+            self.requests.next_due_s(),
+            self._rebalancing.until_scheduled_s(),
+            self.leading.until_renewal_s(),
         )
-        self._frozen_in = generation
-        self.on_revoked(lost - still)
-
-    def on_assigned(self, assignment: Assignment, generation: int) -> None:
-        self._resolved = self._told = False
-        delay = assignment.delay_ms
-        self._scheduled_ms = self._clock.now_ms() + delay if delay > 0 else None
-        self._observer.rebalance_started()
-        if not self.is_leader:
-            return
-        try:
-            self._store.claim_write_privileges(Deadline(_CLAIM_S, self._clock))
-        except ConnectError as error:
-            _log.warning("Cannot write to the config topic as the leader yet: %s", error)
-            self._fenced = True
-        if not assignment.failed:
-            # Otherwise others know of connectors that we have not read of.
-            self._forget_deleted()
-
-    def _after_rebalance(self) -> bool:
-        """Whether this worker runs what it is to run, and need not join again."""
-        assignment = self.membership.assignment
-        if assignment is None:
-            return False
-        if self._resolved:
-            return True
-        due = self._scheduled_ms is not None and self._clock.now_ms() >= self._scheduled_ms
-        if due:
-            self._scheduled_ms = None
-        state = AfterRebalance(assignment.failed, assignment.config_offset, self.is_leader, due)
-        step = state.next_step(self.configs.offset)
-        if step is NextStep.READ_TO_END:
-            if self.refresh():
-                step = state.next_step(self.configs.offset, read_on=True)
-            else:
-                self._can_read = False
-                self._leave_behind()
-                step = NextStep.REJOIN
-        if step is NextStep.REJOIN:
-            self.member.request_rejoin("what was assigned is not of the newest configs, or is late")
-            return False
-        self._assigned_connectors = frozenset(self.configs.connectors())
-        self._begin_assigned()
-        self._resolved = True
-        if not self._told:
-            # A delayed rebalance is looked at again and again until it is due.
-            self._told = True
-            self._observer.rebalance_completed(
-                self.membership.generation, assignment.leader_url, self.membership.version
-            )
-        led, self._led = self._led, self.is_leader
-        if self._led and not led:
-            self._on_leading()
-        if assignment.revoked:
-            self.membership.forget_revocations()
-            self.member.request_rejoin("what was revoked here can be assigned elsewhere")
-            return False
-        return True
-
-    def _begin_assigned(self) -> None:
-        wanted = self.membership.assigned
-        self._thaw(wanted)
-        running = self.work.running
-        over, new = running - wanted, sorted(wanted - running)
-        if over:
-            self.on_revoked(frozenset(over))
-        self.work.grow(self.configs)
-        if not new:
-            return
-        with self.stages.during("starting assigned connectors and tasks"):
-            _log.info("Starting %s", ", ".join(str(each) for each in new))
-            for each in new:
-                if not each.is_task:
-                    self.work.begin_connector(each.connector, self.configs)
-            self.work.begin_tasks([each for each in new if each.is_task], self.configs)
-
-    def _thaw(self, wanted: frozenset[InstanceId]) -> None:
-        """After the coordinator was lost. In the very next generation nobody else can have run what
-        is ours again, so it goes on where it stands."""
-        frozen_in, self._frozen_in = self._frozen_in, None
-        if frozen_in is not None:
-            ours = self.membership.generation == frozen_in + 1
-            self.work.thaw(wanted if ours else frozenset())
-
-    def _forget_deleted(self) -> None:
-        """As the leader: connectors and tasks that are gone have no status any more."""
-        configs = self._store.snapshot()
-        for name in self._statuses.connectors():
-            left = {task.task for task in configs.tasks(name)}
-            for number in self._statuses.get_all(name):
-                if number not in left:
-                    self._destroy(InstanceId(name, number))
-            if not configs.contains(name):
-                self._destroy(InstanceId(name))
-
-    def _destroy(self, instance: InstanceId) -> None:
-        generation = self.membership.generation
-        status = InstanceStatus(State.DESTROYED, self._worker.worker_id, generation)
-        self._statuses.put(instance, status)
-
-    def _claim_again(self) -> bool:
-        """After another worker wrote as the leader: if we still lead, become the writer again."""
-        if not self._fenced:
-            return True
-        if self.is_leader:
-            try:
-                self._store.claim_write_privileges(Deadline(_CLAIM_S, self._clock))
-            except ConnectError as error:
-                _log.warning("Cannot write to the config topic as the leader yet: %s", error)
-                self._stopping.wait(_RECLAIM_PAUSE_S)
-                return False
-        self._fenced = False
-        return True
+        return max(0.0, min([_IDLE_S, *(wait for wait in waits if wait is not None)]))
 
     def _renew_key(self) -> None:
-        key, now = self.changes.session_key, self._clock.now_ms()
-        if not self.is_leader or not self.membership.signs or not self._keys.renewal_due(key, now):
-            return
         try:
-            with self.stages.during("distributing a new session key"):
-                new = self._keys.new_key(now)
-                self.write_as_leader(lambda: self._store.put_session_key(new))
+            self.leading.renew_key()
         except ConnectError as error:
             _log.warning("A new session key could not be written: %s", error)
             self._can_read = False
 
     # What the config topic says.
+
+    def follow_joining(self) -> None:
+        """Take over what has changed until now, in the middle of a rebalance."""
+        self._follow(self.changes.take(), joining=True)
 
     def _follow(self, changes: ChangeSet, *, joining: bool = False) -> None:
         """`joining`: a rebalance is under way, which hears of the changes."""
@@ -524,7 +355,7 @@ class HerderLoop:
         self.fencing.give_up({task.connector for task in changes.tasks})
         self._follower.follow(changes)
         if not rebalance and not joining:
-            self._begin_assigned()
+            self._rebalancing.begin_assigned()
 
     def _assigned_by_now(self) -> bool:
         """Whether the present assignment was made with all that we have read. A change that came
