@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from deploy.demo.comparing import (
     Comparison,
     Content,
-    PartitionKey,
     compare_records,
     latest_by_key,
     read,
 )
 from deploy.demo.events import DemoTopic
 from deploy.demo.progress import PartitionEnds
+from deploy.demo.reading import PartitionKey
 
 __all__ = ["Checker", "nearly_in_sync"]
 

@@ -10,17 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
-from connect.clock import Deadline
-from connect.errors import BrokerUnavailable, DeadlineExceeded
+from deploy.demo.reading import PartitionKey, committed_reader, read_partitions
 
-__all__ = ["Comparison", "Content", "PartitionKey", "compare_records", "latest_by_key", "read"]
-
-PartitionKey = tuple[str, int]
-
-_BATCH = 5_000
-_POLL_S = 0.2
+__all__ = ["Comparison", "Content", "compare_records", "latest_by_key", "read"]
 
 
 class Content(NamedTuple):
@@ -63,55 +57,16 @@ def read(
 ) -> dict[PartitionKey, list[Content]]:
     """Committed records of each partition from its start to its end as it is met, or at most
     `limit` of each. Raises `DeadlineExceeded`, or `BrokerUnavailable` for what Kafka refuses."""
-    deadline = Deadline(timeout_s)
     found: dict[PartitionKey, list[Content]] = {key: [] for key in starts}
-    waiting = set(starts)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "demo-comparison",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 20,
-            "log_level": 0,
-        }
-    )
-    try:
-        consumer.assign([TopicPartition(*key, start) for key, start in starts.items()])
-        while waiting:
-            if deadline.expired():
-                raise DeadlineExceeded(
-                    f"The end of {len(waiting)} partitions was not read within {timeout_s:g} s"
-                )
-            for message in consumer.consume(_BATCH, min(_POLL_S, deadline.remaining())):
-                _take(message, found, waiting, limit)
-    except KafkaException as error:
-        raise BrokerUnavailable(f"Records of {servers} cannot be read: {error}") from error
-    finally:
-        consumer.close()
-    return found
 
-
-def _take(
-    message: Message,
-    found: dict[PartitionKey, list[Content]],
-    waiting: set[PartitionKey],
-    limit: int | None,
-) -> None:
-    topic, partition, error = message.topic(), message.partition(), message.error()
-    assert topic is not None
-    assert partition is not None
-    key = (topic, partition)
-    if error is not None:
-        if error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
-        waiting.discard(key)
-    elif key in waiting:
+    def take(key: PartitionKey, message: Message) -> bool:
         found[key].append(_content(message))
-        if limit is not None and len(found[key]) >= limit:
-            waiting.discard(key)
+        return limit is not None and len(found[key]) >= limit
+
+    with committed_reader(servers, "demo-comparison", "Records") as consumer:
+        consumer.assign([TopicPartition(*key, start) for key, start in starts.items()])
+        read_partitions(consumer, found, take, timeout_s)
+    return found
 
 
 def compare_records(

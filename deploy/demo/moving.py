@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
-from connect.clock import Deadline
-from connect.errors import BrokerUnavailable
 from deploy.brokers import ProcessFailed
-from deploy.demo.comparing import PartitionKey
 from deploy.demo.events import topic_named
 from deploy.demo.mirror import SOURCE, TARGET, installed_command
+from deploy.demo.reading import PartitionKey, committed_reader, read_partitions
 
 __all__ = ["GROUP", "MovedGroup", "move_command", "move_group"]
 
@@ -30,8 +28,6 @@ COMMAND = "connect-mirror-client"
 _TOPIC = topic_named("payments")
 _READ_S = 30.0
 _MOVE_S = 60.0
-_BATCH = 5_000
-_POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,59 +108,23 @@ def _read(
     """Payments as the group reads them: from the beginning, or from what it committed, up to the
     end. With `limits`, that many of each partition, whose positions it commits."""
     found: dict[PartitionKey, list[bytes]] = {key: [] for key in keys}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": GROUP,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 20,
-            "log_level": 0,
-        }
-    )
-    try:
+    ends = dict.fromkeys(keys, 0)
+
+    def take(key: PartitionKey, message: Message) -> bool:
+        value, offset = message.value(), message.offset()
+        assert value is not None
+        assert offset is not None
+        found[key].append(value)
+        ends[key] = offset + 1
+        return limits is not None and len(found[key]) >= limits[key]
+
+    with committed_reader(servers, GROUP, "Payments") as consumer:
         starts = [TopicPartition(*key, 0) for key in keys]
         if committed:
             starts = consumer.committed([TopicPartition(*key) for key in keys], timeout=_READ_S)
         consumer.assign(starts)
-        ends = _take_all(consumer, found, limits)
+        read_partitions(consumer, keys, take, _READ_S)
         if limits is not None:
             offsets = [TopicPartition(*key, offset) for key, offset in ends.items()]
             consumer.commit(offsets=offsets, asynchronous=False)
-    except KafkaException as error:
-        raise BrokerUnavailable(f"Payments of {servers} cannot be read: {error}") from error
-    finally:
-        consumer.close()
     return found
-
-
-def _take_all(
-    consumer: Consumer,
-    found: dict[PartitionKey, list[bytes]],
-    limits: dict[PartitionKey, int] | None,
-) -> dict[PartitionKey, int]:
-    """Read into `found`; returns the offsets to go on at."""
-    deadline = Deadline(_READ_S)
-    waiting, ends = set(found), dict.fromkeys(found, 0)
-    while waiting:
-        deadline.check("Reading payments")
-        for message in consumer.consume(_BATCH, _POLL_S):
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            assert topic is not None
-            assert partition is not None
-            assert offset is not None
-            key, error, value = (topic, partition), message.error(), message.value()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise KafkaException(error)
-            if key not in waiting:
-                continue
-            if error is not None or value is None:
-                waiting.discard(key)
-                continue
-            found[key].append(value)
-            ends[key] = offset + 1
-            if limits is not None and len(found[key]) >= limits[key]:
-                waiting.discard(key)
-    return ends

@@ -29,10 +29,10 @@ from deploy.brokers import (
 from deploy.brokers.process import complaints
 from deploy.demo.checking import Checker, nearly_in_sync
 from deploy.demo.clusters import running_clusters
-from deploy.demo.comparing import PartitionKey
 from deploy.demo.events import TOPICS
 from deploy.demo.mirror import SOURCE, TARGET
 from deploy.demo.progress import Observation, PartitionEnds, Progress, Watcher
+from deploy.demo.reading import PartitionKey
 from deploy.demo.stopping import Stop
 from deploy.demo.view import View
 
