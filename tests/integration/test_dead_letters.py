@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 import pytest
 
 from connect.plugins import (
     ConfigDef,
     ConnectError,
     RecordMetadata,
-    SinkConnector,
     SinkRecord,
     SinkTask,
     SourceConnector,
@@ -30,8 +28,8 @@ from connect.runtime.override_policy import NoneConnectorClientConfigOverridePol
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
 from tests.golden.dead_letters.scenario import RECORDS, dead_letters, produce, sink_config
-from tests.integration.test_standalone_herder import Bench
-from tests.support.plugins import Events
+from tests.support.bench import Bench
+from tests.support.plugins import Events, SimpleSinkConnector
 from tests.support.topics import alter_topic, create_topic, end_offset, topic_names, unique
 from tests.support.waiting import wait_until
 
@@ -42,24 +40,11 @@ GROUP = "task-error-metrics"
 FIRST_MS = 1_700_000_000_000
 
 
-class ReportingSinkConnector(SinkConnector):
+class ReportingSinkConnector(SimpleSinkConnector):
     """As the Java class of this name: records whose value is "report" are reported."""
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return ConfigDef([])
-
-    def start(self, config: Mapping[str, str]) -> None:
-        self.config = dict(config)
 
     def task_class(self) -> type[SinkTask]:
         return ReportingSinkTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [self.config]
-
-    def stop(self) -> None:
-        """Nothing was opened."""
 
 
 class ReportingSinkTask(SinkTask):
@@ -86,12 +71,6 @@ class ReportingSinkTask(SinkTask):
 
     def stop(self) -> None:
         """Nothing was opened."""
-
-
-def send(bench: Bench, value: bytes) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": bench.servers})
-    producer.produce(bench.topic, value, partition=0)
-    assert producer.flush(30) == 0
 
 
 @pytest.fixture
@@ -135,8 +114,7 @@ def test_dead_letters_and_log_lines_are_javas(
     assert letters == GOLDEN["letters"]
     lines = [line.replace(name, "sink").replace(bench.topic, "source") for line in caplog.messages]
     assert sorted(lines) == sorted(GOLDEN["log"])
-    puts = [event for event in Events.of(bench.topic) if event.startswith("put")]
-    assert puts == ["put 0", "put 7"]
+    assert bench.puts() == ["put 0", "put 7"]
     counts = error_counts(bench, name)
     assert counts.pop("last-error-timestamp") > FIRST_MS
     assert counts == {
@@ -176,14 +154,14 @@ def test_without_tolerance_the_first_bad_record_is_set_aside_and_fails_the_task(
 
 
 def test_a_task_that_goes_on_after_its_report_was_refused_fails(bench: Bench) -> None:
-    send(bench, b'"report"')
+    bench.produce(b'"report"')
     name = put_sink(bench, unique("dead"), **{"errors.tolerance": "none"})
     assert "TASK_PUT" in trace_of(bench, name)
     assert "was told to end" in Events.of(bench.topic)
 
 
 def test_without_queue_and_log_there_is_nobody_to_report_to(bench: Bench) -> None:
-    send(bench, b'"report"')
+    bench.produce(b'"report"')
     put_sink(bench, "", **{"errors.log.enable": "false"})
     bench.told("nobody to report to")
 
@@ -208,8 +186,8 @@ def test_all_clients_of_a_sink_with_a_queue_are_checked_by_the_policy(
 
 def test_a_letter_that_does_not_fit_is_counted_and_the_task_goes_on(bench: Bench) -> None:
     queue = create_topic(bench.servers, "dead", configs={"max.message.bytes": "300"})
-    send(bench, b"{" * 1000)
-    send(bench, b'"good"')
+    bench.produce(b"{" * 1000)
+    bench.produce(b'"good"')
     name = put_sink(bench, queue)
     bench.told("commit [2]")
     counts = error_counts(bench, name)
@@ -219,7 +197,7 @@ def test_a_letter_that_does_not_fit_is_counted_and_the_task_goes_on(bench: Bench
 
 def test_a_reported_record_that_does_not_fit_fails_the_task(bench: Bench) -> None:
     queue = create_topic(bench.servers, "dead", configs={"max.message.bytes": "100"})
-    send(bench, b'"report"')
+    bench.produce(b'"report"')
     name = put_sink(bench, queue)
     assert "did not get into dead letter queue" in trace_of(bench, name)
     assert not any(event.startswith("commit [1]") for event in Events.of(bench.topic))

@@ -11,7 +11,7 @@ import pytest
 from connect.runtime.states import State
 from connectors.files.plugins import register
 from deploy.brokers import KafkaCluster
-from tests.integration.test_standalone_herder import Bench
+from tests.support.bench import Bench
 from tests.support.waiting import wait_until
 
 JAVA_NAMES = "org.apache.kafka.connect.file."

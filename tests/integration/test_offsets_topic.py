@@ -9,7 +9,7 @@ import pytest
 from connect.runtime.connect_herder import OffsetEntry
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.integration.test_standalone_herder import KINDS, TIMEOUT_S, Bench, numbers
+from tests.support.bench import KINDS, TIMEOUT_S, Bench, numbers
 from tests.support.reading import read_partition
 from tests.support.topics import end_offsets, topic_config, unique
 from tests.support.waiting import wait_until

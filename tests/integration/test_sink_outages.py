@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import confluent_kafka
 import pytest
 
 from connect.clock import SYSTEM_CLOCK, Deadline
@@ -14,8 +13,8 @@ from connect.errors import DeadlineExceeded
 from connect.runtime.sink_consumer import SinkConsumer
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.integration.test_sink_tasks import TellingSinkConnector, puts
-from tests.integration.test_standalone_herder import Bench
+from tests.integration.test_sink_tasks import TellingSinkConnector
+from tests.support.bench import Bench
 from tests.support.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
 
@@ -45,26 +44,20 @@ def put_sink(bench: Bench, regex: str) -> str:
     return name
 
 
-def send(bench: Bench, topic: str, value: bytes) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": bench.servers})
-    producer.produce(topic, value, partition=0)
-    assert producer.flush(30) == 0
-
-
 def test_a_regex_without_topics_idles_until_there_is_one(target_cluster: KafkaCluster) -> None:
     bench = open_bench(target_cluster)
     prefix = unique("later")
     name = put_sink(bench, f"{prefix}.*")
     bench.becomes(State.RUNNING, State.RUNNING, name=name)
     topic = create_topic(bench.servers, name=f"{prefix}-1")
-    send(bench, topic, b"one")
+    bench.produce(b"one", topic=topic)
     bench.told("put 0 b'one'")
     # And again, when the last one has gone.
     client = admin(bench.servers)
     client.delete_topics([topic])[topic].result(30)
     bench.told("close [0]")
     topic = create_topic(bench.servers, name=f"{prefix}-2")
-    send(bench, topic, b"two")
+    bench.produce(b"two", topic=topic)
     bench.told("put 0 b'two'")
     bench.becomes(State.RUNNING, State.RUNNING, name=name)
     assert bench.close()
@@ -76,16 +69,16 @@ def test_topics_that_cannot_be_asked_for_now_are_asked_for_again(
     bench = open_bench(own_cluster)
     (node,) = own_cluster.nodes
     name = put_sink(bench, bench.topic)
-    send(bench, bench.topic, b"one")
+    bench.produce(b"one")
     bench.told("put 0 b'one'")
     node.pause()
     wait_until(lambda: "Listing topics failed" in caplog.text, 30.0, "a question without answer")
     node.resume()
-    send(bench, bench.topic, b"two")
+    bench.produce(b"two")
     bench.told("put 1 b'two'")
     assert bench.states(name) == [State.RUNNING, State.RUNNING]
     # Stopping does not wait for a broker that does not answer.
-    send(bench, bench.topic, b"three")
+    bench.produce(b"three")
     bench.told("put 2 b'three'")
     node.pause()
     began = time.monotonic()
@@ -96,7 +89,7 @@ def test_topics_that_cannot_be_asked_for_now_are_asked_for_again(
     assert took_s < 4.5
     assert "did not stop in time" not in caplog.text
     bench.close()
-    assert puts(bench) == ["put 0 b'one'", "put 1 b'two'", "put 2 b'three'"]
+    assert bench.puts() == ["put 0 b'one'", "put 1 b'two'", "put 2 b'three'"]
 
 
 def test_the_last_commit_and_the_closing_keep_to_their_deadlines() -> None:

@@ -8,11 +8,11 @@ from itertools import pairwise
 import confluent_kafka
 import pytest
 
-from connect.plugins import ConfigDef, SinkConnector, SinkRecord, SinkTask, TopicPartition
+from connect.plugins import SinkRecord, SinkTask, TopicPartition
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.integration.test_standalone_herder import Bench
-from tests.support.plugins import Events
+from tests.support.bench import Bench
+from tests.support.plugins import Events, SimpleSinkConnector
 from tests.support.topics import create_topic, unique
 from tests.support.waiting import wait_until
 
@@ -21,24 +21,14 @@ PER_PARTITION = 25
 STRATEGIES = ["RangeAssignor", "CooperativeStickyAssignor"]
 
 
-class SharingSinkConnector(SinkConnector):
+class SharingSinkConnector(SimpleSinkConnector):
     """As many tasks as it may have; they tell what they were given as "<task> <event>"."""
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return ConfigDef([])
-
-    def start(self, config: Mapping[str, str]) -> None:
-        self.config = dict(config)
 
     def task_class(self) -> type[SinkTask]:
         return SharingSinkTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [self.config] * max_tasks
-
-    def stop(self) -> None:
-        """Nothing was opened."""
 
 
 class SharingSinkTask(SinkTask):

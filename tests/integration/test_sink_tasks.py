@@ -4,36 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import confluent_kafka
 import pytest
 
-from connect.config.definition import ConfigDef
 from connect.errors import BrokerUnavailable, ConnectError
-from connect.plugin import SinkConnector, SinkRecord, SinkTask, TopicPartition
+from connect.plugin import SinkRecord, SinkTask, TopicPartition
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.integration.test_standalone_herder import Bench
-from tests.support.plugins import Events
+from tests.support.bench import Bench
+from tests.support.plugins import Events, SimpleSinkConnector
 
 
-class TellingSinkConnector(SinkConnector):
+class TellingSinkConnector(SimpleSinkConnector):
     """One task, which tells what it was given."""
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return ConfigDef([])
-
-    def start(self, config: Mapping[str, str]) -> None:
-        self.config = dict(config)
 
     def task_class(self) -> type[SinkTask]:
         return TellingSinkTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [self.config]
-
-    def stop(self) -> None:
-        """Nothing was opened."""
 
 
 class TellingSinkTask(SinkTask):
@@ -83,16 +68,9 @@ def bench(target_cluster: KafkaCluster) -> Iterator[Bench]:
 
 
 def put_sink(bench: Bench, mode: str = "") -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": bench.servers})
-    for value in (b"one", b"two"):
-        producer.produce(bench.topic, value, partition=0)
-    assert producer.flush(30) == 0
+    bench.produce(b"one", b"two")
     # A group of its own: no test waits for the member of another.
     bench.put("TellingSink", bench.topic, topics=bench.topic, mode=mode)
-
-
-def puts(bench: Bench) -> list[str]:
-    return [event for event in Events.of(bench.topic) if event.startswith("put")]
 
 
 def test_partitions_are_opened_committed_and_closed_in_this_order(bench: Bench) -> None:
@@ -101,7 +79,7 @@ def test_partitions_are_opened_committed_and_closed_in_this_order(bench: Bench) 
     bench.close()
     events = Events.of(bench.topic)
     assert events[0] == "open [0]"
-    assert puts(bench) == ["put 0 b'one'", "put 1 b'two'"]
+    assert bench.puts() == ["put 0 b'one'", "put 1 b'two'"]
     assert events[-2:] == ["commit [2]", "close [0]"]
 
 
@@ -116,11 +94,11 @@ def test_a_put_that_fails_fails_the_task(bench: Bench) -> None:
 def test_records_that_were_refused_come_again_and_only_once(bench: Bench) -> None:
     put_sink(bench, "refuses")
     bench.told("commit [2]")
-    assert puts(bench) == ["put 0 b'one'", "put 1 b'two'"]
+    assert bench.puts() == ["put 0 b'one'", "put 1 b'two'"]
 
 
 def test_records_after_the_last_commit_come_again_when_a_commit_fails(bench: Bench) -> None:
     put_sink(bench, "forgets")
     bench.told("commit [2]")
-    assert puts(bench).count("put 0 b'one'") == 2
+    assert bench.puts().count("put 0 b'one'") == 2
     bench.becomes(State.RUNNING, State.RUNNING, name=bench.topic)

@@ -8,7 +8,7 @@ import pytest
 
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.integration.test_standalone_herder import Bench
+from tests.support.bench import Bench
 from tests.support.topics import admin, create_topic, topic_config, topic_names, unique
 
 DEFAULT = {

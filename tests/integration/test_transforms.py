@@ -9,7 +9,7 @@ import pytest
 from connect.runtime.connect_herder import BadRequest
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.integration.test_standalone_herder import Bench
+from tests.support.bench import Bench
 from tests.support.plugins import Events
 
 SMT = "org.apache.kafka.connect.transforms."

@@ -21,6 +21,7 @@ from connect.plugin import (
     Connector,
     PartitionHealth,
     RecordMetadata,
+    SinkConnector,
     SourcePartition,
     SourceRecord,
     SourceTask,
@@ -28,7 +29,14 @@ from connect.plugin import (
     TransferTask,
 )
 
-__all__ = ["Events", "LaneConnector", "RecordLaneTask", "TransferLaneConnector", "TransferLaneTask"]
+__all__ = [
+    "Events",
+    "LaneConnector",
+    "RecordLaneTask",
+    "SimpleSinkConnector",
+    "TransferLaneConnector",
+    "TransferLaneTask",
+]
 
 # Far above what a test waits for, so that a hang shows in what is tested and not here.
 _HANG_S = 120.0
@@ -105,6 +113,23 @@ class TransferLaneConnector(LaneConnector):
 
     def task_class(self) -> type[SourceTask] | type[TransferTask]:
         return TransferLaneTask
+
+
+class SimpleSinkConnector(SinkConnector):
+    """One task with the connector's config. For tests to say of what class."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return ConfigDef([])
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.config = dict(config)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [self.config]
+
+    def stop(self) -> None:
+        """Nothing was opened."""
 
 
 class RecordLaneTask(SourceTask):
