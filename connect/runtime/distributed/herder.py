@@ -36,15 +36,15 @@ from connect.runtime.distributed.leader_requests import InternalRequests
 from connect.runtime.distributed.loop import HerderLoop
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.operations import GroupOperations
+from connect.runtime.distributed.statuses import GroupStatuses
 from connect.runtime.herder import ConnectorStatus, TaskStatus, UnknownConnector
 from connect.runtime.loggers import Loggers
-from connect.runtime.states import InstanceId, State, Status, TargetState
+from connect.runtime.states import InstanceId, Status, TargetState
 from connect.runtime.validation import Preflight
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.config_store import ConfigStore
-from connect.storage.status_records import InstanceStatus
 from connect.storage.status_store import StatusStore
 
 __all__ = ["DistributedHerder"]
@@ -53,9 +53,6 @@ T = TypeVar("T")
 
 # Kept back from a stop's time for closing the stores, which then have little left to write.
 _CLOSE_STORES_S = 1.0
-
-# What a worker says last of something: another worker's newer word counts more.
-_WRITTEN_SAFELY = frozenset({State.FAILED, State.UNASSIGNED})
 
 
 class DistributedHerder(AbstractHerder):
@@ -82,7 +79,6 @@ class DistributedHerder(AbstractHerder):
         self._config = config
         self._configs = configs
         self._keys = SessionKeys(config)
-        worker.statuses.listener = self._note_status
         self._metrics = GroupMetrics(worker.clock)
         self._loop = HerderLoop(
             config,
@@ -103,6 +99,14 @@ class DistributedHerder(AbstractHerder):
             on_leading=on_leading,
             publishes_itself=client is None and not config.exactly_once.fences_leaders,
         )
+        self._statuses = GroupStatuses(
+            statuses,
+            self._loop.membership,
+            self._loop.why_unassigned,
+            worker.clock,
+            worker_id=worker.worker_id,
+        )
+        worker.statuses.listener = self._statuses.note
         self._do = GroupOperations(self._loop, configs, self._restart_plan)
         self._ended: bool | None = None
 
@@ -194,9 +198,9 @@ class DistributedHerder(AbstractHerder):
         health = {host.instance: tuple(host.health()) for host in self._loop.work.task_hosts()}
         return ConnectorStatus(
             name,
-            self._status_now(InstanceId(name)),
+            self._statuses.now(InstanceId(name)),
             tuple(
-                TaskStatus(task.task, self._status_now(task), health.get(task, ()))
+                TaskStatus(task.task, self._statuses.now(task), health.get(task, ()))
                 for task in self._snapshot().tasks(name)
             ),
         )
@@ -309,12 +313,10 @@ class DistributedHerder(AbstractHerder):
         return self._snapshot().raw_connector_config(name)
 
     def _status(self, instance: InstanceId) -> Status | None:
-        found = self._status_store.get(instance)
-        return None if found is None else _shown(found)
+        return self._statuses.get(instance)
 
     def _task_statuses(self, name: str) -> Mapping[int, Status]:
-        found = self._status_store.get_all(name)
-        return {number: _shown(status) for number, status in found.items()}
+        return self._statuses.tasks_of(name)
 
     # Inside.
 
@@ -367,31 +369,9 @@ class DistributedHerder(AbstractHerder):
 
         return self._run(stage, checked)
 
-    def _status_now(self, instance: InstanceId) -> Status:
-        written = self._status(instance)
-        nobody = self._loop.why_unassigned(instance)
-        if written is None or (nobody is not None and written.state is State.RUNNING):
-            worker = self._worker.worker_id
-            return Status(State.UNASSIGNED, worker, self._worker.clock.now_ms(), nobody)
-        return written
-
     def _check_signature(self, signature: tuple[str | None, str | None], body: bytes) -> None:
         if self._loop.membership.signs:
             self._keys.check(self._loop.changes.session_key, signature, body)
-
-    def _note_status(self, instance: InstanceId, status: Status) -> None:
-        """On whatever thread a status changes; must not wait."""
-        written = InstanceStatus(
-            status.state,
-            status.worker_id,
-            self._loop.membership.generation,
-            status.trace,
-            status.version,
-        )
-        if status.state in _WRITTEN_SAFELY:
-            self._status_store.put_safe(instance, written)
-        else:
-            self._status_store.put(instance, written)
 
     def _stop_once(self, deadline: Deadline) -> bool:
         self._metrics.hide()
@@ -403,7 +383,3 @@ class DistributedHerder(AbstractHerder):
 
     def _deadline(self, seconds: float) -> Deadline:
         return Deadline(seconds, self._worker.clock)
-
-
-def _shown(status: InstanceStatus) -> Status:
-    return Status(status.state, status.worker_id, 0, status.trace, status.version)

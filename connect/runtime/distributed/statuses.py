@@ -1,0 +1,73 @@
+"""Statuses of the group: what this worker writes of what it runs, and what it shows of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from connect.clock import Clock
+from connect.runtime.distributed.membership import Membership
+from connect.runtime.states import InstanceId, State, Status
+from connect.storage.status_records import InstanceStatus
+from connect.storage.status_store import StatusStore
+
+__all__ = ["GroupStatuses"]
+
+# What a worker says last of something: another worker's newer word counts more.
+_WRITTEN_SAFELY = frozenset({State.FAILED, State.UNASSIGNED})
+
+
+class GroupStatuses:
+    """Safe to use from any thread."""
+
+    def __init__(
+        self,
+        store: StatusStore,
+        membership: Membership,
+        why_unassigned: Callable[[InstanceId], str | None],
+        clock: Clock,
+        *,
+        worker_id: str,
+    ) -> None:
+        """`why_unassigned`: see `HerderLoop`."""
+        self._store = store
+        self._membership = membership
+        self._why_unassigned = why_unassigned
+        self._clock = clock
+        self._worker_id = worker_id
+
+    def note(self, instance: InstanceId, status: Status) -> None:
+        """Write what became of something here. Must not wait."""
+        written = InstanceStatus(
+            status.state,
+            status.worker_id,
+            self._membership.generation,
+            status.trace,
+            status.version,
+        )
+        if status.state in _WRITTEN_SAFELY:
+            self._store.put_safe(instance, written)
+        else:
+            self._store.put(instance, written)
+
+    def get(self, instance: InstanceId) -> Status | None:
+        """As it was last written."""
+        found = self._store.get(instance)
+        return None if found is None else _shown(found)
+
+    def tasks_of(self, connector: str) -> Mapping[int, Status]:
+        """As they were last written, by the task's number."""
+        found = self._store.get_all(connector)
+        return {number: _shown(status) for number, status in found.items()}
+
+    def now(self, instance: InstanceId) -> Status:
+        """UNASSIGNED where nobody runs it, as far as this worker knows, whatever was last written
+        of it."""
+        written = self.get(instance)
+        nobody = self._why_unassigned(instance)
+        if written is None or (nobody is not None and written.state is State.RUNNING):
+            return Status(State.UNASSIGNED, self._worker_id, self._clock.now_ms(), nobody)
+        return written
+
+
+def _shown(status: InstanceStatus) -> Status:
+    return Status(status.state, status.worker_id, 0, status.trace, status.version)
