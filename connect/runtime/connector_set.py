@@ -17,7 +17,7 @@ from connect.loop import Backoff
 from connect.runtime.command_thread import CommandThread
 from connect.runtime.connect_herder import NotFound
 from connect.runtime.restart_plan import RestartPlan
-from connect.runtime.states import InstanceId, InvalidTransition, State, TargetState
+from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.task_configs import enforces_tasks_max, kept_task_configs, too_many_tasks
 from connect.runtime.task_configs import tasks_max as allowed_tasks
 from connect.runtime.task_host import TaskHost, stop_tasks
@@ -380,14 +380,10 @@ class ConnectorSet:
         self._move(entry.name, state)
 
     def _is_failed(self, name: str) -> bool:
-        status = self._worker.statuses.get(InstanceId(name))
-        return status is not None and status.state is State.FAILED
+        return self._worker.statuses.is_failed(InstanceId(name))
 
     def _move(self, name: str, state: State, trace: str | None = None) -> None:
-        try:
-            self._worker.statuses.move(InstanceId(name), state, trace)
-        except InvalidTransition as error:
-            _log.warning("%s", error)
+        self._worker.statuses.try_move(InstanceId(name), state, trace)
 
     @property
     def _graceful_s(self) -> float:

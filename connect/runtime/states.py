@@ -6,6 +6,7 @@ topic say, listens.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -25,6 +26,8 @@ __all__ = [
     "StatusListener",
     "TargetState",
 ]
+
+_log = logging.getLogger(__name__)
 
 # Enough to see how an instance came where it is, little enough to print.
 _HISTORY = 10
@@ -112,6 +115,13 @@ class StatusBook:
             history.append(state)
             self._put(instance, state, trace)
 
+    def try_move(self, instance: InstanceId, state: State, trace: str | None = None) -> None:
+        """As `move`, but a move that is not allowed is only logged."""
+        try:
+            self.move(instance, state, trace)
+        except InvalidTransition as error:
+            _log.warning("%s", error)
+
     def forget(self, instance: InstanceId) -> None:
         """The instance was deleted: listeners see DESTROYED, then there is no status any more."""
         with self._lock:
@@ -131,6 +141,10 @@ class StatusBook:
     def get(self, instance: InstanceId) -> Status | None:
         with self._lock:
             return self._statuses.get(instance)
+
+    def is_failed(self, instance: InstanceId) -> bool:
+        status = self.get(instance)
+        return status is not None and status.state is State.FAILED
 
     def connectors(self) -> dict[str, Status]:
         """The statuses of all connectors of this worker, by name."""

@@ -15,7 +15,7 @@ from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import TransferTask
 from connect.runtime.distributed.exactly_once import TaskRun
-from connect.runtime.states import InstanceId, InvalidTransition, State, TargetState
+from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.task_configs import enforces_tasks_max, too_many_tasks
 from connect.runtime.task_host import TaskHost, stop_tasks
 from connect.runtime.task_update import offered
@@ -73,6 +73,7 @@ class AssignedWork:
         connector_start_timeout_s: float = _CONNECTOR_START_S,
     ) -> None:
         self._worker = worker
+        self._statuses = worker.statuses
         self._later = later
         self._tasks_wanted = tasks_wanted
         self._expired = expired
@@ -123,7 +124,7 @@ class AssignedWork:
             _log.error(
                 "Connector %s cannot be started: %s", name, error, exc_info=_unless_told(error)
             )
-            self._move(InstanceId(name), State.FAILED, error_trace(error))
+            self._statuses.try_move(InstanceId(name), State.FAILED, error_trace(error))
             ready.set_exception(error)
         return ready
 
@@ -141,7 +142,8 @@ class AssignedWork:
         entry = self._connectors.pop(name, None)
         if entry is not None:
             self._stop_hosts([entry.host])
-        self._move(InstanceId(name), State.RESTARTING if shown else State.UNASSIGNED)
+        state = State.RESTARTING if shown else State.UNASSIGNED
+        self._statuses.try_move(InstanceId(name), state)
         return self.begin_connector(name, configs)
 
     def set_target(self, name: str, target: TargetState) -> None:
@@ -153,7 +155,7 @@ class AssignedWork:
         if entry is None or entry.target is target:
             return
         before, entry.target = entry.target, target
-        if self._is_failed(InstanceId(name)) and target is not TargetState.STOPPED:
+        if self._statuses.is_failed(InstanceId(name)) and target is not TargetState.STOPPED:
             # Only a restart heals a failure; the target counts from then on.
             return
         _log.info("Connector %s goes from %s to %s", name, before.value, target.value)
@@ -166,7 +168,7 @@ class AssignedWork:
             self.fail_connector(name, error)
 
     def fail_connector(self, name: str, error: Exception) -> None:
-        self._move(InstanceId(name), State.FAILED, error_trace(error))
+        self._statuses.try_move(InstanceId(name), State.FAILED, error_trace(error))
 
     # Tasks.
 
@@ -187,12 +189,12 @@ class AssignedWork:
         """Stop and start tasks; their statuses say RESTARTING meanwhile."""
         self._end_tasks(tasks)
         for task in tasks:
-            self._move(task, State.RESTARTING)
+            self._statuses.try_move(task, State.RESTARTING)
         self.begin_tasks(tasks, configs)
 
     def task_failed(self, task: InstanceId) -> bool:
         """Whether the task could not be begun, or has failed since."""
-        return self._is_failed(task)
+        return self._statuses.is_failed(task)
 
     def outdated(self, connector: str, configs: ClusterConfigState) -> list[InstanceId]:
         """The tasks here that have to end before what is committed now counts. Those for which it
@@ -300,7 +302,7 @@ class AssignedWork:
         if entry.target is not TargetState.STARTED:
             self._worker.describe_connector(name, entry.config)
             paused = entry.target is TargetState.PAUSED
-            self._move(instance, State.PAUSED if paused else State.STOPPED)
+            self._statuses.try_move(instance, State.PAUSED if paused else State.STOPPED)
             ready.set_result(None)
             return
         host = self._worker.make_connector(name, entry.config, lambda: self._tasks_wanted(name))
@@ -344,7 +346,7 @@ class AssignedWork:
             _log.error(
                 "Task %s cannot be started: %s", instance, error, exc_info=_unless_told(error)
             )
-            self._move(instance, State.FAILED, error_trace(error))
+            self._statuses.try_move(instance, State.FAILED, error_trace(error))
 
     def _end_tasks(self, tasks: Collection[InstanceId]) -> None:
         entries = [self._tasks.pop(task) for task in tasks if task in self._tasks]
@@ -367,19 +369,9 @@ class AssignedWork:
     def _release(self, instance: InstanceId) -> None:
         """UNASSIGNED, as the last that this worker says of it; but a failure stays to be seen
         until somebody else has something newer to say."""
-        if not self._is_failed(instance):
-            self._move(instance, State.UNASSIGNED)
-        self._worker.statuses.release(instance)
-
-    def _is_failed(self, instance: InstanceId) -> bool:
-        status = self._worker.statuses.get(instance)
-        return status is not None and status.state is State.FAILED
-
-    def _move(self, instance: InstanceId, state: State, trace: str | None = None) -> None:
-        try:
-            self._worker.statuses.move(instance, state, trace)
-        except InvalidTransition as error:
-            _log.warning("%s", error)
+        if not self._statuses.is_failed(instance):
+            self._statuses.try_move(instance, State.UNASSIGNED)
+        self._statuses.release(instance)
 
     @property
     def _graceful_s(self) -> float:
