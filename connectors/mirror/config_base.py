@@ -15,6 +15,7 @@ from connect.config.definition import ConfigDef, ConfigKey, Importance, ParsedCo
 from connect.config.security import SECURITY_KEYS
 from connect.config.types import ConfigScalar, ConfigType, invalid_value
 from connect.config.validators import OneOf, ValidList
+from connectors.spark.properties import IDLE_TIMEOUT as SPARK_IDLE_TIMEOUT
 
 __all__ = [
     "BASE_CONFIG_DEF",
@@ -22,6 +23,7 @@ __all__ = [
     "JAVA_PACKAGE",
     "METRIC_NAMES_FORMATS",
     "OFFSET_SYNCS_TOPIC_LOCATION",
+    "SPARK_IDLE_TIMEOUT",
     "TASK_INDEX",
     "TOPIC_FILTER_CLASS",
     "BaseFields",

@@ -16,6 +16,7 @@ from connectors.mirror.config_base import (
     JAVA_PACKAGE,
     METRIC_NAMES_FORMATS,
     OFFSET_SYNCS_TOPIC_LOCATION,
+    SPARK_IDLE_TIMEOUT,
     TASK_INDEX,
     TOPIC_FILTER_CLASS,
     MirrorConfig,
@@ -94,6 +95,7 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "From how many group offsets on a round is translated by a Spark job; fewer cost less "
             "in the process. 0: always by Spark. Not a key of MirrorMaker 2.",
         ),
+        SPARK_IDLE_TIMEOUT,
     ]
 )
 

@@ -1,8 +1,6 @@
 """The keys of the mirror source connector and its tasks, and their values.
 
-MirrorMaker 2's (Kafka 4.3.1), and four of our own for the copier: `mirror.copy.buffer.bytes`,
-`mirror.copy.merge.batch.bytes`, `mirror.offset.map.enabled` and
-`offset-map.topic.replication.factor`.
+MirrorMaker 2's (Kafka 4.3.1), and some of our own (`_OUR_KEYS`).
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from connectors.mirror.config_base import (
     JAVA_PACKAGE,
     METRIC_NAMES_FORMATS,
     OFFSET_SYNCS_TOPIC_LOCATION,
+    SPARK_IDLE_TIMEOUT,
     TASK_INDEX,
     TOPIC_FILTER_CLASS,
     MirrorConfig,
@@ -181,6 +180,7 @@ _OUR_KEYS = (
         "Replication factor of the offset map's topic; without it, that of the offset-syncs topic. "
         "Not a key of MirrorMaker 2.",
     ),
+    SPARK_IDLE_TIMEOUT,
 )
 
 SOURCE_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(

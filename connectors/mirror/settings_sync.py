@@ -3,8 +3,8 @@
 Two periodic Spark jobs, as far as the flow has them switched on: this module reads both clusters,
 gives the rows to the jobs (`connectors.spark.config_sync`, `acl_sync`) and does what they say. It
 uses the connections of the flow's topic refresh, and begins when that has reached both clusters.
-While nothing changes on either side nothing is computed. A topic whose configs cannot be changed
-holds up no other.
+While nothing changes on either side nothing is computed, and no session needed. A topic whose
+configs cannot be changed holds up no other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from connectors.mirror.topic_refresh import Clusters, TopicRefresh
 from connectors.spark.acl_sync import acl_plan
 from connectors.spark.arrow import collect
 from connectors.spark.config_sync import config_changes
-from connectors.spark.job_runner import PeriodicJob
+from connectors.spark.job_runner import PeriodicJob, SparkWork
 from connectors.spark.session import SPARK_SESSION_GROUP, SharedSession, shared_session
 from connectors.spark.tables import ACLS, CONFIGS, PROPERTIES, TOPICS, arrow_table
 
@@ -46,6 +46,7 @@ _SECURITY_DISABLED = 54
 _CLUSTER_AUTHORIZATION_FAILED = 31
 
 ConfigRow = tuple[str, str, str | None, str, bool, bool]
+Plan = Sequence[Mapping[str, str | None]]
 
 
 class SettingsSync:
@@ -68,26 +69,26 @@ class SettingsSync:
         self._refresh = refresh
         self._failures: dict[str, str] = {}
         self._left_out: Counter[str] = Counter()
-        # What was found on both sides when nothing was to be done.
-        self._settled_configs: int | None = None
-        self._settled_acls: int | None = None
+        # What was found on both sides the last time, and what is to be done then.
+        self._config_plan: tuple[int, Plan] = (0, [])
+        self._acl_plan: tuple[int, Plan] = (0, [])
         self._acl_failures: dict[Acl, str] = {}
         self._without_acls = False
         self._removers: list[Callable[[], None]] = []
         wanted = (
-            ("Config sync", self._sync_configs, config.sync_topic_configs_interval_s),
-            ("ACL sync", self._sync_acls, config.sync_topic_acls_interval_s),
+            ("Config sync", self._config_work, config.sync_topic_configs_interval_s),
+            ("ACL sync", self._acl_work, config.sync_topic_acls_interval_s),
         )
         self.jobs = [
             PeriodicJob(
                 f"{name} of {self._flow}",
-                work,
+                find_work,
                 interval_s=interval_s,
                 properties=config.originals,
                 on_fatal=on_fatal,
                 shared=self._shared,
             )
-            for name, work, interval_s in wanted
+            for name, find_work, interval_s in wanted
             if interval_s is not None
         ]
 
@@ -113,30 +114,34 @@ class SettingsSync:
 
     # The config job's thread.
 
-    def _sync_configs(self, session: SparkSession) -> None:
+    def _config_work(self) -> SparkWork | None:
         clusters = self._refresh.clusters
         if clusters is None:
-            return  # woken when there are
+            return None  # woken when there are
         pairs = _mirrored(clusters, self._timeout)
         if not pairs:
-            return
+            return None
         source = _read_configs(clusters.source, [topic for topic, _ in pairs], self._timeout)
         target = _read_configs(clusters.target, [remote for _, remote in pairs], self._timeout)
         judged = _judged({row[1] for row in source}, self._properties)
         found = hash((frozenset(source), frozenset(target), frozenset(pairs), frozenset(judged)))
-        if found == self._settled_configs:
-            return
-        self._settled_configs = None
-        changes = config_changes(
-            _frame(session, CONFIGS, source),
-            _frame(session, CONFIGS, target),
-            _frame(session, TOPICS, pairs),
-            _frame(session, PROPERTIES, judged),
-        )
-        rows = collect(changes).to_pylist()
-        self._change(clusters.target, rows)
-        if not rows:
-            self._settled_configs = found
+        if found == self._config_plan[0]:
+            self._change(clusters.target, self._config_plan[1])
+            return None
+
+        def work(session: SparkSession) -> bool:
+            changes = config_changes(
+                _frame(session, CONFIGS, source),
+                _frame(session, CONFIGS, target),
+                _frame(session, TOPICS, pairs),
+                _frame(session, PROPERTIES, judged),
+            )
+            rows = collect(changes).to_pylist()
+            self._config_plan = (found, rows)
+            self._change(clusters.target, rows)
+            return bool(rows)
+
+        return work
 
     def _change(self, target: Admin, changes: Sequence[Mapping[str, str | None]]) -> None:
         by_topic: defaultdict[str, list[ConfigChange]] = defaultdict(list)
@@ -179,30 +184,34 @@ class SettingsSync:
 
     # The ACL job's thread.
 
-    def _sync_acls(self, session: SparkSession) -> None:
+    def _acl_work(self) -> SparkWork | None:
         clusters = self._refresh.clusters
         if clusters is None:
-            return
+            return None
         source = clusters.source.describe_topic_acls(self._timeout)
         if not source:
-            return  # also where there is no authorizer
+            return None  # also where there is no authorizer
         target = self._acls_of(clusters.target)
         selector = clusters.selector
         names = {acl.topic for acl in source}
         topics = [(name, selector.remote(name)) for name in names if selector.skip(name) is None]
         found = hash((frozenset(source), frozenset(target), frozenset(topics)))
-        if found == self._settled_acls:
-            return
-        plan = collect(
-            acl_plan(
-                _frame(session, ACLS, source),
-                _frame(session, ACLS, target),
-                _frame(session, TOPICS, topics),
-            )
-        ).to_pylist()
-        self._create(clusters.target, plan)
-        settled = all(row["outcome"] != "create" for row in plan)
-        self._settled_acls = found if settled else None
+        if found == self._acl_plan[0]:
+            self._create(clusters.target, self._acl_plan[1])
+            return None
+
+        def work(session: SparkSession) -> bool:
+            plan = collect(
+                acl_plan(
+                    _frame(session, ACLS, source),
+                    _frame(session, ACLS, target),
+                    _frame(session, TOPICS, topics),
+                )
+            ).to_pylist()
+            self._acl_plan = (found, plan)
+            return self._create(clusters.target, plan)
+
+        return work
 
     def _acls_of(self, target: Admin) -> list[Acl]:
         try:
@@ -212,16 +221,20 @@ class SettingsSync:
                 raise
             return []  # what exists is created again, which changes nothing
 
-    def _create(self, target: Admin, plan: Sequence[Mapping[str, str]]) -> None:
+    def _create(self, target: Admin, plan: Plan) -> bool:
+        """Whether any was created."""
         acls = [
-            Acl(*(row[name] for name in Acl._fields)) for row in plan if row["outcome"] == "create"
+            Acl(*(str(row[name]) for name in Acl._fields))
+            for row in plan
+            if row["outcome"] == "create"
         ]
         failed = target.create_acls(acls, self._timeout)
         for acl in acls:
             if acl not in failed:
                 log.info("%s: created ACL: %s", self._flow, acl)
         self._report_acls(failed)
-        self._tell_left_out(Counter(row["outcome"] for row in plan))
+        self._tell_left_out(Counter(str(row["outcome"]) for row in plan))
+        return len(failed) < len(acls)
 
     def _report_acls(self, failed: Mapping[Acl, ConnectError]) -> None:
         """Log each failure when it is new or became another."""

@@ -1,10 +1,12 @@
 """Periodic Spark jobs that never pile up, never hold anything up, and say how they are doing.
 
-A `PeriodicJob` runs its work at start, then at its interval, on a thread of its own, one run at a
-time: ticks that pass while a run goes on are skipped and counted. While there is no session it
-waits, and runs as soon as there is one. A run that fails is logged and tried again, soon at first,
-then at most an interval later. One that takes long is reported; `stop` cancels what Spark does for
-it.
+A `PeriodicJob` looks for work at start, then at its interval, on a thread of its own, and does it,
+one run at a time: ticks that pass while a run goes on are skipped and counted. Looking needs no
+session, so one in whose flow nothing changes starts no JVM. Where there is work and no session it
+waits, and looks anew as soon as there is one. A run that fails is logged and tried again, soon at
+first, then at most an interval later. One that changed something is followed by another at once,
+which sees that all is done while there is a session. One that takes long is reported; `stop`
+cancels what Spark does for it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from connect.metrics.registry import MetricRegistry, MetricValue
 from connectors.spark.errors import first_line, job_errors
 from connectors.spark.session import SharedSession, SparkLease, shared_session
 
-__all__ = ["SPARK_JOB_GROUP", "JobStatus", "PeriodicJob"]
+__all__ = ["SPARK_JOB_GROUP", "JobStatus", "PeriodicJob", "SparkWork"]
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,9 @@ LONG_RUN_S = 60.0
 """A run that takes longer is reported once, while it goes on."""
 
 STOP_TIMEOUT_S = 2.0
+
+SparkWork = Callable[[SparkSession], bool]
+"""True: something was changed, so that what was looked at is not so any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class PeriodicJob:
     def __init__(
         self,
         name: str,
-        work: Callable[[SparkSession], None],
+        find_work: Callable[[], SparkWork | None],
         *,
         interval_s: float,
         properties: Mapping[str, str],
@@ -64,11 +69,12 @@ class PeriodicJob:
         shared: SharedSession | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`work`: one run; called on the job's thread. `properties`: those whose `spark.*`
+        """`find_work`: what there is to do now, if anything; it and the work are called on the
+        job's thread. `properties`: those whose `spark.*`
         configure the session, should this be its first user; `kafka`: it reads with Spark's Kafka
         source. `on_fatal`: a `ConfigError` ended the job; called on the job's thread."""
         self.name = name
-        self._work = work
+        self._find_work = find_work
         self._properties = properties
         self._kafka = kafka
         self._shared = shared or shared_session()
@@ -77,7 +83,7 @@ class PeriodicJob:
         self._group = f"{name} {uuid4()}"
         self._lock = threading.Lock()
         self._lease: SparkLease | None = None
-        self._waiting = False
+        self._waiting = self._seeing = False
         self._began: float | None = None
         self._running: SparkSession | None = None
         self._runs = self._failures = self._skipped = 0
@@ -97,7 +103,11 @@ class PeriodicJob:
     def start(self) -> None:
         """Begin; returns at once."""
         self._lease = self._shared.acquire(
-            self.name, self._properties, kafka=self._kafka, on_ready=self._session_ready
+            self.name,
+            self._properties,
+            kafka=self._kafka,
+            on_ready=self._session_ready,
+            wanted=False,
         )
         self._loop.start()
 
@@ -147,10 +157,10 @@ class PeriodicJob:
     def _text(self) -> str:
         if self._running is not None:
             return f"running for {self._running_s():.0f} s"
+        if self._waiting and self._lease is not None:
+            return f"waiting for Spark, which is {self._lease.state}"
         if self._last_error:
             return f"failed: {self._last_error}"
-        if self._lease is not None and self._lease.session is None:
-            return f"waiting for Spark, which is {self._lease.state}"
         return "idle"
 
     def _running_s(self) -> float:
@@ -186,36 +196,53 @@ class PeriodicJob:
 
     def _step(self) -> None:
         assert self._lease is not None
-        # Before the look, so that no session comes unnoticed.
-        self._waiting = True
-        session = self._lease.session
-        if session is None:
-            return
+        with self._lock:
+            self._began = self._clock.monotonic()
         self._waiting = False
-        began = self._clock.monotonic()
         watch = threading.Timer(self._long_run_s, self._report_long)
         watch.daemon = True
-        with self._lock:
-            self._began, self._running = began, session
         watch.start()
-        error: Exception | None = None
         try:
-            with job_errors(self.name):
-                session.sparkContext.setJobGroup(self._group, self.name, interruptOnCancel=True)
-                if not self._loop.stopping.is_set():
-                    self._work(session)
-        except Exception as raised:
-            error = raised
+            work = self._find_work()
+            session = None if work is None else self._wanted_session(self._lease)
+            if work is not None and session is None:
+                return
+            changed = work is not None and session is not None and self._run(work, session)
+            # Once: what can never be as wanted would be changed for ever.
+            self._seeing = changed and not self._seeing
+            if self._seeing:
+                self._loop.wake()
+            self._finish(None)
+        except Exception as error:
+            self._finish(error)
             self._lease.look()
             raise
         finally:
             watch.cancel()
-            self._finish(self._clock.monotonic() - began, error)
+            with self._lock:
+                self._began = self._running = None
+            if not self._waiting:
+                self._lease.rest()
 
-    def _finish(self, took: float, error: Exception | None) -> None:
+    def _wanted_session(self, lease: SparkLease) -> SparkSession | None:
+        # Before the look, so that no session comes unnoticed.
+        self._waiting = True
+        session = lease.want()
+        if session is not None:
+            self._waiting = False
+        return session
+
+    def _run(self, work: SparkWork, session: SparkSession) -> bool:
         with self._lock:
-            self._began = self._running = None
-            self._last_run_s = took
+            self._running = session
+        with job_errors(self.name):
+            session.sparkContext.setJobGroup(self._group, self.name, interruptOnCancel=True)
+            return not self._loop.stopping.is_set() and work(session)
+
+    def _finish(self, error: Exception | None) -> None:
+        """A run is over."""
+        with self._lock:
+            self._last_run_s = self._running_s()
             self._runs += 1
             self._failures += error is not None
             self._last_error = "" if error is None else first_line(error)

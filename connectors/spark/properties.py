@@ -7,14 +7,21 @@ without PySpark, so that a worker without such work does not load it.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from connect.config.definition import ConfigDef, ConfigKey, Importance
+from connect.config.types import ConfigType
+from connect.config.validators import Range
+
 __all__ = [
+    "IDLE_TIMEOUT",
     "KAFKA_CONNECTOR",
     "configure_worker",
     "has_kafka_connector",
+    "idle_timeout_s",
     "is_local",
     "properties_text",
     "session_properties",
@@ -26,6 +33,17 @@ __all__ = [
 PREFIX = "spark."
 MASTER = "spark.master"
 DEFAULT_MASTER = "local[*]"
+
+IDLE_TIMEOUT = ConfigKey(
+    "mirror.spark.idle.timeout.ms",
+    ConfigType.LONG,
+    60_000,
+    Range(0),
+    Importance.LOW,
+    "How long the process's Spark session, and its JVM, stay after the last job; the next one "
+    "starts them again. Of a process's connectors the longest counts. 0: they stay. Not a key of "
+    "MirrorMaker 2.",
+)
 
 KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 """Spark's Kafka source. The same version as pyspark's."""
@@ -98,6 +116,12 @@ def configure_worker(props: Mapping[str, str]) -> None:
 def worker_properties() -> dict[str, str]:
     """What `configure_worker` was given, for Spark."""
     return dict(_worker)
+
+
+def idle_timeout_s(props: Mapping[str, str]) -> float:
+    """How long a session that nobody wants stays; without end for 0. Raises `ConfigError`."""
+    milliseconds = ConfigDef([IDLE_TIMEOUT]).parse(props).integer(IDLE_TIMEOUT.name)
+    return milliseconds / 1000 if milliseconds else math.inf
 
 
 def is_local(master: str) -> bool:

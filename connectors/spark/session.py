@@ -1,10 +1,11 @@
-"""The one Spark session of this process: made on first use, in the background, shared by all.
+"""The one Spark session of this process: made when needed, in the background, shared by all.
 
-A session costs a JVM, some seconds and some hundred megabytes, so it is there only in workers whose
-connectors run Spark jobs, and only once. Nobody waits for it: a connector takes a lease, looks
-whether there is a session whenever it has work, and is called when there is one. One thread owns
+A session costs a JVM, some seconds and some hundred megabytes, so it is there only while somebody
+needs it, and only once. Nobody waits for it: a connector takes a lease, says when it has work
+(`want`) and when it has none (`rest`), and is called when there is a session. One thread owns
 everything: it starts the JVM, looks after it, starts another when that one or its master is gone,
-waiting ever longer between tries, and `close` ends it with the process.
+waiting ever longer between tries, ends it when nobody has wanted it for a time, and `close` ends it
+with the process.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 from py4j.protocol import Py4JError
@@ -23,7 +22,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from connect.cache import cache_directory
-from connect.clock import Deadline
+from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConfigError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.metrics.registry import MetricValue
@@ -32,11 +31,13 @@ from connectors.spark.jvm import SparkJvm
 from connectors.spark.properties import (
     MASTER,
     has_kafka_connector,
+    idle_timeout_s,
     session_properties,
     spark_properties,
     standalone_masters,
     worker_properties,
 )
+from connectors.spark.session_state import SparkPhase, SparkState
 
 __all__ = [
     "SPARK_SESSION_GROUP",
@@ -61,28 +62,6 @@ CLOSE_TIMEOUT_S = 5.0
 RETRY_FIRST_S, RETRY_CAP_S = 2.0, 60.0
 
 
-class SparkPhase(Enum):
-    """Where the session is."""
-
-    UNUSED = "unused"
-    STARTING = "starting"
-    READY = "ready"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class SparkState:
-    """For people: where the session is, on which master, and why it is not there."""
-
-    phase: SparkPhase
-    master: str = ""
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.phase.value}: {self.reason}" if self.reason else self.phase.value
-
-
 class _Wanted(NamedTuple):
     """What a session is to be like."""
 
@@ -91,12 +70,23 @@ class _Wanted(NamedTuple):
 
 
 class SparkLease:
-    """One user's share of the session. Safe to use from any thread."""
+    """One user's share of the session: while it is wanted, the session is there or comes. Safe to
+    use from any thread."""
 
     def __init__(self, shared: SharedSession, who: str, on_ready: Callable[[], None]) -> None:
         self._shared = shared
         self._on_ready = on_ready
+        self._wanting = False
         self.who = who
+
+    def want(self) -> SparkSession | None:
+        """Have need of the session until `rest` or `release`. None: it is not there; `on_ready` is
+        called when it is."""
+        return self._shared._want(self)
+
+    def rest(self) -> None:
+        """Have no need of it. It ends when nobody has had any for a time; `want` brings it back."""
+        self._shared._rest(self)
 
     @property
     def session(self) -> SparkSession | None:
@@ -112,7 +102,7 @@ class SparkLease:
         self._shared._loop.wake()
 
     def release(self) -> None:
-        """The user is gone. The session stays, for the next one."""
+        """The user is gone, as with `rest`, and for good."""
         self._shared._release(self)
 
     def _ready(self) -> None:
@@ -133,6 +123,8 @@ class SharedSession:
         self._state = SparkState(SparkPhase.UNUSED)
         self._closed = False
         self._starts = 0
+        self._idle_s = 0.0
+        self._last_wanted = 0.0
         self._loop = self._new_loop()
 
     @property
@@ -151,13 +143,16 @@ class SharedSession:
         *,
         kafka: bool = False,
         on_ready: Callable[[], None] = lambda: None,
+        wanted: bool = True,
     ) -> SparkLease:
-        """Use the session from now on; the first one starts it, and returns at once.
+        """Use the session from now on; returns at once. It starts if it is `wanted`, else with the
+        lease's first `want`.
 
-        `props`: properties whose `spark.*` configure it. While others use it theirs count, and the
-        log says what of these has no effect; where nobody does any more, it is started anew.
-        `kafka`: with Spark's Kafka source. `on_ready`: called on the owner's thread for each
-        session that becomes ready; must not block.
+        `props`: properties whose `spark.*` configure it. While others have a lease theirs count,
+        and the log says what of these has no effect; where nobody has any more, it is started
+        anew. Of their idle timeouts the longest counts. `kafka`: with Spark's Kafka source.
+        `on_ready`: called on the owner's thread for each session that becomes ready while wanted;
+        must not block.
         """
         lease = SparkLease(self, who, on_ready)
         given = {**worker_properties(), **spark_properties(props)}
@@ -167,10 +162,13 @@ class SharedSession:
             before = self._wanted
             # Where nobody uses it any more, the next one's properties count.
             counting = before.given if before is not None and self._leases else given
+            idle_s = idle_timeout_s(props)
+            self._idle_s = max(idle_s, self._idle_s) if self._leases else idle_s
             with_kafka = kafka or (before is not None and before.kafka)
-            wanted = _Wanted(counting, with_kafka or has_kafka_connector(counting))
-            self._wanted = wanted
+            likeness = _Wanted(counting, with_kafka or has_kafka_connector(counting))
+            self._wanted = likeness
             self._leases.append(lease)
+            lease._wanting = wanted
             ignored = sorted(key for key in given if given[key] != counting.get(key))
         if ignored:
             log.warning(
@@ -179,13 +177,12 @@ class SharedSession:
                 ", ".join(ignored),
             )
         if before is None:
-            self._state = SparkState(SparkPhase.STARTING, given.get(MASTER, ""))
             self._loop.start()
-        elif self._session is not None and before == wanted:
+        elif wanted and self._session is not None and before == likeness:
             on_ready()
-        else:
+        elif wanted:
             jvm = self._jvm
-            if before != wanted and jvm is not None:
+            if before != likeness and jvm is not None:
                 jvm.give_up()
             self._loop.wake()
         return lease
@@ -210,7 +207,22 @@ class SharedSession:
         self._loop.stop(timeout)
         self._shut(SparkState(SparkPhase.STOPPED), timeout)
 
+    def _want(self, lease: SparkLease) -> SparkSession | None:
+        with self._lock:
+            again, lease._wanting = lease._wanting, True
+            session = self._session
+        if session is None and not again:
+            self._loop.wake()
+        return session
+
+    def _rest(self, lease: SparkLease) -> None:
+        with self._lock:
+            if lease._wanting:
+                lease._wanting = False
+                self._last_wanted = SYSTEM_CLOCK.monotonic()
+
     def _release(self, lease: SparkLease) -> None:
+        self._rest(lease)
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
@@ -230,11 +242,29 @@ class SharedSession:
     def _step(self) -> None:
         if self._session is not None:
             self._look()
-        if self._session is None:
+        if self._session is None and self._wanting():
             self._start()
 
+    def _wanting(self) -> list[SparkLease]:
+        with self._lock:
+            return [lease for lease in self._leases if lease._wanting]
+
+    def _take_if_idle(self) -> bool:
+        """Whether nobody has wanted the session for long enough; nobody gets it from then on."""
+        with self._lock:
+            unused = SYSTEM_CLOCK.monotonic() - self._last_wanted
+            wanted = any(lease._wanting for lease in self._leases)
+            if wanted or unused < self._idle_s:
+                return False
+            self._session = None
+        log.info("Spark ends, as nothing has needed it for %.0f s", unused)
+        return True
+
     def _look(self) -> None:
-        """Is the session still there, and has it what its users need?"""
+        """Is the session still needed and there, and has it what its users need?"""
+        if self._take_if_idle():
+            self._shut(SparkState(SparkPhase.IDLE, self._state.master), CLOSE_TIMEOUT_S)
+            return
         if self._wanted != self._running:
             log.info("Starting Spark anew, as something else is wanted of it now")
             self._shut(SparkState(SparkPhase.STARTING, self._state.master), CLOSE_TIMEOUT_S)
@@ -273,9 +303,7 @@ class SharedSession:
         self._starts += 1
         self._state = SparkState(SparkPhase.READY, master)
         log.info("Spark %s is ready on %s", self._session_version(), master)
-        with self._lock:
-            leases = list(self._leases)
-        for lease in leases:
+        for lease in self._wanting():
             lease._ready()
 
     def _launch(self, props: Mapping[str, str]) -> None:

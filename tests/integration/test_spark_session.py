@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from connect.errors import ConfigError
-from connectors.spark.job_runner import PeriodicJob
+from connectors.spark.job_runner import PeriodicJob, SparkWork
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
 from tests.support.spark import SPARK, ready_session
 from tests.support.waiting import wait_until
@@ -20,16 +20,21 @@ WAIT_S = 30.0
 
 @contextmanager
 def job(
-    work: Callable[[SparkSession], None],
+    work: Callable[[SparkSession], object],
     *,
     interval_s: float = 600.0,
     shared: SharedSession | None = None,
     on_fatal: Callable[[Exception], None] | None = None,
     long_run_s: float = 60.0,
+    find_work: Callable[[], SparkWork | None] | None = None,
 ) -> Iterator[PeriodicJob]:
+    def run(session: SparkSession) -> bool:
+        work(session)
+        return False
+
     made = PeriodicJob(
         "Some job",
-        work,
+        find_work or (lambda: run),
         interval_s=interval_s,
         properties=SPARK,
         shared=shared,
@@ -49,6 +54,54 @@ def test_a_job_runs_as_soon_as_there_is_a_session(spark: SparkSession) -> None:
         wait_until(lambda: made.status.runs, WAIT_S, "the first run")
     assert counts == [7]
     assert made.status.text == "idle"
+
+
+def test_a_job_without_work_needs_no_session() -> None:
+    shared = SharedSession()
+    with job(lambda _: None, shared=shared, find_work=lambda: None) as made:
+        wait_until(lambda: made.status.runs, WAIT_S, "a run")
+        assert str(shared.state) == "unused"
+        assert made.status.text == "idle"
+    shared.close()
+
+
+def test_a_run_that_changed_something_is_followed_by_one_other(spark: SparkSession) -> None:
+    runs: list[int] = []
+
+    def work(_: SparkSession) -> bool:
+        runs.append(1)
+        return True
+
+    with job(lambda _: None, find_work=lambda: work) as made:
+        wait_until(lambda: made.status.runs == 2, WAIT_S, "the run that looks again")
+        made.wake()
+        wait_until(lambda: made.status.runs == 4, WAIT_S, "two more")
+
+
+def test_the_session_ends_when_nobody_wants_it_and_comes_back_when_somebody_does(
+    spark: SparkSession,
+) -> None:
+    shared = shared_session()
+    props = {**SPARK, "mirror.spark.idle.timeout.ms": "1"}
+    resting = shared.acquire("resting", props, wanted=False)
+    keeping = shared.acquire("keeping", props)
+    jvm = shared._jvm
+    assert jvm is not None
+    try:
+        assert resting.want() is spark
+        resting.rest()
+        assert not shared._take_if_idle()
+        keeping.rest()
+        shared._loop.wake()
+        wait_until(lambda: str(shared.state) == "idle", WAIT_S, "its end")
+        wait_until(lambda: not jvm.alive, WAIT_S, "the end of its JVM")
+        assert resting.want() is None
+        again = wait_until(lambda: resting.session, 90.0, "another session")
+        assert again is not None
+        assert again.range(2).count() == 2
+    finally:
+        keeping.release()
+        resting.release()
 
 
 def test_without_a_master_a_job_waits_and_says_why() -> None:

@@ -16,6 +16,8 @@ __all__ = ["SPARK", "frame", "ready_session"]
 SPARK = {
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
+    # Tests use the session without a lease.
+    "mirror.spark.idle.timeout.ms": "0",
 }
 START_S = 120.0
 

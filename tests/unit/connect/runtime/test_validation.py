@@ -34,6 +34,7 @@ OURS = {
     "mirror.copy.buffer.bytes",
     "mirror.copy.merge.batch.bytes",
     "mirror.offset.map.enabled",
+    "mirror.spark.idle.timeout.ms",
     "offset-map.topic.replication.factor",
 }
 # Errors that say the same in other words.

@@ -104,11 +104,9 @@ def test_keys_have_mirror_maker_2s_types_and_defaults(
 
 def test_the_number_of_keys_is_kafka_4_3_1s() -> None:
     ours = {name for name in SOURCE_CONFIG_DEF.names if name.startswith(("mirror.", "offset-map."))}
-    assert len(ours) == 4
     security = 65
     assert len(SOURCE_CONFIG_DEF.names) - len(ours) - security == 49 - 1
     of_checkpoints = {name for name in CHECKPOINT_CONFIG_DEF.names if name.startswith("mirror.")}
-    assert len(of_checkpoints) == 1
     assert len(CHECKPOINT_CONFIG_DEF.names) - len(of_checkpoints) - security == 44 - 1
     assert len(HEARTBEAT_CONFIG_DEF.names) - security == 33 - 1
 
