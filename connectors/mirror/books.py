@@ -1,0 +1,214 @@
+"""The books of a flow: offset syncs, offset map pages and source offsets, from what was copied.
+
+Whoever copies tells `copied` where source records are on the target, and `prepare` how far each
+partition is; what is written of that is the same, whether threads of a worker, Spark or a backfill
+copied. Belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.plugin import SourceOffset, StoredOffset
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.client_configs import offset_syncs_consumer, offset_syncs_producer
+from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.copy.partition import OffsetRun
+from connectors.mirror.formats import OffsetSync
+from connectors.mirror.offset_map import PageSpan, PartitionPages, page_key
+from connectors.mirror.offset_map_trim import PageIndex, PageIndexReader
+from connectors.mirror.offset_syncs import OffsetSyncRule
+from connectors.mirror.policy import replication_policy
+from connectors.mirror.sync_producer import SyncProducer
+
+__all__ = ["FlowBooks", "Reached", "position_after", "source_partition"]
+
+_LOG = logging.getLogger(__name__)
+
+_CLOSE_SYNCS_S = 2.0
+
+
+class Reached(NamedTuple):
+    """Every record of `source` before `position` is on the target, or needs no copying.
+    `log_start`: the source's first offset, as far as known; -1: it is not."""
+
+    source: TopicPartition
+    position: int
+    log_start: int
+
+
+def source_partition(alias: str, key: TopicPartition) -> dict[str, str | int]:
+    """Under what a partition's source offset is stored. `alias`: the source cluster's."""
+    # Key order as Java writes it: it is part of the stored key's bytes.
+    return {"cluster": alias, "partition": key[1], "topic": key[0]}
+
+
+def position_after(offset: SourceOffset | None) -> int | None:
+    """Where to go on after a stored offset; None where there is none (Java: negative too)."""
+    if offset is None:
+        return None
+    stored = offset.get("offset")
+    if not isinstance(stored, int) or stored < 0:
+        return None
+    return stored + 1
+
+
+class _PartitionBooks:
+    """What is written down for one partition: its sync rule and its map pages."""
+
+    __slots__ = ("pages", "rule")
+
+    def __init__(self, lag_max: int, session: int) -> None:
+        self.rule = OffsetSyncRule(lag_max)
+        self.pages = PartitionPages(session)
+
+
+class FlowBooks:
+    """See the module."""
+
+    def __init__(
+        self,
+        props: Mapping[str, str],
+        config: SourceConfig,
+        index: str | None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Args: props: the connector's properties, for clients; `config`: the same, parsed.
+        index: the task's number, for the clients' names."""
+        self._config = config
+        self._session = clock.now_ms()
+        self._partitions: dict[TopicPartition, _PartitionBooks] = {}
+        self._syncs: SyncProducer | None = None
+        self._index = PageIndex()
+        self._index_reader: PageIndexReader | None = None
+        self._read_spans: deque[dict[TopicPartition, list[PageSpan]]] = deque()
+        if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
+            return
+        policy = replication_policy(props)
+        other = (
+            config.target_cluster_alias
+            if config.offset_syncs_topic_location == "source"
+            else config.source_cluster_alias
+        )
+        self._syncs = SyncProducer(
+            offset_syncs_producer(props, index),
+            policy.offset_syncs_topic(other),
+            policy.offset_map_topic(other),
+        )
+        if config.mirror_offset_map_enabled:
+            self._index_reader = PageIndexReader(
+                policy.offset_map_topic(other),
+                offset_syncs_consumer(props, index),
+                self._index_read,
+            )
+
+    def _index_read(self, pages: dict[TopicPartition, list[PageSpan]]) -> None:
+        """Called on the reader's thread: the spans wait for the next commit."""
+        self._read_spans.append(pages)
+
+    def copied(self, key: TopicPartition, runs: Sequence[OffsetRun], base_offset: int) -> None:
+        """The target has these records from `base_offset` on, without gaps; below 0: it does not
+        say where. In each partition's order."""
+        if self._syncs is None or base_offset < 0:
+            return
+        books = self._partitions.get(key)
+        if books is None:
+            books = _PartitionBooks(self._config.offset_lag_max, self._session)
+            self._partitions[key] = books
+        target = base_offset
+        for source, count in runs:
+            if self._config.mirror_offset_map_enabled:
+                books.pages.copied(source, count, target)
+            if self._config.emit_offset_syncs_enabled:
+                for upstream, downstream in books.rule.copied(source, count, target):
+                    self._syncs.sync(OffsetSync(key[0], key[1], upstream, downstream))
+            target += count
+
+    def poll(self) -> None:
+        """Take delivery reports and send what waits. Call often; returns at once."""
+        if self._syncs is not None:
+            self._syncs.poll()
+
+    def prepare(self, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
+        """The source offsets of these partitions, once the map pages that explain them are
+        written."""
+        for source, position, _ in reached:
+            if (books := self._partitions.get(source)) is not None:
+                books.pages.seen(position)
+        alias = self._config.source_cluster_alias
+        offsets: list[StoredOffset] = [
+            (source_partition(alias, source), {"offset": position - 1})
+            for source, position, _ in reached
+        ]
+        result: Future[list[StoredOffset]] = Future()
+        self._write_pages(reached, lambda: result.set_result(offsets))
+        return result
+
+    def _write_pages(self, reached: Sequence[Reached], then: Callable[[], None]) -> None:
+        """Write the due pages, then call `then`: also after a failure, which costs exactness of
+        translation until the pages are written, where storing no offsets would cost more."""
+        if self._syncs is None:
+            then()
+            return
+        due = [
+            (source, books.pages, books.pages.take_unsaved())
+            for source, _, _ in reached
+            if (books := self._partitions.get(source)) is not None
+        ]
+
+        def written(future: Future[None]) -> None:
+            error = future.exception(timeout=0)
+            if error is not None:
+                _LOG.warning("offset map pages were not written: %s; trying again", error)
+                for _, owner, pages in due:
+                    owner.put_back(pages)
+            then()
+
+        encoded: list[tuple[bytes, bytes | None]] = []
+        for key, _, pages in due:
+            for page in pages:
+                encoded.append((page_key(*key, page.first_source), page.encode()))
+                self._index.add(key, PageSpan(page.session, page.first_source, page.end_source))
+        encoded += [(useless, None) for useless in self._useless_pages(reached)]
+        self._syncs.write_pages(encoded).add_done_callback(written)
+
+    def _useless_pages(self, reached: Sequence[Reached]) -> list[bytes]:
+        """Keys of pages to delete, of partitions that moved."""
+        while self._read_spans:
+            for key, spans in self._read_spans.popleft().items():
+                for span in spans:
+                    self._index.add(key, span)
+        return [
+            useless
+            for source, _, log_start in reached
+            for useless in self._index.useless(source, log_start)
+        ]
+
+    def committed(self) -> None:
+        """The offsets of the last `prepare` are stored: partitions that are quiet now get an exact
+        sync, too."""
+        if self._syncs is None:
+            return
+        for key, books in self._partitions.items():
+            delayed = books.rule.take_delayed()
+            if delayed is not None:
+                self._syncs.sync(OffsetSync(key[0], key[1], *delayed))
+        self._syncs.flush_syncs()
+
+    def forget(self, key: TopicPartition) -> None:
+        """A partition left, and all about it is stored."""
+        self._partitions.pop(key, None)
+
+    def close(self) -> None:
+        """Send what waits, within seconds, and close every client."""
+        if self._index_reader is not None:
+            self._index_reader.close()
+            self._index_reader = None
+        if self._syncs is not None:
+            self._syncs.close(Deadline(_CLOSE_SYNCS_S))
+            self._syncs = None
