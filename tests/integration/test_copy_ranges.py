@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.partition_reader import PartitionReader
 from connect.clients.settings import FetchSettings, ProduceSettings
 from connect.errors import DeadlineExceeded
 from connectors.mirror.copy.chooser import CopyOptions
@@ -14,6 +16,7 @@ from connectors.mirror.copy.engine import EngineSettings
 from connectors.mirror.copy.ranges import (
     CopiedRange,
     CopyStopped,
+    RangeCopier,
     RangeProgress,
     SourceRange,
     copy_ranges,
@@ -140,3 +143,50 @@ def test_a_stopped_copy_tells_what_it_did(
         )
     there = len(read_partition(target_cluster.bootstrap_servers, copy))
     assert sum(line.records for line in books.lines) == there
+
+
+def producers(cluster: KafkaCluster, topic: str) -> set[int]:
+    """The producer ids in a partition."""
+    link = ClusterLink(wire(cluster.bootstrap_servers), lambda: None)
+    try:
+        link.watch_topics({topic})
+        end = end_offset(cluster.bootstrap_servers, topic)
+        reader = PartitionReader(link, (topic, 0), 0, end)
+        try:
+            return {header.producer_id for fetched in reader for header in fetched.headers}
+        finally:
+            reader.close()
+    finally:
+        link.close()
+
+
+def test_a_copier_that_goes_on_needs_no_new_producer_ids(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    """Brokers remember each for a day. The time that is given may end a copy, and nothing else."""
+    topic, other = (create_topic(source_cluster.bootstrap_servers) for _ in range(2))
+    copy, another = (create_topic(target_cluster.bootstrap_servers) for _ in range(2))
+    for name in (topic, other):
+        produce(source_cluster.bootstrap_servers, name, numbered(300))
+    copier = RangeCopier(settings(source_cluster, target_cluster))
+    books = Books()
+    try:
+        for start in range(0, 300, 50):
+            first = SourceRange((topic, 0), (copy, 0), start, start + 50)
+            second = SourceRange((other, 0), (another, 0), start, start + 50)
+            turns = [[first, second]] if start % 100 else [[first], [second]]
+            for ranges in turns:
+                copier.copy(ranges, books.note, stop=books.stop, stall_s=STALL_S)
+                assert all(progress.done for progress in books.last)
+        nothing_new = SourceRange((topic, 0), (copy, 0), 300, 301)
+        copier.copy([nothing_new], books.note, stop=books.stop, stall_s=STALL_S, most_s=0.3)
+        assert [(each.position, each.done) for each in books.last] == [(300, False)]
+        produce(source_cluster.bootstrap_servers, topic, numbered(1, start=300))
+        copier.copy([nothing_new], books.note, stop=books.stop, stall_s=STALL_S)
+        assert copier.usable
+    finally:
+        copier.close()
+    for name, its_copy in ((topic, copy), (other, another)):
+        wanted = contents(read_partition(source_cluster.bootstrap_servers, name))
+        assert contents(read_partition(target_cluster.bootstrap_servers, its_copy)) == wanted
+        assert len(producers(target_cluster, its_copy)) == 1

@@ -65,6 +65,7 @@ class Deliveries:
         self._producer_asked = False
         self._producerless: set[PartitionCopy] = set()
         self._served: set[TopicPartition] = set()
+        self._retired: dict[TopicPartition, tuple[int, int, int]] = {}
         self._closed = False
 
     # Results.
@@ -212,8 +213,23 @@ class Deliveries:
         """Give the partition a producer id, now or when there is one."""
         if partition.producer_id != UNKNOWN:
             return
+        before = self._retired.pop(partition.target, None)
+        if before is not None:
+            partition.producer_id, partition.producer_epoch, partition.next_sequence = before
+            return
         self._producerless.add(partition)
         self._hand_out()
+
+    def retire(self, partition: PartitionCopy) -> None:
+        """It left. Should the target partition come back, its producer's sequence goes on: brokers
+        remember every producer id for a day, so they must not get one for each coming."""
+        settled = partition.state in (CopyState.ACTIVE, CopyState.BLOCKED)
+        if settled and partition.producer_id != UNKNOWN and not partition.outcome_unknown:
+            self._retired[partition.target] = (
+                partition.producer_id,
+                partition.producer_epoch,
+                partition.next_sequence,
+            )
 
     def _hand_out(self) -> None:
         """A producer id serves a target partition once: from sequence number 0 on again, the

@@ -138,10 +138,16 @@ class CopyEngine:
             partition.stored_position = position
             partition.state = CopyState.ACTIVE
 
-    def watch(self) -> None:
-        """Ask both clusters about the partitions' topics. Call after `add`s and `remove`s."""
-        self._source.watch_topics({p.source[0] for p in self._partitions.values()})
-        self._target.watch_topics({p.target[0] for p in self._partitions.values()})
+    def watch(self, others: Iterable[tuple[str, str]] = ()) -> None:
+        """Ask both clusters about the partitions' topics. Call after `add`s and `remove`s.
+        `others`: (source topic, target topic) that may be needed again soon."""
+        sources = {p.source[0] for p in self._partitions.values()}
+        targets = {p.target[0] for p in self._partitions.values()}
+        for source, target in others:
+            sources.add(source)
+            targets.add(target)
+        self._source.watch_topics(sources)
+        self._target.watch_topics(targets)
         self._on_metadata()
 
     def keep(self, source: TopicPartition) -> bool:
@@ -409,6 +415,7 @@ class CopyEngine:
             self._leave_source(partition)
             if partition.target_node != UNKNOWN:
                 self._target_node(partition.target_node).withdraw(partition)
+            self._deliveries.retire(partition)
             partition.drop_all()
             del self._partitions[partition.source]
             self._departed.append(partition)

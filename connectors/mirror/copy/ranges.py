@@ -1,13 +1,15 @@
-"""Copies bounded ranges of partitions and tells what landed where: the copier as one finite job.
+"""Copies bounded ranges of partitions and tells what landed where: the copier as finite jobs.
 
 Used where somebody else decides what is copied and keeps the books: Spark tasks and backfills. The
 records themselves pass through here as they do in a worker's task; what comes back is the ledger.
+`copy_ranges` is one such job; a `RangeCopier` does one after the other over the same connections.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -17,10 +19,20 @@ from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
 
-__all__ = ["CopiedRange", "CopyStopped", "RangeProgress", "SourceRange", "copy_ranges"]
+__all__ = [
+    "CopiedRange",
+    "CopyStopped",
+    "OnProgress",
+    "RangeCopier",
+    "RangeProgress",
+    "SourceRange",
+    "copy_ranges",
+]
 
 _TURN_S = 0.2
 _DRAIN_S = 10.0
+_TOPICS_KEPT_S = 60.0
+"""A `RangeCopier` keeps metadata of topics that it copied for so long. Not longer: topics go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +62,21 @@ class CopiedRange:
 class RangeProgress:
     """How far one range is: everything before source offset `position` is on the target or needs
     no copying. `bytes` of batches were fetched for that; `lost` source offsets were gone before
-    they could be copied."""
+    they could be copied; of `records` acknowledged ones `shallow_records` went as bytes, in
+    `shallow_batches`. Offsets of the source and the newest timestamp: -1 where not known."""
 
     range: SourceRange
     position: int
     bytes: int
     lost: int
     error: str | None
+    records: int = 0
+    shallow_records: int = 0
+    shallow_batches: int = 0
+    level_batches: int = 0
+    high_watermark: int = -1
+    log_start: int = -1
+    newest_timestamp: int = -1
 
     @property
     def done(self) -> bool:
@@ -101,10 +121,77 @@ class _Ledger:
         return lines
 
 
+OnProgress = Callable[[Sequence[RangeProgress], Sequence[CopiedRange]], None]
+
+
+class RangeCopier:
+    """Copies ranges again and again: connections, metadata and producer ids are kept in between,
+    where no thread but those of the cluster links does anything. Belongs to one thread."""
+
+    def __init__(self, settings: EngineSettings, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._ledger = _Ledger()
+        self._engine = CopyEngine(
+            settings, lambda partition, runs, base: self._ledger.acked(partition, runs, base), clock
+        )
+        self._topics: dict[tuple[str, str], float] = {}
+        self.usable = True
+        """Whether it may be used again: nothing is under way of which the outcome is not known."""
+
+    def copy(
+        self,
+        ranges: Sequence[SourceRange],
+        on_progress: OnProgress,
+        *,
+        stop: threading.Event,
+        stall_s: float,
+        report_s: float = 1.0,
+        most_s: float = math.inf,
+    ) -> None:
+        """As `copy_ranges`. After `most_s` seconds it ends where it is, without an error."""
+        by_source = {wanted.source: wanted for wanted in ranges}
+        if len(by_source) != len(ranges):
+            raise ValueError("a partition is in more than one range")
+        engine = self._engine
+        self._ledger = _Ledger()
+        job = _Job(engine, self._ledger, by_source, on_progress, self._clock)
+        try:
+            engine.set_fetching(True)
+            job.begin(self._used(ranges))
+            if not job.run(stop, stall_s, report_s, most_s):
+                self.usable = engine.drain(Deadline(_DRAIN_S, self._clock))
+            self._leave(by_source)
+        except BaseException:
+            self.usable = False
+            engine.drain(Deadline(_DRAIN_S, self._clock))
+            job.report()
+            raise
+        job.report()
+
+    def _used(self, ranges: Iterable[SourceRange]) -> Iterable[tuple[str, str]]:
+        """The topics of these ranges and of those just before."""
+        now = self._clock.monotonic()
+        self._topics.update({(each.source[0], each.target[0]): now for each in ranges})
+        self._topics = {
+            topics: at for topics, at in self._topics.items() if now - at < _TOPICS_KEPT_S
+        }
+        return self._topics
+
+    def _leave(self, keys: Iterable[TopicPartition]) -> None:
+        for key in keys:
+            self._engine.remove(key)
+        self._engine.take_departed()
+        self.usable &= not any(self._engine.partitions)
+
+    def close(self) -> None:
+        """Close every connection and thread."""
+        self._engine.close()
+
+
 def copy_ranges(
     settings: EngineSettings,
     ranges: Sequence[SourceRange],
-    on_progress: Callable[[Sequence[RangeProgress], Sequence[CopiedRange]], None],
+    on_progress: OnProgress,
     *,
     stop: threading.Event,
     stall_s: float,
@@ -118,69 +205,83 @@ def copy_ranges(
     after `stop` was set, and `DeadlineExceeded` when nothing at all has moved for `stall_s`
     seconds; its message has each partition's reason. Blocks; everything happens on this thread.
     """
-    ledger = _Ledger()
-    by_source = {wanted.source: wanted for wanted in ranges}
-    if len(by_source) != len(ranges):
-        raise ValueError("a partition is in more than one range")
-    engine = CopyEngine(settings, ledger.acked, clock)
-    left = {}
+    copier = RangeCopier(settings, clock)
     try:
-        for wanted in ranges:
-            metrics = PartitionMetrics("", "", wanted.target[0], wanted.target[1], clock=clock)
-            engine.add(wanted.source, wanted.target, wanted.start, metrics, end=wanted.end)
-        engine.watch()
-        left = {partition.source: partition for partition in engine.partitions}
-        _run(engine, left, by_source, ledger, on_progress, stop, stall_s, report_s, clock)
-    except BaseException:
-        engine.drain(Deadline(_DRAIN_S, clock))
-        on_progress(_progress(left, by_source), ledger.take())
-        raise
+        copier.copy(ranges, on_progress, stop=stop, stall_s=stall_s, report_s=report_s)
     finally:
-        engine.close()
+        copier.close()
 
 
-def _run(
-    engine: CopyEngine,
-    partitions: dict[TopicPartition, PartitionCopy],
-    by_source: dict[TopicPartition, SourceRange],
-    ledger: _Ledger,
-    on_progress: Callable[[Sequence[RangeProgress], Sequence[CopiedRange]], None],
-    stop: threading.Event,
-    stall_s: float,
-    report_s: float,
-    clock: Clock,
-) -> None:
-    moved_at = reported_at = clock.monotonic()
-    reached = -1
-    while not all(partition.done for partition in partitions.values()):
-        engine.step(_TURN_S)
-        now = clock.monotonic()
-        position = sum(partition.acked_position for partition in partitions.values())
-        if position != reached:
-            reached, moved_at = position, now
-        elif now - moved_at > stall_s:
-            raise DeadlineExceeded(_stalled(partitions, stall_s))
-        if stop.is_set():
-            raise CopyStopped("the copy was stopped before all its ranges were done")
-        if now - reported_at >= report_s:
-            reported_at = now
-            on_progress(_progress(partitions, by_source), ledger.take())
-    on_progress(_progress(partitions, by_source), ledger.take())
+class _Job:
+    """One call of `RangeCopier.copy`."""
+
+    def __init__(
+        self,
+        engine: CopyEngine,
+        ledger: _Ledger,
+        by_source: dict[TopicPartition, SourceRange],
+        on_progress: OnProgress,
+        clock: Clock,
+    ) -> None:
+        self._engine = engine
+        self._ledger = ledger
+        self._by_source = by_source
+        self._on_progress = on_progress
+        self._clock = clock
+        self._partitions: dict[TopicPartition, PartitionCopy] = {}
+
+    def begin(self, topics: Iterable[tuple[str, str]]) -> None:
+        for wanted in self._by_source.values():
+            metrics = PartitionMetrics("", "", *wanted.target, clock=self._clock)
+            self._engine.add(wanted.source, wanted.target, wanted.start, metrics, end=wanted.end)
+        self._engine.watch(topics)
+        self._partitions = {partition.source: partition for partition in self._engine.partitions}
+
+    def run(self, stop: threading.Event, stall_s: float, report_s: float, most_s: float) -> bool:
+        """False: the time was over before all was done."""
+        began = moved_at = reported_at = self._clock.monotonic()
+        reached = -1
+        while not all(partition.done for partition in self._partitions.values()):
+            self._engine.step(_TURN_S)
+            now = self._clock.monotonic()
+            position = sum(partition.acked_position for partition in self._partitions.values())
+            if position != reached:
+                reached, moved_at = position, now
+            elif now - moved_at > stall_s:
+                raise DeadlineExceeded(_stalled(self._partitions, stall_s))
+            if stop.is_set():
+                raise CopyStopped("the copy was stopped before all its ranges were done")
+            if now - began >= most_s:
+                return False
+            if now - reported_at >= report_s:
+                reported_at = now
+                self.report()
+        return True
+
+    def report(self) -> None:
+        progress = [
+            _progress(self._by_source[key], partition)
+            for key, partition in self._partitions.items()
+        ]
+        self._on_progress(progress, self._ledger.take())
 
 
-def _progress(
-    partitions: dict[TopicPartition, PartitionCopy], by_source: dict[TopicPartition, SourceRange]
-) -> list[RangeProgress]:
-    return [
-        RangeProgress(
-            by_source[key],
-            partition.acked_position,
-            int(partition.metrics.read()["byte-count"]),
-            partition.lost_records,
-            partition.error,
-        )
-        for key, partition in partitions.items()
-    ]
+def _progress(wanted: SourceRange, partition: PartitionCopy) -> RangeProgress:
+    figures = partition.metrics.read()
+    return RangeProgress(
+        wanted,
+        partition.acked_position,
+        int(figures["byte-count"]),
+        partition.lost_records,
+        partition.error,
+        int(figures["record-count"]),
+        int(figures["shallow-record-count"]),
+        int(figures["shallow-batch-count"]),
+        int(figures["record-level-batch-count"]),
+        partition.high_watermark,
+        partition.log_start_offset,
+        partition.acked_timestamp,
+    )
 
 
 def _stalled(partitions: dict[TopicPartition, PartitionCopy], stall_s: float) -> str:
