@@ -5,28 +5,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.util import local_connect_and_auth
 
-__all__ = ["collect"]
+__all__ = ["arriving", "collect"]
 
 
 def collect(frame: DataFrame) -> pa.Table:
     """Run the query; all its rows, in their order. Raises what Spark raises."""
+    batches: list[pa.RecordBatch] = []
+    order: list[int] = []
+    for batch in _batches(frame, order):
+        batches.append(batch)
+    schema = to_arrow_schema(frame.schema)
+    if not batches:
+        return schema.empty_table()
+    return pa.Table.from_batches([batches[index] for index in order]).cast(schema)
+
+
+def arriving(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+    """Run the query; its rows as tasks end, in no order of tasks. Raises what Spark raises, at
+    last. Whoever does not take all has to cancel the query."""
+    return _batches(frame, [])
+
+
+def _batches(frame: DataFrame, order: list[int]) -> Iterator[pa.RecordBatch]:
+    """The batches as they arrive; `order` then has which of them is the first, the second, ..."""
     port, secret, server = frame._jdf.collectAsArrowToPython()
+    whole = True
     try:
         stream, connection = local_connect_and_auth(port, secret)
         with connection, stream:
             # That of connecting; a query may take long, and ends this when it is cancelled.
             connection.settimeout(None)
-            # The batches as they arrive, and at last in which order they belong.
-            *batches, order = ArrowCollectSerializer().load_stream(stream)  # type: ignore[no-untyped-call]
+            for item in ArrowCollectSerializer().load_stream(stream):  # type: ignore[no-untyped-call]
+                if isinstance(item, list):
+                    order += item
+                else:
+                    yield item
+    except GeneratorExit:
+        whole = False
+        raise
     finally:
-        server.getResult()  # raises what made the query fail
-    schema = to_arrow_schema(frame.schema)
-    if not batches:
-        return schema.empty_table()
-    return pa.Table.from_batches([batches[index] for index in order]).cast(schema)
+        if whole:
+            server.getResult()  # raises what made the query fail

@@ -7,8 +7,6 @@ readers (`connectors.mirror.audit`); records never pass through the JVM.
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
@@ -23,7 +21,7 @@ from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.audit.run import AuditSetup, RangeOutcome, audit_ranges
 from connectors.spark.arrow import collect
 from connectors.spark.errors import job_errors
-from connectors.spark.properties import is_local
+from connectors.spark.executors import use_this_python
 
 __all__ = ["AUDITED_RANGES", "audit_frame", "range_frame", "spark_engine"]
 
@@ -50,7 +48,7 @@ def spark_engine(session: SparkSession) -> AuditEngine:
     range that cannot be audited is an outcome."""
 
     def run(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
-        _use_this_python(session)
+        use_this_python(session)
         with job_errors("The audit"):
             table = collect(audit_frame(range_frame(session, ranges), setup))
         for row in table.to_pylist():
@@ -102,11 +100,3 @@ def _range(plain: dict[str, object]) -> AuditRange:
 
 def _result(text: str) -> RangeResult:
     return RangeResult.from_json(json.loads(text))
-
-
-def _use_this_python(session: SparkSession) -> None:
-    """Where executors are on this machine, they run this program's own interpreter, unless told."""
-    context = session.sparkContext
-    told = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
-    if not told and is_local(context.master or ""):
-        context.pythonExec = sys.executable
