@@ -37,8 +37,6 @@ EXIT_USAGE = 1
 EXIT_ERROR = 2
 EXIT_DIFFERENT = 3
 
-SPARK_START_S = 300.0
-
 log = logging.getLogger("connect-mirror-audit")
 
 
@@ -188,21 +186,11 @@ def _engine(arguments: argparse.Namespace, flow: FlowToAudit) -> Iterator[AuditE
 
         yield local_engine(arguments.processes)
         return
-    import threading
-
     from connectors.spark.audit import spark_engine
-    from connectors.spark.errors import SparkUnavailable
-    from connectors.spark.session import SharedSession
+    from connectors.spark.own_session import own_session
 
-    shared = SharedSession()
-    ready = threading.Event()
-    try:
-        lease = shared.acquire("connect-mirror-audit", flow.properties, on_ready=ready.set)
-        if not ready.wait(SPARK_START_S) or lease.session is None:
-            raise SparkUnavailable(f"Spark is not there: {lease.state}")
-        yield spark_engine(lease.session)
-    finally:
-        shared.close()
+    with own_session("connect-mirror-audit", flow.properties) as session:
+        yield spark_engine(session)
 
 
 if __name__ == "__main__":

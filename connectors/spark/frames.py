@@ -13,7 +13,6 @@ has no ranges. Formats: docs/offset-map.md, and `connectors.mirror.formats`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -35,10 +34,9 @@ from connectors.maker.named_flow import named_flow
 from connectors.mirror import client_configs
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.policy import replication_policy
-from connectors.spark.errors import SparkUnavailable
 from connectors.spark.kafka_tables import kafka_options, newest_pages, page_records, sync_records
 from connectors.spark.map_breaks import map_breaks
-from connectors.spark.session import SharedSession
+from connectors.spark.own_session import own_session
 
 __all__ = [
     "CHECKPOINT_ROWS",
@@ -49,7 +47,6 @@ __all__ = [
     "open_frames",
 ]
 
-_START_S = 300.0
 _PARTITION = (StructField("topic", StringType()), StructField("partition", IntegerType()))
 
 SYNC_ROWS = StructType(
@@ -225,11 +222,5 @@ def open_frames(path: str | Path, flow: str | None = None) -> Iterator[MirrorFra
     Spark session of their own on the master that the file's `spark.master` names. Raises
     `ConfigError`, and `SparkUnavailable` where there is no session within five minutes."""
     chosen = named_flow(Path(path), flow)
-    shared, ready = SharedSession(), threading.Event()
-    try:
-        lease = shared.acquire("frames", chosen.properties, kafka=True, on_ready=ready.set)
-        if not ready.wait(_START_S) or lease.session is None:
-            raise SparkUnavailable(f"Spark is not there: {lease.state}")
-        yield MirrorFrames(lease.session, chosen.properties)
-    finally:
-        shared.close()
+    with own_session("frames", chosen.properties, kafka=True) as session:
+        yield MirrorFrames(session, chosen.properties)
