@@ -27,8 +27,8 @@ from connectors.mirror.filters import topic_filter
 from connectors.mirror.formats import Checkpoint
 from connectors.mirror.group_sync import GroupSyncOutcome, sync_group_offsets
 from connectors.mirror.policy import replication_policy
-from connectors.mirror.translator import InProcessTranslator, Translator, translation_topics
-from connectors.mirror.wide_translator import WideTranslator
+from connectors.mirror.translation_engine import EngineSetup, TranslationEngine
+from connectors.mirror.translator import translation_topics
 
 __all__ = ["MirrorCheckpointTask", "Pace", "checkpoint_record"]
 
@@ -101,7 +101,7 @@ class MirrorCheckpointTask(SourceTask):
         self._source: ConsumerGroups | None = None
         self._target: ConsumerGroups | None = None
         self._reader: CheckpointReader | None = None
-        self._translator: Translator | None = None
+        self._translator: TranslationEngine | None = None
         self._translate_loop: BackgroundLoop | None = None
         self._sync_loop: BackgroundLoop | None = None
         self._metrics: CheckpointMetrics | None = None
@@ -249,17 +249,19 @@ class MirrorCheckpointTask(SourceTask):
             self._keep_all_syncs = False
         self._loaded = True
 
-    def _opened_translator(self) -> Translator:
+    def _opened_translator(self) -> TranslationEngine:
         if self._translator is None:
-            local = InProcessTranslator(
-                translation_topics(self._props, self._index),
-                keep_all_while_loading=self._keep_all_syncs,
-            )
-            translator = self._translator = WideTranslator(
-                local,
-                f"Checkpoints of {self._flow} task {self.context.task_index}",
-                self._props,
-                self._config.mirror_translation_spark_min_offsets,
+            translator = self._translator = TranslationEngine(
+                EngineSetup(
+                    self._config.mirror_translation_engine,
+                    self._config.mirror_translation_spark_min_offsets,
+                    f"{self._flow} task {self.context.task_index}",
+                    self._props,
+                    translation_topics(self._props, self._index),
+                    self.context.metrics,
+                    on_ready=self._spark_ready,
+                    keep_all_syncs=self._keep_all_syncs,
+                )
             )
             try:
                 translator.open(Deadline(_LOAD_S))
@@ -273,11 +275,27 @@ class MirrorCheckpointTask(SourceTask):
         if translator is not None:
             translator.close(Deadline(_CLOSE_S))
 
+    # Spark's thread.
+
+    def _spark_ready(self) -> None:
+        """Rounds that waited for it need not wait for their next try."""
+        if self._config.mirror_translation_engine == "spark":
+            for loop in (self._translate_loop, self._sync_loop):
+                if loop is not None:
+                    loop.wake()
+
     # The syncing loop's thread.
 
     def _sync(self) -> None:
-        assert self._target is not None
-        outcome = sync_group_offsets(self._target, self._book.groups(), Deadline(self._timeout))
+        translator = self._translator
+        if self._target is None or translator is None:
+            return  # the translating loop is opening another one
+        outcome = sync_group_offsets(
+            self._target,
+            self._book.groups(),
+            Deadline(self._timeout),
+            translator.plan_group_offsets,
+        )
         self._report(outcome)
 
     def _report(self, outcome: GroupSyncOutcome) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance, ParsedConfig
 from connect.config.types import ConfigType
-from connect.config.validators import Range, ValidList
+from connect.config.validators import OneOf, Range, ValidList
 from connect.errors import ConfigError
 from connectors.mirror.config_base import (
     BASE_CONFIG_DEF,
@@ -87,13 +87,27 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
         OFFSET_SYNCS_TOPIC_LOCATION,
         METRIC_NAMES_FORMATS,
         ConfigKey(
+            "mirror.translation.engine",
+            ConfigType.STRING,
+            "auto",
+            OneOf(("auto", "process", "spark")),
+            Importance.LOW,
+            "Where groups' offsets are translated, and it is decided what to commit for them: "
+            "`process`: in the task's process; `spark`: by Spark jobs that also read the offset "
+            "syncs and the map, of which the process then holds nothing; checkpoints wait while "
+            "Spark is not there; `auto`: in the process, rounds of "
+            "`mirror.translation.spark.min.offsets` and more on Spark as far as it is there. Not a "
+            "key of MirrorMaker 2.",
+        ),
+        ConfigKey(
             "mirror.translation.spark.min.offsets",
             ConfigType.INT,
             50_000,
             Range(0),
             Importance.LOW,
-            "From how many group offsets on a round is translated by a Spark job; fewer cost less "
-            "in the process. 0: always by Spark. Not a key of MirrorMaker 2.",
+            "With `mirror.translation.engine=auto`: from how many group offsets on a round is "
+            "translated by a Spark job; fewer cost less in the process. Not a key of MirrorMaker "
+            "2.",
         ),
         SPARK_IDLE_TIMEOUT,
     ]
@@ -131,6 +145,7 @@ class CheckpointConfig(MirrorConfig):
     emit_checkpoints_interval_s: float | None
     sync_group_offsets_interval_s: float | None
     checkpoints_topic_replication_factor: int
+    mirror_translation_engine: Literal["auto", "process", "spark"]
     mirror_translation_spark_min_offsets: int
     offset_syncs_topic_location: Literal["source", "target"]
 
@@ -178,9 +193,17 @@ def _checkpoint_config(parsed: ParsedConfig) -> CheckpointConfig:
         emit_checkpoints_interval_s=interval_s(parsed, "emit.checkpoints", zero_allowed=True),
         sync_group_offsets_interval_s=interval_s(parsed, "sync.group.offsets"),
         checkpoints_topic_replication_factor=parsed.integer("checkpoints.topic.replication.factor"),
+        mirror_translation_engine=_ENGINES[parsed.string("mirror.translation.engine")],
         mirror_translation_spark_min_offsets=parsed.integer("mirror.translation.spark.min.offsets"),
         offset_syncs_topic_location="target" if location == "target" else "source",
     )
+
+
+_ENGINES: dict[str, Literal["auto", "process", "spark"]] = {
+    "auto": "auto",
+    "process": "process",
+    "spark": "spark",
+}
 
 
 def _check_offset_syncs(parsed: ParsedConfig) -> None:

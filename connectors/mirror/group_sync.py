@@ -1,15 +1,16 @@
 """Commits translated offsets for groups on the target: `sync.group.offsets.enabled`.
 
-What to write is decided purely (`plan_group_offsets`), from checkpoints and what the target has:
-only for groups without members, and never back. MirrorMaker 2 remembers which groups were empty one
-interval ago and lets the broker refuse the others; here the target is asked right before writing,
-so that a group that ran meanwhile is not set back.
+What to write is decided purely (`plan_group_offsets`; on Spark: `connectors.spark.group_sync`),
+from checkpoints and what the target has: only for groups without members, and never back.
+MirrorMaker 2 remembers which groups were empty one interval ago and lets the broker refuse the
+others; here the target is asked right before writing, so that a group that ran meanwhile is not
+set back.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect.clients.consumer_groups import Committed, ConsumerGroups, GroupListing
@@ -18,13 +19,26 @@ from connect.clock import Deadline
 from connect.errors import ConnectError
 from connectors.mirror.formats import Checkpoint
 
-__all__ = ["GroupSyncOutcome", "plan_group_offsets", "sync_group_offsets"]
+__all__ = [
+    "Checkpoints",
+    "GroupPlan",
+    "GroupSyncOutcome",
+    "PlanGroups",
+    "plan_group_offsets",
+    "sync_group_offsets",
+]
 
 _LOG = logging.getLogger(__name__)
 
 TopicPartition = tuple[str, int]
 Checkpoints = Mapping[str, Mapping[TopicPartition, Checkpoint]]
 """By group, and by the target's partition."""
+GroupPlan = Mapping[str, Mapping[TopicPartition, Committed]]
+"""The offsets to write, by group."""
+PlanGroups = Callable[
+    [Checkpoints, Mapping[str, GroupListing], Mapping[str, Mapping[TopicPartition, Committed]]],
+    GroupPlan,
+]
 
 _UNKNOWN_MEMBER_ID = 25
 """The broker's answer for a group that has members."""
@@ -43,7 +57,7 @@ def plan_group_offsets(
     checkpoints: Checkpoints,
     states: Mapping[str, GroupListing],
     committed: Mapping[str, Mapping[TopicPartition, Committed]],
-) -> dict[str, dict[TopicPartition, Committed]]:
+) -> GroupPlan:
     """The offsets to write, by group.
 
     `states`: all groups of the target; one that is missing does not exist there, and gets all its
@@ -74,10 +88,13 @@ def _is_ahead(checkpoint: Checkpoint, has: Committed | None) -> bool:
 
 
 def sync_group_offsets(
-    target: ConsumerGroups, checkpoints: Checkpoints, deadline: Deadline
+    target: ConsumerGroups,
+    checkpoints: Checkpoints,
+    deadline: Deadline,
+    plan: PlanGroups = plan_group_offsets,
 ) -> GroupSyncOutcome:
     """One round. A group that fails holds up no other. Raises `ConnectError` where the target's
-    groups cannot be listed."""
+    groups cannot be listed, or `plan` raises it."""
     outcome = GroupSyncOutcome()
     if not checkpoints:
         return outcome
@@ -94,7 +111,7 @@ def sync_group_offsets(
             outcome.failed[group] = found
         else:
             committed[group] = found
-    for group, offsets in plan_group_offsets(checkpoints, states, committed).items():
+    for group, offsets in plan(checkpoints, states, committed).items():
         try:
             target.commit(group, offsets, deadline)
         except ConnectError as error:

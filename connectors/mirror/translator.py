@@ -29,6 +29,7 @@ __all__ = [
     "InProcessTranslator",
     "PageRow",
     "SyncRow",
+    "TopicPartition",
     "TranslationTopics",
     "Translator",
     "translation_topics",
@@ -128,6 +129,12 @@ class InProcessTranslator:
         self._syncs_log: TopicLog | None = None
         self._map_log: TopicLog | None = None
         self._admin: Admin | None = None
+        self._taken = 0
+
+    @property
+    def version(self) -> int:
+        """Another one whenever something was read that may change an answer."""
+        return self._taken
 
     def open(self, deadline: Deadline, *, need_syncs: bool = True) -> None:
         """Read both topics to their ends; they are followed from then on.
@@ -146,6 +153,10 @@ class InProcessTranslator:
         self, offsets: Sequence[GroupOffset], deadline: Deadline
     ) -> Sequence[Place | None]:
         self.catch_up(deadline)
+        return self.places(offsets)
+
+    def places(self, offsets: Sequence[GroupOffset]) -> list[Place | None]:
+        """The same, by what was read so far."""
         wanted: dict[TopicPartition, list[int]] = defaultdict(list)
         for each in offsets:
             wanted[each.topic, each.partition].append(each.offset)
@@ -224,6 +235,7 @@ class InProcessTranslator:
         return bool(self._admin.describe_topics([topic], max(1.0, deadline.remaining())))
 
     def _sync(self, record: LogRecord) -> None:
+        self._taken += 1
         if record.value is None:
             return
         try:
@@ -243,6 +255,7 @@ class InProcessTranslator:
             )
 
     def _page(self, record: LogRecord) -> None:
+        self._taken += 1
         self._map.take(record.key, record.value, record.offset)
 
     def _fetch(self, offsets: Collection[int]) -> Mapping[int, tuple[bytes, bytes | None]]:

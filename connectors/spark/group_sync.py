@@ -6,10 +6,18 @@ leaves groups that run to the brokers to refuse; here they are left out from the
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections import defaultdict
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-__all__ = ["group_writes"]
+from connect.clients.consumer_groups import Committed, GroupListing
+from connectors.mirror.group_sync import Checkpoints, GroupPlan, TopicPartition
+from connectors.spark.arrow import collect
+from connectors.spark.tables import CHECKPOINTS, TARGET_GROUPS, TARGET_OFFSETS, arrow_table
+
+__all__ = ["group_writes", "plan_on_spark"]
 
 
 def group_writes(checkpoints: DataFrame, groups: DataFrame, offsets: DataFrame) -> DataFrame:
@@ -29,3 +37,41 @@ def group_writes(checkpoints: DataFrame, groups: DataFrame, offsets: DataFrame) 
         .where("committed is null or committed < downstream")
         .select("group", "topic", "partition", F.col("downstream").alias("offset"), "metadata")
     )
+
+
+def plan_on_spark(
+    session: SparkSession,
+    checkpoints: Checkpoints,
+    states: Mapping[str, GroupListing],
+    committed: Mapping[str, Mapping[TopicPartition, Committed]],
+) -> GroupPlan:
+    """As `group_sync.plan_group_offsets` decides for one group after the other. Raises what Spark
+    raises."""
+    unread = {group for group in checkpoints if group in states and states[group].empty}
+    unread -= committed.keys()
+    rows = [
+        (group, *key, each.upstream_offset, each.downstream_offset, each.metadata, True, 0)
+        for group, of_group in checkpoints.items()
+        if group not in unread
+        for key, each in of_group.items()
+    ]
+    listed = [(group, states[group].state) for group in checkpoints if group in states]
+    offsets = [
+        (group, *key, each.offset)
+        for group, of_group in committed.items()
+        for key, each in of_group.items()
+    ]
+    found = collect(
+        group_writes(
+            session.createDataFrame(arrow_table(CHECKPOINTS, rows)),
+            session.createDataFrame(arrow_table(TARGET_GROUPS, listed)),
+            session.createDataFrame(arrow_table(TARGET_OFFSETS, offsets)),
+        )
+    )
+    names = ("group", "topic", "partition", "offset", "metadata")
+    plan: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
+    for group, topic, partition, offset, metadata in zip(
+        *(found[name].to_pylist() for name in names), strict=True
+    ):
+        plan[group][topic, partition] = Committed(offset, metadata)
+    return dict(plan)

@@ -15,27 +15,22 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from uuid import uuid4
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.metrics.registry import MetricRegistry, MetricValue
-from connectors.spark.errors import first_line, job_errors
-from connectors.spark.session import SharedSession, SparkLease, shared_session
+from connectors.spark.errors import SparkUnavailable, first_line
+from connectors.spark.queries import LONG_S, SPARK_JOB_GROUP, SparkQueries
+from connectors.spark.session import SharedSession
 
-__all__ = ["SPARK_JOB_GROUP", "JobStatus", "PeriodicJob", "SparkWork"]
+__all__ = ["JobStatus", "PeriodicJob", "SparkWork"]
 
 log = logging.getLogger(__name__)
 
-SPARK_JOB_GROUP = "spark-job-metrics"
 RETRY_FIRST_S = 1.0
-LONG_RUN_S = 60.0
-"""A run that takes longer is reported once, while it goes on."""
-
 STOP_TIMEOUT_S = 2.0
 
 SparkWork = Callable[[SparkSession], bool]
@@ -65,30 +60,32 @@ class PeriodicJob:
         properties: Mapping[str, str],
         kafka: bool = False,
         on_fatal: Callable[[Exception], None] | None = None,
-        long_run_s: float = LONG_RUN_S,
+        long_run_s: float = LONG_S,
         shared: SharedSession | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`find_work`: what there is to do now, if anything; it and the work are called on the
-        job's thread. `properties`: those whose `spark.*`
-        configure the session, should this be its first user; `kafka`: it reads with Spark's Kafka
-        source. `on_fatal`: a `ConfigError` ended the job; called on the job's thread."""
+        job's thread. `properties`: those whose `spark.*` configure the session, should this be its
+        first user; `kafka`: it reads with Spark's Kafka source. `on_fatal`: a `ConfigError` ended
+        the job; called on the job's thread."""
         self.name = name
         self._find_work = find_work
-        self._properties = properties
-        self._kafka = kafka
-        self._shared = shared or shared_session()
         self._clock = clock
-        self._long_run_s = long_run_s
-        self._group = f"{name} {uuid4()}"
         self._lock = threading.Lock()
-        self._lease: SparkLease | None = None
-        self._waiting = self._seeing = False
+        self._seeing = False
         self._began: float | None = None
-        self._running: SparkSession | None = None
+        self._running = False
         self._runs = self._failures = self._skipped = 0
         self._last_run_s: float | None = None
         self._last_error = ""
+        self._queries = SparkQueries(
+            name,
+            properties,
+            kafka=kafka,
+            on_ready=self._session_ready,
+            shared=shared,
+            long_s=long_run_s,
+        )
         self._loop = BackgroundLoop(
             name,
             self._step,
@@ -102,13 +99,6 @@ class PeriodicJob:
 
     def start(self) -> None:
         """Begin; returns at once."""
-        self._lease = self._shared.acquire(
-            self.name,
-            self._properties,
-            kafka=self._kafka,
-            on_ready=self._session_ready,
-            wanted=False,
-        )
         self._loop.start()
 
     def wake(self) -> None:
@@ -118,15 +108,14 @@ class PeriodicJob:
     def request_stop(self) -> None:
         """Ask the job to end, and Spark to give up what it does for it; waits for neither."""
         self._loop.request_stop()
-        self._cancel()
+        self._queries.cancel(for_good=True)
 
     def stop(self, timeout: float = STOP_TIMEOUT_S) -> bool:
         """End the job. False: a run is still going on after `timeout` seconds; it ends by itself,
         without effect on others."""
         self.request_stop()
         ended = self._loop.stop(timeout)
-        if self._lease is not None:
-            self._lease.release()
+        self._queries.close()
         return ended
 
     @property
@@ -155,13 +144,11 @@ class PeriodicJob:
         return values
 
     def _text(self) -> str:
-        if self._running is not None:
+        if self._running:
             return f"running for {self._running_s():.0f} s"
-        if self._waiting and self._lease is not None:
-            return f"waiting for Spark, which is {self._lease.state}"
-        if self._last_error:
+        if self._last_error and not self._queries.waiting:
             return f"failed: {self._last_error}"
-        return "idle"
+        return self._queries.waiting or "idle"
 
     def _running_s(self) -> float:
         began = self._began
@@ -181,62 +168,42 @@ class PeriodicJob:
 
     def _session_ready(self) -> None:
         """On the session's thread."""
-        if self._waiting:
+        if self._queries.waiting:
             self._loop.wake()
-
-    def _cancel(self) -> None:
-        session = self._running
-        if session is not None:
-            try:
-                session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
-            except (Py4JError, OSError) as error:
-                log.debug("%s could not be cancelled: %s", self.name, first_line(error))
 
     # The job's thread.
 
     def _step(self) -> None:
-        assert self._lease is not None
         with self._lock:
             self._began = self._clock.monotonic()
-        self._waiting = False
-        watch = threading.Timer(self._long_run_s, self._report_long)
-        watch.daemon = True
-        watch.start()
         try:
             work = self._find_work()
-            session = None if work is None else self._wanted_session(self._lease)
-            if work is not None and session is None:
-                return
-            changed = work is not None and session is not None and self._run(work, session)
+            if work is None:
+                self._queries.rest()
+            changed = work is not None and self._run(work)
+        except SparkUnavailable:
+            return  # called when there is a session
+        except Exception as error:
+            self._finish(error)
+            self._queries.look()
+            raise
+        else:
             # Once: what can never be as wanted would be changed for ever.
             self._seeing = changed and not self._seeing
             if self._seeing:
                 self._loop.wake()
             self._finish(None)
-        except Exception as error:
-            self._finish(error)
-            self._lease.look()
-            raise
         finally:
-            watch.cancel()
             with self._lock:
-                self._began = self._running = None
-            if not self._waiting:
-                self._lease.rest()
+                self._began, self._running = None, False
+            if not self._queries.waiting:
+                self._queries.rest()
 
-    def _wanted_session(self, lease: SparkLease) -> SparkSession | None:
-        # Before the look, so that no session comes unnoticed.
-        self._waiting = True
-        session = lease.want()
-        if session is not None:
-            self._waiting = False
-        return session
-
-    def _run(self, work: SparkWork, session: SparkSession) -> bool:
+    def _run(self, work: SparkWork) -> bool:
+        session = self._queries.session()
         with self._lock:
-            self._running = session
-        with job_errors(self.name):
-            session.sparkContext.setJobGroup(self._group, self.name, interruptOnCancel=True)
+            self._running = True
+        with self._queries.query(session, self.name):
             return not self._loop.stopping.is_set() and work(session)
 
     def _finish(self, error: Exception | None) -> None:
@@ -248,6 +215,3 @@ class PeriodicJob:
             self._last_error = "" if error is None else first_line(error)
         if error is not None and not isinstance(error, ConnectError):
             log.error("%s failed unexpectedly", self.name, exc_info=error)
-
-    def _report_long(self) -> None:
-        log.warning("%s has been running for %.0f s", self.name, self._long_run_s)

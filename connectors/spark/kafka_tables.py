@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from connect.config.security import CLIENT_CONFIG_NAMES
 
-__all__ = ["TopicTable", "kafka_options", "newest_pages", "page_records", "sync_records"]
+__all__ = [
+    "TopicTable",
+    "kafka_options",
+    "newest_pages",
+    "newest_syncs_before",
+    "page_records",
+    "sync_records",
+]
 
 MOST_PIECES = 16
 """A topic that was read in so many pieces is read again as a whole: by then it was compacted, and
@@ -74,6 +83,15 @@ def newest_pages(pages: DataFrame) -> DataFrame:
     )
 
 
+def newest_syncs_before(syncs: DataFrame, order: int) -> DataFrame:
+    """SYNCS without those before `order` that are not their partition's newest there."""
+    newest = F.max_by(F.struct("upstream", "downstream", "order"), "order").alias("newest")
+    before = syncs.where(F.col("order") < order).groupBy("topic", "partition").agg(newest)
+    return syncs.where(F.col("order") >= order).unionByName(
+        before.select("topic", "partition", "newest.*")
+    )
+
+
 class TopicTable:
     """Partition 0 of a topic, kept in Spark and read on from where it was read to. One thread."""
 
@@ -103,10 +121,14 @@ class TopicTable:
 
     def close(self) -> None:
         """Let go of what is kept."""
-        if self._session is not None and self._session.sparkContext._jsc is not None:
-            for piece in self._pieces:
-                piece.unpersist()
+        session, pieces = self._session, self._pieces
         self._pieces, self._end, self._session = [], 0, None
+        if session is None or session.sparkContext._jsc is None:
+            return
+        # Of a JVM that died nothing is kept.
+        with suppress(Py4JError, OSError):
+            for piece in pieces:
+                piece.unpersist()
 
     def _piece(self, session: SparkSession, first: int, end: int) -> DataFrame:
         records = (

@@ -79,10 +79,10 @@ class SparkLease:
         self._wanting = False
         self.who = who
 
-    def want(self) -> SparkSession | None:
+    def want(self, *, start: bool = True) -> SparkSession | None:
         """Have need of the session until `rest` or `release`. None: it is not there; `on_ready` is
-        called when it is."""
-        return self._shared._want(self)
+        called when it is. `start` False: no need if it is not there."""
+        return self._shared._want(self, start)
 
     def rest(self) -> None:
         """Have no need of it. It ends when nobody has had any for a time; `want` brings it back."""
@@ -207,10 +207,12 @@ class SharedSession:
         self._loop.stop(timeout)
         self._shut(SparkState(SparkPhase.STOPPED), timeout)
 
-    def _want(self, lease: SparkLease) -> SparkSession | None:
+    def _want(self, lease: SparkLease, start: bool) -> SparkSession | None:
         with self._lock:
-            again, lease._wanting = lease._wanting, True
             session = self._session
+            if session is None and not start:
+                return None
+            again, lease._wanting = lease._wanting, True
         if session is None and not again:
             self._loop.wake()
         return session

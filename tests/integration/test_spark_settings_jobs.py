@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from connect.clients.consumer_groups import Committed, GroupListing
@@ -12,19 +14,14 @@ from connectors.mirror.group_sync import plan_group_offsets
 from connectors.spark.acl_sync import acl_plan
 from connectors.spark.arrow import collect
 from connectors.spark.config_sync import config_changes
-from connectors.spark.group_sync import group_writes
+from connectors.spark.group_sync import plan_on_spark
 from connectors.spark.tables import (
     ACL_PLAN,
     ACLS,
-    CHECKPOINTS,
     CONFIG_CHANGES,
     CONFIGS,
-    GROUP_WRITES,
     PROPERTIES,
-    TARGET_GROUPS,
-    TARGET_OFFSETS,
     TOPICS,
-    arrow_schema,
 )
 from tests.support.spark import frame
 
@@ -141,35 +138,36 @@ def test_acls_follow_mirror_maker_s_rules(spark: SparkSession) -> None:
     }
 
 
-def test_group_offsets_are_written_as_for_one_group_alone(spark: SparkSession) -> None:
-    states = {"empty": "EMPTY", "dead": "DEAD", "running": "STABLE"}
-    checkpoints = [
-        (group, "A.t", partition, 1, 100, f"m{partition}", True, 0)
-        for group in ("empty", "dead", "running", "new")
-        for partition in range(5)
-    ]
-    committed: list[tuple[str, str, int, int | None]] = [
-        (group, "A.t", partition, offset)
-        for group in ("empty", "dead", "running")
-        for partition, offset in enumerate((99, 100, 101, None))
-    ]
-    found = group_writes(
-        frame(spark, CHECKPOINTS, checkpoints),
-        frame(spark, TARGET_GROUPS, list(states.items())),
-        frame(spark, TARGET_OFFSETS, committed),
+target_states = st.sampled_from([None, "EMPTY", "DEAD", "STABLE", "PREPARING_REBALANCE"])
+committed_offsets = st.none() | st.sampled_from([None, 99, 100, 101]).map(
+    lambda offset: Committed(offset, "theirs")
+)
+
+
+@settings(
+    max_examples=3, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
+@given(
+    st.lists(
+        st.tuples(target_states, st.booleans(), st.lists(committed_offsets, max_size=4)),
+        min_size=40,
+        max_size=80,
     )
-    assert found.schema.names == arrow_schema(GROUP_WRITES).names
-    alone = plan_group_offsets(
-        {
-            group: {("A.t", p): Checkpoint(group, "A.t", p, 1, 100, f"m{p}") for p in range(5)}
-            for group in ("empty", "dead", "running", "new")
-        },
-        {group: GroupListing(group, state) for group, state in states.items()},
-        {"empty": {(t, p): Committed(o, "") for g, t, p, o in committed if g == "empty"}},
-    )
-    assert set(rows(found)) == {
-        (group, topic, partition, each.offset, each.metadata)
-        for group, offsets in alone.items()
-        for (topic, partition), each in offsets.items()
-    }
-    assert {row[0] for row in rows(found)} == {"empty", "dead", "new"}
+)
+def test_group_offsets_are_written_as_for_one_group_alone(
+    spark: SparkSession,
+    groups: list[tuple[str | None, bool, list[Committed | None]]],
+) -> None:
+    """Of each group: its state on the target, whether its offsets there could be read, and they."""
+    checkpoints, states, committed = {}, {}, {}
+    for number, (state, readable, offsets) in enumerate(groups):
+        group = f"g{number}"
+        checkpoints[group] = {
+            ("A.t", p): Checkpoint(group, "A.t", p, 1, 100, f"m{p}") for p in range(4)
+        }
+        if state is not None:
+            states[group] = GroupListing(group, state)
+        if state == "EMPTY" and readable:
+            committed[group] = {("A.t", p): o for p, o in enumerate(offsets) if o is not None}
+    alone = plan_group_offsets(checkpoints, states, committed)
+    assert plan_on_spark(spark, checkpoints, states, committed) == alone

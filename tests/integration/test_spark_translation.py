@@ -15,7 +15,6 @@ from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offset_map_store import OffsetMapStore
 from connectors.mirror.offset_sync_store import OffsetSyncStore
 from connectors.mirror.translation import Place, by_sync, nearer
-from connectors.mirror.translator import GroupOffset, PageRow
 from connectors.spark.arrow import collect
 from connectors.spark.map_breaks import map_breaks
 from connectors.spark.tables import (
@@ -27,7 +26,6 @@ from connectors.spark.tables import (
     arrow_schema,
 )
 from connectors.spark.translate import translate
-from connectors.spark.translator import translate_on_spark
 from tests.support.spark import frame
 from tests.unit.connectors.mirror.copied_log import CopiedLog, copied_logs
 
@@ -215,29 +213,4 @@ def test_nothing_known_gives_no_rows_of_the_schema(spark: SparkSession) -> None:
     assert found.num_rows == 0
     assert [(field.name, field.type) for field in found.schema] == [
         (field.name, field.type) for field in arrow_schema(CHECKPOINTS)
-    ]
-
-
-@SOME
-@given(st.lists(copied_logs(java=True), min_size=PARTITIONS, max_size=PARTITIONS))
-def test_a_round_of_the_checkpoint_task_is_the_same_on_spark(
-    spark: SparkSession, logs: list[CopiedLog]
-) -> None:
-    store = OffsetMapStore(no_pages)
-    pages: list[PageRow] = []
-    for number, log in enumerate(logs):
-        for first, value in log.pages.items():
-            store.take(offset_map.page_key("t", number, first), value, len(pages))
-            pages.append(PageRow("t", number, first, value))
-    offsets = [
-        GroupOffset(f"g{offset % 7}.{number}", "t", number, offset, "m")
-        for offset in range(40)
-        for number in range(PARTITIONS)
-    ]
-    # A group has one offset of a partition.
-    offsets = list({(each.group, each.partition): each for each in offsets}.values())
-    wanted = {("t", n): [o.offset for o in offsets if o.partition == n] for n in range(PARTITIONS)}
-    here = store.places(wanted)
-    assert translate_on_spark(spark, pages, [], offsets) == [
-        here.get((("t", each.partition), each.offset)) for each in offsets
     ]

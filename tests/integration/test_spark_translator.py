@@ -1,19 +1,23 @@
-"""Spark reads the syncs and the map itself, and translates as the task does in its own process."""
+"""A checkpoint task computes the same in its process and on Spark, whoever reads the topics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
 
+from connect.clients.consumer_groups import Committed
 from connect.clock import Deadline
-from connectors.mirror.formats import OffsetSync
+from connect.metrics.registry import MetricRegistry
+from connectors.mirror.formats import Checkpoint, OffsetSync
 from connectors.mirror.offset_map import MapPage, Segment, page_key
-from connectors.mirror.spark_translator import SparkTranslator
 from connectors.mirror.translation import Place
-from connectors.mirror.translator import GroupOffset, InProcessTranslator, TranslationTopics
-from connectors.spark.session import shared_session
+from connectors.mirror.translation_engine import Engine, EngineSetup, TranslationEngine
+from connectors.mirror.translator import GroupOffset, TranslationTopics
+from connectors.spark.errors import SparkUnavailable
+from connectors.spark.session import SharedSession
 from deploy.brokers import KafkaCluster
 from tests.support.producing import Record, produce
 from tests.support.spark import SPARK
@@ -21,6 +25,7 @@ from tests.support.topics import create_topic, unique
 
 COMPACTED = {"cleanup.policy": "compact"}
 WAIT_S = 150.0
+ONE_CHECKPOINT = {"g": {("A.t", 0): Checkpoint("g", "A.t", 0, 1, 7, "m")}}
 
 
 @pytest.fixture
@@ -33,15 +38,25 @@ def topics(source_cluster: KafkaCluster) -> TranslationTopics:
     )
 
 
+def setup(topics: TranslationTopics, engine: Engine, **other: object) -> EngineSetup:
+    made = EngineSetup(engine, 1, "test", SPARK, topics, MetricRegistry(), lambda: None)
+    return replace(made, **other)  # type: ignore[arg-type]
+
+
 @pytest.fixture
-def translators(
+def engines(
     topics: TranslationTopics, spark: SparkSession
-) -> Iterator[tuple[SparkTranslator, InProcessTranslator]]:
-    in_spark = SparkTranslator(topics, shared_session().acquire("test", SPARK, kafka=True))
-    alone = InProcessTranslator(topics)
-    yield in_spark, alone
-    in_spark.close(Deadline(WAIT_S))
-    alone.close(Deadline(WAIT_S))
+) -> Iterator[Callable[[Engine], TranslationEngine]]:
+    made: list[TranslationEngine] = []
+
+    def make(engine: Engine) -> TranslationEngine:
+        made.append(TranslationEngine(setup(topics, engine)))
+        made[-1].open(Deadline(WAIT_S))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close(Deadline(WAIT_S))
 
 
 def write(topics: TranslationTopics, *records: OffsetSync | tuple[int, MapPage | None]) -> None:
@@ -62,10 +77,9 @@ ASKED = [GroupOffset("g", "t", 2, offset) for offset in range(0, 700, 7)] + [
 ]
 
 
-def test_both_translators_agree_while_the_topics_grow(
-    topics: TranslationTopics, translators: tuple[SparkTranslator, InProcessTranslator]
+def test_all_engines_agree_while_the_topics_grow(
+    topics: TranslationTopics, engines: Callable[[Engine], TranslationEngine]
 ) -> None:
-    in_spark, alone = translators
     write(
         topics,
         OffsetSync("t", 2, 20, 1020),
@@ -73,14 +87,15 @@ def test_both_translators_agree_while_the_topics_grow(
         (100, MapPage(1, [Segment(100, 300, 50), Segment(151, 350, 100)])),
         (300, MapPage(1, [Segment(300, 500, 5)])),
     )
-    alone.open(Deadline(WAIT_S))
-    places = in_spark.translate(ASKED, Deadline(WAIT_S))
-    assert places == alone.translate(ASKED, Deadline(WAIT_S))
+    alone, rounds, reading = engines("process"), engines("auto"), engines("spark")
+    places = alone.translate(ASKED, Deadline(WAIT_S))
     assert places[0] is None
     assert places[-1] == Place(41, False, 49)
     assert places[20] == Place(340, True)
-
-    assert in_spark.translate(ASKED, Deadline(WAIT_S)) is places
+    for engine in (rounds, reading):
+        on_spark = engine.translate(ASKED, Deadline(WAIT_S))
+        assert on_spark == places
+        assert engine.translate(ASKED, Deadline(WAIT_S)) is on_spark
 
     write(
         topics,
@@ -88,15 +103,59 @@ def test_both_translators_agree_while_the_topics_grow(
         (200, MapPage(2, [Segment(200, 600, 400)])),
         OffsetSync("t", 2, 690, 1900),
     )
-    later = in_spark.translate(ASKED, Deadline(WAIT_S))
-    assert later == alone.translate(ASKED, Deadline(WAIT_S))
+    later = alone.translate(ASKED, Deadline(WAIT_S))
     assert later != places
+    for engine in (rounds, reading):
+        assert engine.translate(ASKED, Deadline(WAIT_S)) == later
 
 
-def test_without_topics_nothing_is_known(spark: SparkSession, topics: TranslationTopics) -> None:
+def test_without_topics_nothing_is_known_and_without_checkpoints_old_syncs_do_not_count(
+    spark: SparkSession, topics: TranslationTopics
+) -> None:
     nowhere = TranslationTopics(topics.properties, unique("none"), unique("none"))
-    translator = SparkTranslator(nowhere, shared_session().acquire("test", SPARK, kafka=True))
+    write(topics, OffsetSync("t", 2, 20, 1020), OffsetSync("t", 2, 90, 1090))
+    asked = [GroupOffset("g", "t", 2, 50), GroupOffset("g", "t", 2, 90)]
+    for where, keep_all, answer in (
+        (nowhere, True, [None, None]),
+        (topics, False, [None, Place(1090, False)]),
+        (topics, True, [Place(1021, False, 29), Place(1090, False)]),
+    ):
+        engine = TranslationEngine(setup(where, "spark", keep_all_syncs=keep_all))
+        try:
+            assert engine.translate(asked, Deadline(WAIT_S)) == answer
+        finally:
+            engine.close(Deadline(WAIT_S))
+
+
+def test_without_spark_only_the_engine_that_needs_it_waits_and_says_so(
+    topics: TranslationTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = SharedSession()
+    monkeypatch.setattr("connectors.spark.queries.shared_session", lambda: shared)
+    props = {"spark.master": "spark://127.0.0.1:1"}
+    write(topics, OffsetSync("t", 2, 20, 1020))
+    asked = [GroupOffset("g", "t", 2, 20)]
+    waiting = TranslationEngine(setup(topics, "spark", props=props))
+    falling_back = TranslationEngine(setup(topics, "auto", props=props))
+    falling_back.open(Deadline(WAIT_S))
     try:
-        assert translator.translate(ASKED[:2], Deadline(WAIT_S)) == [None, None]
+        with pytest.raises(SparkUnavailable):
+            waiting.translate(asked, Deadline(WAIT_S))
+        with pytest.raises(SparkUnavailable):
+            waiting.plan_group_offsets({}, {}, {})
+        assert falling_back.translate(asked, Deadline(WAIT_S)) == [Place(1020, False)]
+        assert falling_back.plan_group_offsets(ONE_CHECKPOINT, {}, {}) == {
+            "g": {("A.t", 0): Committed(7, "m")}
+        }
+        told = {
+            sample.tags["job"]: sample.values["status"]
+            for sample in waiting.metrics.collect()
+            if sample.group == "spark-job-metrics"
+        }
+        assert told.keys() == {"Checkpoints of test", "Group offset sync of test"}
+        assert all(str(text).startswith("waiting for Spark") for text in told.values())
     finally:
-        translator.close(Deadline(WAIT_S))
+        for each in (waiting, falling_back):
+            each.close(Deadline(WAIT_S))
+        shared.close()
+    assert waiting.metrics.collect()[1:] == []

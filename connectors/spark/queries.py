@@ -1,0 +1,176 @@
+"""What one user asks of Spark: its lease, one query at a time, and how they go.
+
+A query that is not needed any more is cancelled, also one that begins later; one that takes long is
+told of; one that takes too long is ended. All of Spark's errors come out as ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from uuid import uuid4
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from connect.clock import SYSTEM_CLOCK
+from connect.metrics.registry import MetricValue
+from connectors.spark.errors import SparkJobFailed, SparkUnavailable, first_line, job_errors
+from connectors.spark.session import SharedSession, SparkLease, shared_session
+
+__all__ = ["SPARK_JOB_GROUP", "SparkQueries"]
+
+_LOG = logging.getLogger(__name__)
+
+SPARK_JOB_GROUP = "spark-job-metrics"
+LONGEST_S = 600.0
+"""A query that takes longer is cancelled, and fails."""
+LONG_S = 60.0
+"""One that takes longer is told of once, while it goes on."""
+
+
+class SparkQueries:
+    """See the module. `session`, `query` and `rest` are for one thread, all else for any."""
+
+    def __init__(
+        self,
+        name: str,
+        props: Mapping[str, str],
+        *,
+        kafka: bool = False,
+        on_ready: Callable[[], None] = lambda: None,
+        shared: SharedSession | None = None,
+        long_s: float = LONG_S,
+    ) -> None:
+        """`props`: those whose `spark.*` configure the session, should this be its first user;
+        `kafka`: it reads with Spark's Kafka source. `on_ready`: there is a session now.
+        `long_s`: a query that takes longer is told of."""
+        self.name = name
+        self._group = f"{name} {uuid4()}"
+        self._long_s = long_s
+        self._lock = threading.Lock()
+        self._running: SparkSession | None = None
+        self._closed = False
+        self._waiting = False
+        self._began: float | None = None
+        self._runs = self._failures = 0
+        self._last_run_s: float | None = None
+        self._last_error = ""
+        self._lease: SparkLease = (shared or shared_session()).acquire(
+            name, props, kafka=kafka, on_ready=on_ready, wanted=False
+        )
+
+    def session(self, *, start: bool = True) -> SparkSession:
+        """The session; it stays until `rest`. Raises `SparkUnavailable` while there is none; it
+        comes then, but for `start` False."""
+        # Before the look, so that no session comes unnoticed.
+        self._waiting = start
+        session = self._lease.want(start=start)
+        self._waiting = session is None and start
+        if session is None:
+            raise SparkUnavailable(f"Spark is {self._lease.state}")
+        return session
+
+    def look(self) -> None:
+        """Something failed: see now whether the session is still there."""
+        self._lease.look()
+
+    def rest(self) -> None:
+        """There is nothing to ask for now."""
+        self._waiting = False
+        self._lease.rest()
+
+    @contextmanager
+    def query(self, session: SparkSession, what: str) -> Iterator[None]:
+        """What is asked of Spark within is one query. Raises `SparkJobFailed`."""
+        timers = [
+            threading.Timer(self._long_s, self._report_long),
+            threading.Timer(LONGEST_S, self.cancel),
+        ]
+        self._begin(session)
+        error: Exception | None = None
+        try:
+            for timer in timers:
+                timer.daemon = True
+                timer.start()
+            with job_errors(what):
+                session.sparkContext.setJobGroup(self._group, self.name, interruptOnCancel=True)
+                yield
+        except Exception as raised:
+            error = raised
+            self.look()
+            raise
+        finally:
+            for timer in timers:
+                timer.cancel()
+            self._end(error)
+
+    def cancel(self, *, for_good: bool = False) -> None:
+        """Let Spark give up the query that it is at; `for_good`: also those that follow."""
+        session = self._running
+        if session is not None:
+            try:
+                context = session.sparkContext._jsc.sc()
+                if for_good:
+                    context.cancelJobGroupAndFutureJobs(self._group)
+                else:
+                    context.cancelJobGroup(self._group)
+            except (Py4JError, OSError) as error:
+                _LOG.debug("%s could not be cancelled: %s", self.name, first_line(error))
+
+    def close(self) -> None:
+        """End the query that goes on; no other begins."""
+        with self._lock:
+            self._closed = True
+        self.cancel(for_good=True)
+        self._lease.release()
+
+    @property
+    def waiting(self) -> str:
+        """For people: what it waits for; empty while it does not."""
+        return f"waiting for Spark, which is {self._lease.state}" if self._waiting else ""
+
+    def read(self) -> dict[str, MetricValue]:
+        """Figures for the metrics page."""
+        with self._lock:
+            began, last = self._began, self._last_run_s
+            values: dict[str, MetricValue] = {
+                "status": self._status(),
+                "run-count": float(self._runs),
+                "failure-count": float(self._failures),
+                "running-ms": 0.0 if began is None else _since(began) * 1000,
+            }
+        if last is not None:
+            values["last-run-ms"] = last * 1000
+        return values
+
+    def _status(self) -> str:
+        if self._began is not None:
+            return f"running for {_since(self._began):.0f} s"
+        if self._last_error and not self._waiting:
+            return f"failed: {self._last_error}"
+        return self.waiting or "idle"
+
+    def _begin(self, session: SparkSession) -> None:
+        with self._lock:
+            if self._closed:
+                raise SparkJobFailed(f"{self.name} is being stopped")
+            self._began, self._running = SYSTEM_CLOCK.monotonic(), session
+
+    def _end(self, error: Exception | None) -> None:
+        with self._lock:
+            assert self._began is not None
+            self._last_run_s = _since(self._began)
+            self._began = self._running = None
+            self._runs += 1
+            self._failures += error is not None
+            self._last_error = "" if error is None else first_line(error)
+
+    def _report_long(self) -> None:
+        _LOG.warning("%s has been running for %.0f s", self.name, self._long_s)
+
+
+def _since(began: float) -> float:
+    return SYSTEM_CLOCK.monotonic() - began

@@ -1,0 +1,71 @@
+"""Translates rounds of checkpoints on Spark that this process hands to it.
+
+What they are translated by is followed here, by `InProcessTranslator`, and goes to Spark with each
+round. It also translates while there is no session, and when a query fails: groups follow anyway,
+and the log says how. For rounds whose topics Spark reads itself see `topic_translator`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from connect.clock import Deadline
+from connectors.mirror.translation import Place
+from connectors.mirror.translator import GroupOffset, InProcessTranslator
+from connectors.spark.errors import SparkJobFailed, SparkUnavailable
+from connectors.spark.map_breaks import map_breaks
+from connectors.spark.places import LastAnswer, places_on_spark
+from connectors.spark.queries import SparkQueries
+from connectors.spark.tables import PAGES, SYNCS, arrow_table
+
+__all__ = ["SparkRoundTranslator"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class SparkRoundTranslator:
+    """See the module. A `Translator`; the owner of `local` and `queries` closes them."""
+
+    def __init__(self, local: InProcessTranslator, queries: SparkQueries) -> None:
+        self._local = local
+        self._queries = queries
+        self._answer = LastAnswer()
+        self._said = ""
+
+    def translate(
+        self, offsets: Sequence[GroupOffset], deadline: Deadline
+    ) -> Sequence[Place | None]:
+        self._local.catch_up(deadline)
+        known = self._answer.of(self._local.version, offsets)
+        if known is not None:
+            self._queries.rest()
+            return known
+        partitions = {(each.topic, each.partition) for each in offsets}
+        try:
+            session = self._queries.session()
+            with self._queries.query(session, "Translating group offsets"):
+                pages = arrow_table(PAGES, self._local.pages(partitions))
+                syncs = arrow_table(SYNCS, self._local.syncs(partitions))
+                places = places_on_spark(
+                    session,
+                    session.createDataFrame(syncs),
+                    map_breaks(session.createDataFrame(pages)),
+                    offsets,
+                )
+        except SparkUnavailable as error:
+            self._say(f"in this process: {error}", logging.INFO)
+            return self._local.places(offsets)
+        except SparkJobFailed as error:
+            self._say(f"in this process: {error}", logging.WARNING)
+            return self._local.places(offsets)
+        self._say("on Spark", logging.INFO)
+        return self._answer.keep(places)
+
+    def close(self, deadline: Deadline) -> None:
+        """Nothing here is its own."""
+
+    def _say(self, where: str, level: int) -> None:
+        if where != self._said:
+            self._said = where
+            _LOG.log(level, "%s: wide rounds are translated %s", self._queries.name, where)
