@@ -1,23 +1,28 @@
 """Results of Spark as Arrow tables, without leaving anything open.
 
-`DataFrame.toArrow` does the same, but leaves its socket to the garbage collector.
+`DataFrame.toArrow` does the same, but leaves its socket to the garbage collector. PyArrow is loaded
+by the first call: executors import this along with what they run, and have none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.serializers import ArrowCollectSerializer
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.util import local_connect_and_auth
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["arriving", "collect"]
 
 
 def collect(frame: DataFrame) -> pa.Table:
     """Run the query; all its rows, in their order. Raises what Spark raises."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     batches: list[pa.RecordBatch] = []
     order: list[int] = []
     for batch in _batches(frame, order):
@@ -36,6 +41,8 @@ def arriving(frame: DataFrame) -> Iterator[pa.RecordBatch]:
 
 def _batches(frame: DataFrame, order: list[int]) -> Iterator[pa.RecordBatch]:
     """The batches as they arrive; `order` then has which of them is the first, the second, ..."""
+    from pyspark.sql.pandas.serializers import ArrowCollectSerializer
+
     port, secret, server = frame._jdf.collectAsArrowToPython()
     whole = True
     try:

@@ -6,22 +6,18 @@ readers (`connectors.mirror.audit`); records never pass through the JVM.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from connectors.mirror.audit.alignment import Rules
 from connectors.mirror.audit.engines import AuditEngine, shares
-from connectors.mirror.audit.findings import RangeResult
 from connectors.mirror.audit.plan import AuditRange
-from connectors.mirror.audit.run import AuditSetup, RangeOutcome, audit_ranges
+from connectors.mirror.audit.run import AuditSetup, RangeOutcome
 from connectors.spark.arrow import collect
+from connectors.spark.audit_work import outcome_of, share_auditor, share_text
 from connectors.spark.errors import job_errors
-from connectors.spark.executors import use_this_python
 
 __all__ = ["AUDITED_RANGES", "audit_frame", "range_frame", "spark_engine"]
 
@@ -48,12 +44,10 @@ def spark_engine(session: SparkSession) -> AuditEngine:
     range that cannot be audited is an outcome."""
 
     def run(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
-        use_this_python(session)
         with job_errors("The audit"):
             table = collect(audit_frame(range_frame(session, ranges), setup))
         for row in table.to_pylist():
-            result = None if row["result"] is None else _result(row["result"])
-            yield RangeOutcome(_range(json.loads(row["range"])), result, row["error"])
+            yield outcome_of(row["range"], row["result"], row["error"])
 
     return run
 
@@ -61,9 +55,7 @@ def spark_engine(session: SparkSession) -> AuditEngine:
 def range_frame(session: SparkSession, ranges: Sequence[AuditRange]) -> DataFrame:
     """Ranges as SHARES, one partition for each share."""
     dealt = shares(ranges, session.sparkContext.defaultParallelism)
-    rows = [
-        (number, json.dumps([asdict(each) for each in share])) for number, share in enumerate(dealt)
-    ]
+    rows = [(number, share_text(share)) for number, share in enumerate(dealt)]
     spread = session.sparkContext.parallelize(rows, max(1, len(rows)))
     return session.createDataFrame(spread, SHARES, verifySchema=False)
 
@@ -72,31 +64,5 @@ def audit_frame(frame: DataFrame, setup: AuditSetup) -> DataFrame:
     """SHARES -> AUDITED_RANGES. `setup` goes with the tasks, secrets included, as Spark's own Kafka
     options do."""
     # As it reads, it must not be run twice for one row.
-    work = F.udf(_auditor(setup), ArrayType(AUDITED_RANGES)).asNondeterministic()
+    work = F.udf(share_auditor(setup), ArrayType(AUDITED_RANGES)).asNondeterministic()
     return frame.select(F.explode(work("ranges")).alias("audited")).select("audited.*")
-
-
-def _auditor(setup: AuditSetup) -> Callable[[str], list[tuple[str, str | None, str | None]]]:
-    def work(text: str) -> list[tuple[str, str | None, str | None]]:
-        ranges = [_range(plain) for plain in json.loads(text)]
-        return [_row(outcome) for outcome in audit_ranges(setup, ranges)]
-
-    return work
-
-
-def _row(outcome: RangeOutcome) -> tuple[str, str | None, str | None]:
-    result = None if outcome.result is None else json.dumps(outcome.result.to_json())
-    return json.dumps(asdict(outcome.range)), result, outcome.error
-
-
-def _range(plain: dict[str, object]) -> AuditRange:
-    values: dict[str, object] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
-    }
-    rules = plain["rules"]
-    assert isinstance(rules, dict)
-    return AuditRange(**{**values, "rules": Rules(**rules)})  # type: ignore[arg-type]
-
-
-def _result(text: str) -> RangeResult:
-    return RangeResult.from_json(json.loads(text))

@@ -33,7 +33,6 @@ from connectors.mirror.copy.ranges import (
 from connectors.mirror.source_task import engine_settings
 from connectors.spark.arrow import arriving
 from connectors.spark.errors import job_errors
-from connectors.spark.executors import use_this_python
 
 __all__ = ["SHARD_ROWS", "CopyFlow", "ShardResult", "copy_shards", "shard_frame"]
 
@@ -109,7 +108,6 @@ def copy_shards(
     after so long wherever it is, without one. Raises `SparkJobFailed` where the job cannot be run.
     To end it early, cancel the thread's job group.
     """
-    use_this_python(session)
     frame = shard_frame(session, flow, shards, stall_s=stall_s, most_s=most_s)
     gathering = [_Gathering(number, shard) for number, shard in enumerate(shards)]
     with job_errors("The copy"):

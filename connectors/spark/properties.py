@@ -15,10 +15,15 @@ from pathlib import Path
 from connect.config.definition import ConfigDef, ConfigKey, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import Range
+from connect.errors import ConfigError
 
 __all__ = [
+    "DRIVER_HOST",
+    "ENVIRONMENT",
+    "EXECUTOR_PYTHON",
     "IDLE_TIMEOUT",
     "KAFKA_CONNECTOR",
+    "check_spark_properties",
     "configure_worker",
     "has_kafka_connector",
     "idle_timeout_s",
@@ -32,6 +37,12 @@ __all__ = [
 
 PREFIX = "spark."
 MASTER = "spark.master"
+REMOTE = "spark.remote"
+DRIVER_HOST = "spark.driver.host"
+EXECUTOR_PYTHON = "spark.pyspark.python"
+ENVIRONMENT = "kafka-connect-mirror"
+"""The folder that executors' packages are unpacked to, in their working directory."""
+
 DEFAULT_MASTER = "local[*]"
 
 IDLE_TIMEOUT = ConfigKey(
@@ -89,7 +100,7 @@ _DEFAULTS = {
 }
 
 _LOCAL_DEFAULTS = {
-    "spark.driver.host": "127.0.0.1",
+    DRIVER_HOST: "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # The executor is the driver: there is nothing to be heard from.
     "spark.executor.heartbeatInterval": "60s",
@@ -127,6 +138,19 @@ def idle_timeout_s(props: Mapping[str, str]) -> float:
 def is_local(master: str) -> bool:
     """Whether driver and executor are one process."""
     return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def check_spark_properties(given: Mapping[str, str]) -> None:
+    """Raises `ConfigError` for what no session can be made of."""
+    for key in (REMOTE, MASTER):
+        value = given.get(key, "")
+        if value and (key == REMOTE or value.startswith("sc://")):
+            raise ConfigError(
+                f"{key}={value}: Spark Connect is not supported, as the driver must be in this "
+                "process, to cancel jobs and to send executors their code; set spark.master to a "
+                "standalone (spark://), YARN or Kubernetes (k8s://) master",
+                key=key,
+            )
 
 
 def standalone_masters(master: str) -> list[tuple[str, int]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -29,7 +30,9 @@ from connect.metrics.registry import MetricValue
 from connectors.spark.errors import SparkUnavailable, first_line
 from connectors.spark.jvm import SparkJvm
 from connectors.spark.properties import (
+    DRIVER_HOST,
     MASTER,
+    check_spark_properties,
     has_kafka_connector,
     idle_timeout_s,
     session_properties,
@@ -38,6 +41,7 @@ from connectors.spark.properties import (
     worker_properties,
 )
 from connectors.spark.session_state import SparkPhase, SparkState
+from connectors.spark.shipping import ship
 
 __all__ = [
     "SPARK_SESSION_GROUP",
@@ -152,10 +156,11 @@ class SharedSession:
         and the log says what of these has no effect; where nobody has any more, it is started
         anew. Of their idle timeouts the longest counts. `kafka`: with Spark's Kafka source.
         `on_ready`: called on the owner's thread for each session that becomes ready while wanted;
-        must not block.
+        must not block. Raises `ConfigError` for properties that no session can be made of.
         """
         lease = SparkLease(self, who, on_ready)
         given = {**worker_properties(), **spark_properties(props)}
+        check_spark_properties(given)
         with self._lock:
             if self._closed:
                 raise SparkUnavailable("Spark is closed: the process is ending")
@@ -288,7 +293,8 @@ class SharedSession:
         master = props[MASTER]
         self._state = SparkState(SparkPhase.STARTING, master)
         try:
-            _reach(master)
+            if (address := _reach(master)) and "SPARK_LOCAL_IP" not in os.environ:
+                props.setdefault(DRIVER_HOST, address)
             self._launch(props)
         except (SparkUnavailable, ConfigError) as error:
             if self._wanted != wanted and not self._closed:
@@ -313,6 +319,7 @@ class SharedSession:
         jvm.start(Deadline(START_TIMEOUT_S))
         # Its configuration is what the JVM was started with.
         context = self._context = SparkContext(gateway=jvm.gateway)
+        ship(context, jvm.directory, cache_directory())
         self._session = SparkSession(context)
 
     def _session_version(self) -> str:
@@ -339,19 +346,20 @@ class SharedSession:
             _forget(context)
 
 
-def _reach(master: str) -> None:
-    """Spark itself would try for a minute, and then say little."""
+def _reach(master: str) -> str | None:
+    """Whether a standalone master is there: Spark itself would try for a minute, and then say
+    little. Returns this machine's address as the master sees it: executors reach us there."""
     masters = standalone_masters(master)
     reasons = []
     for host, port in masters:
         try:
-            socket.create_connection((host, port), REACH_TIMEOUT_S).close()
+            with socket.create_connection((host, port), REACH_TIMEOUT_S) as connection:
+                return str(connection.getsockname()[0])
         except OSError as error:
             reasons.append(f"{host}:{port}: {error.strerror or error}")
-        else:
-            return
     if masters:
         raise SparkUnavailable(f"The Spark master {master} cannot be reached: {', '.join(reasons)}")
+    return None
 
 
 def _is_stopped(context: SparkContext) -> bool:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from connectors.spark import session as sessions
 from connectors.spark.session import SharedSession
 from connectors.spark.tables import arrow_table
 from tests.support.waiting import wait_until
 
-__all__ = ["SPARK", "frame", "ready_session"]
+__all__ = ["SPARK", "bare_python", "frame", "ready_session", "session_on"]
 
 SPARK = {
     "spark.master": "local[2]",
@@ -22,15 +27,40 @@ SPARK = {
 START_S = 120.0
 
 
-def ready_session(shared: SharedSession, *, kafka: bool = False) -> SparkSession:
+def ready_session(
+    shared: SharedSession, properties: Mapping[str, str] = SPARK, *, kafka: bool = False
+) -> SparkSession:
     """The session, when it is there."""
-    lease = shared.acquire("tests", SPARK, kafka=kafka)
+    lease = shared.acquire("tests", properties, kafka=kafka)
     try:
         found = wait_until(lambda: lease.session, START_S, "Spark is ready")
     finally:
         lease.release()
     assert found is not None
     return found
+
+
+@contextmanager
+def session_on(properties: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session with other properties. PySpark has one at a time in a process, so that of the other
+    tests ends; they get a new one."""
+    with sessions._shared_lock:
+        before, sessions._shared = sessions._shared, None
+    if before is not None:
+        before.close()
+    shared = SharedSession()
+    try:
+        yield ready_session(shared, properties)
+    finally:
+        shared.close()
+
+
+def bare_python(directory: Path) -> Path:
+    """A folder with a Python of this version that has no packages at all."""
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True, timeout=START_S
+    )
+    return directory / "bin"
 
 
 def frame(session: SparkSession, schema: StructType, rows: Iterable[Sequence[object]]) -> DataFrame:

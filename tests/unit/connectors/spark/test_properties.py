@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from connect.config.properties import parse_properties
+from connect.errors import ConfigError
 from connectors.spark.properties import (
     KAFKA_CONNECTOR,
+    check_spark_properties,
     is_local,
     properties_text,
     session_properties,
@@ -95,3 +97,13 @@ def test_all_masters_of_a_url_are_named() -> None:
 def test_values_survive_the_properties_file() -> None:
     props = {"spark.a": "x=y: # ! \\ \t z", "spark.b c": " leading", "spark.empty": ""}
     assert parse_properties(properties_text(props)) == props
+
+
+@pytest.mark.parametrize(
+    "given", [{"spark.remote": "sc://h:15002"}, {"spark.master": "sc://h:15002"}]
+)
+def test_spark_connect_is_refused_by_name(given: dict[str, str]) -> None:
+    (key,) = given
+    with pytest.raises(ConfigError, match=f"{key}=sc://h:15002: Spark Connect is not supported"):
+        check_spark_properties(given)
+    check_spark_properties({"spark.master": "k8s://https://h:443", "spark.remote": ""})

@@ -1,0 +1,58 @@
+"""`connect-spark-archive`: pack the Python packages that Spark executors need.
+
+    connect-spark-archive OUT.tar.gz [--add DISTRIBUTION ...]
+
+Sessions on a cluster make and send such an archive by themselves. This makes one by hand: on a
+machine like the executors' where this one is different, or to be kept where they read faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from connect.errors import ConfigError
+from connectors.spark.packing import pack_environment
+from connectors.spark.properties import ENVIRONMENT, EXECUTOR_PYTHON
+
+__all__ = ["main"]
+
+EXIT_USAGE = 1
+EXIT_ERROR = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="connect-spark-archive",
+        description="Pack the Python packages that Spark executors need into an archive.",
+    )
+    parser.add_argument("archive", type=Path, metavar="OUT.tar.gz")
+    parser.add_argument(
+        "--add",
+        action="append",
+        default=[],
+        metavar="DISTRIBUTION",
+        help="one more installed distribution to pack, without what it needs; may be repeated",
+    )
+    arguments = parser.parse_args(argv)
+    archive: Path = arguments.archive
+    try:
+        pack_environment(archive, arguments.add)
+    except ConfigError as error:
+        print(f"connect-spark-archive: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except OSError as error:
+        reason = error.strerror or error
+        print(f"connect-spark-archive: {archive} cannot be written: {reason}", file=sys.stderr)
+        return EXIT_ERROR
+    print(f"Made {archive} ({archive.stat().st_size / 1e6:.0f} MB). Where it is used, set:")
+    print(f"spark.archives = {archive}#{ENVIRONMENT}")
+    print(f"{EXECUTOR_PYTHON} = ./{ENVIRONMENT}/bin/python")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
