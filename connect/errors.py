@@ -33,9 +33,11 @@ __all__ = [
 
 
 class ConnectError(Exception):
-    """Root of the tree. `retriable`: whether trying again can help; `http_status`: for REST."""
+    """Root of the tree. `retriable`: whether trying again can help; `abortable`: whether it can
+    once the open transaction was aborted; `http_status`: for REST."""
 
     retriable: bool = False
+    abortable: bool = False
     http_status: int = 500
 
 

@@ -158,6 +158,7 @@ def produce_settings(props: Mapping[str, str]) -> ProduceSettings:
         request_timeout_ms=parsed.integer("request.timeout.ms"),
         delivery_timeout_ms=parsed.integer("delivery.timeout.ms"),
         max_in_flight=min(in_flight, MAX_IDEMPOTENT_IN_FLIGHT),
+        transaction_timeout_ms=parsed.integer("transaction.timeout.ms"),
     )
 
 
@@ -359,6 +360,7 @@ _PRODUCE_DEF = ConfigDef(
             "max.request.size",
             "request.timeout.ms",
             "delivery.timeout.ms",
+            "transaction.timeout.ms",
         ),
         ConfigKey(
             "max.in.flight.requests.per.connection",

@@ -96,3 +96,5 @@ class ProduceSettings:
     """How long one batch is tried. As in Connect, without end unless set."""
     max_in_flight: int = 5
     """Produce requests in flight on a connection; idempotence allows at most 5."""
+    transaction_timeout_ms: int = 60_000
+    """After which a broker aborts a transaction that its producer did not end."""

@@ -168,14 +168,20 @@ def shallow_copy_allowed(header: BatchHeader, position: int, max_bytes: int) -> 
 
 
 def stamp_for_produce(
-    batch: memoryview, producer_id: int, producer_epoch: int, sequence: int
+    batch: memoryview,
+    producer_id: int,
+    producer_epoch: int,
+    sequence: int,
+    *,
+    transactional: bool = False,
 ) -> None:
     """Rewrite a whole magic-2 batch in place so that a broker takes it from this producer.
 
-    Sets baseOffset 0, leader epoch -1, the producer's id, epoch and first sequence, clears the
-    transactional bit, and computes the CRC anew. Idempotent.
+    Sets baseOffset 0, leader epoch -1, the producer's id, epoch and first sequence, the
+    transactional bit as told, and computes the CRC anew. Idempotent.
     """
-    batch[_ATTRIBUTES_AT + 1] &= ~TRANSACTIONAL & 0xFF
+    attributes = batch[_ATTRIBUTES_AT + 1] & ~TRANSACTIONAL & 0xFF
+    batch[_ATTRIBUTES_AT + 1] = attributes | TRANSACTIONAL if transactional else attributes
     _PRODUCER.pack_into(
         batch, _PRODUCER_AT, producer_id, producer_epoch, sequence % _SEQUENCE_SPACE
     )

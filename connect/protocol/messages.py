@@ -231,13 +231,16 @@ def _parse_fetch(reader: _Reader) -> FetchResponse:
 
 
 def encode_produce(
-    batches: Mapping[TopicPartition, memoryview | bytearray], timeout_ms: int
+    batches: Mapping[TopicPartition, memoryview | bytearray],
+    timeout_ms: int,
+    transactional_id: str | None = None,
 ) -> tuple[list[memoryview | bytearray | bytes], int]:
     """The body of a Produce v8 request with acks=all, as buffers to send in order, and its size.
 
     One batch for each partition (the broker takes no more). The batches are not copied.
     """
-    head = struct.pack(">hhi", -1, -1, timeout_ms)  # no transactional id, acks all
+    name = _INT16.pack(-1) if transactional_id is None else _string(transactional_id)
+    head = name + struct.pack(">hi", -1, timeout_ms)  # acks all
     buffers: list[memoryview | bytearray | bytes] = []
     topics = _by_topic(batches)
     pending = bytearray(head)

@@ -73,6 +73,21 @@ def test_stamping_changes_the_producer_and_keeps_the_records() -> None:
     assert [record.value for record in parsed] == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_batch_is_of_a_transaction_as_told_whatever_it_was(
+    before: bool, transactional: bool
+) -> None:
+    data = batch([b"a" * 500, b"b" * 500], transactional=before, codec=1)
+    stamp_for_produce(memoryview(data), 123, 4, 0, transactional=transactional)
+    (header,) = read_headers(memoryview(data))
+    assert bool(header.attributes & TRANSACTIONAL) is transactional
+    assert header.attributes & ~TRANSACTIONAL == 1, "the codec stays"
+    parsed = DefaultRecordBatch(bytes(data))
+    assert parsed.validate_crc()
+    assert parsed.is_transactional is transactional
+
+
 def test_stamping_twice_is_stamping_once() -> None:
     data = batch([b"x"])
     stamp_for_produce(memoryview(data), 1, 0, 7)

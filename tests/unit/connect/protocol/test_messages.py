@@ -113,6 +113,14 @@ def test_a_produce_request_carries_its_batches_uncopied() -> None:
     assert sent == [("t", 0, b"batch one"), ("t", 1, b"two"), ("u", 5, b"three")]
 
 
+def test_a_produce_request_names_its_transaction() -> None:
+    buffers, size = encode_produce({("t", 0): bytearray(b"one")}, 900, "group-mirror-0")
+    assert sum(map(len, buffers)) == size
+    request = ProduceRequest.decode(b"".join(buffers), version=PRODUCE_VERSION)
+    assert (request.acks, request.timeout_ms) == (-1, 900)
+    assert request.transactional_id == "group-mirror-0"
+
+
 def produce_response() -> bytes:
     topic = ProduceResponse.TopicProduceResponse
     data = topic.PartitionProduceResponse
