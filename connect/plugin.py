@@ -58,6 +58,7 @@ __all__ = [
     "TopicPartition",
     "TransferCounts",
     "TransferTask",
+    "TransferTransactions",
 ]
 
 StoredOffset = tuple[SourcePartition, SourceOffset | None]
@@ -101,6 +102,56 @@ class TransactionContext(Protocol):
     def abort_transaction(self, record: SourceRecord | None = None) -> None: ...
 
 
+class TransferTransactions(Protocol):
+    """How a transfer task writes exactly once: with the worker's producer id, in transactions that
+    the task begins and ends, each with the source offsets of what is in it.
+
+        add(partitions)                   their batches may be sent, stamped with `producer`
+        produce the batches; all answered
+        offset_records(offsets)           produced to `offsets_topic`, also a partition of it
+        commit(records)                   once they are acknowledged, too
+
+    For the task's thread; nothing blocks, and futures complete on any thread. They fail with an
+    error whose `abortable` is true where `abort` is what remains to be done; any other is for
+    good: the task raises it, and fails. What was not committed is read again from the last
+    committed offsets on, be it here after `abort` or by the next run.
+    """
+
+    transactional_id: str
+    offsets_topic: str
+    timeout_s: float
+    """`transaction.timeout.ms`: the broker aborts a transaction that is older, and fences us."""
+    boundary_s: float | None
+    """Where transactions are to end by `transaction.boundary`: after so many seconds. None: where
+    the task likes, soon."""
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        """Producer id and epoch, the same from one commit to the next. Sequence numbers begin at 0
+        with each new pair, and go on across transactions."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what was asked of the coordinator takes long; None where nothing does."""
+
+    def add(self, partitions: Sequence[TopicPartition]) -> Future[Mapping[TopicPartition, int]]:
+        """Kafka's error code of each; where one is refused, the others are not attempted (55)."""
+
+    def offset_key(self, partition: SourcePartition) -> bytes:
+        """The record key under which this partition's offset is stored. The record belongs to the
+        partition of `offsets_topic` that Java's default partitioner gives it."""
+
+    def offset_records(self, offsets: Sequence[StoredOffset]) -> list[tuple[bytes, bytes | None]]:
+        """These offsets as (key, value). Once for each transaction, before `commit`."""
+
+    def commit(self, records: int) -> Future[None]:
+        """End the transaction; `records` are those of the sources, for metrics."""
+
+    def abort(self, why: str) -> Future[None]:
+        """End it without a trace; `producer` is another one then. Everything that was sent must
+        have been answered, or have lost its connection."""
+
+
 class ConnectorContext(Protocol):
     """What the worker offers to a running connector. Safe to call from any thread."""
 
@@ -123,6 +174,8 @@ class TaskContext(Protocol):
     metrics: MetricRegistry
     transactions: TransactionContext | None
     """None unless the worker writes exactly once and the task is to say where transactions end."""
+    transfer: TransferTransactions | None
+    """For a transfer task that can write exactly once, where the worker does so; else None."""
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         """The stored source offsets of these partitions, in their order; None where there is none.
@@ -274,6 +327,9 @@ class TransferTask(ABC):
                 future = prepare_commit()
             when that future is done: store its offsets; when they are stored: committed()
         drain(deadline); prepare_commit() once more, stored; committed(); stop()
+
+    Under exactly-once, where `writes_transactions`: the task commits through `context.transfer`, in
+    its steps and at the end of `drain`, and `reconfigure` is not called.
     """
 
     context: TaskContext
@@ -303,6 +359,17 @@ class TransferTask(ABC):
     @abstractmethod
     def committed(self) -> None:
         """The offsets of the last `prepare_commit` are stored."""
+
+    @classmethod
+    def writes_transactions(cls) -> bool:
+        """Whether the task writes exactly once where `context.transfer` is set. It commits by
+        itself then: `prepare_commit` and `committed` are not called, `request_commit` is."""
+        return False
+
+    def request_commit(self) -> Future[None]:
+        """Commit soon, whatever the boundary: what was acknowledged up to now is stored when the
+        future is done. Only under exactly-once."""
+        raise NotImplementedError
 
     @classmethod
     def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.metrics.task_metrics import TaskMetrics
-from connect.plugin import PartitionHealth, SourceOffset, SourcePartition, TransactionContext
+from connect.plugin import (
+    PartitionHealth,
+    SourceOffset,
+    SourcePartition,
+    TransactionContext,
+    TransferTransactions,
+)
 from connect.storage.offset_reader import OffsetReader
 
 if TYPE_CHECKING:
@@ -39,6 +45,7 @@ class WorkerTaskContext:
     """Called once for each topic."""
     clock: Clock = SYSTEM_CLOCK
     transactions: TransactionContext | None = None
+    transfer: TransferTransactions | None = None
     figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
     """What the worker shows of this task."""
     _topics: set[str] = field(default_factory=set)

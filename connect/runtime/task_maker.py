@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connect.clients.admin import Admin
+from connect.clients.properties import produce_settings, wire_settings
+from connect.clients.transaction_coordinator import TransactionCoordinator
 from connect.clients.transactional_producer import TransactionalProducer
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.worker import WorkerConfig
@@ -36,8 +38,10 @@ from connect.runtime.task import WorkerTask, WorkerTaskContext
 from connect.runtime.tolerance import ErrorHandling, RecordErrors, warn_of_error_handling
 from connect.runtime.topic_creation import parse_topic_groups
 from connect.runtime.topic_creator import TopicCreator
-from connect.runtime.transaction_boundaries import make_boundaries
+from connect.runtime.transaction_boundaries import make_boundaries, transfer_boundary_s
+from connect.runtime.transactional_transfer import ExactlyOnceTransferTask
 from connect.runtime.transfer_task import WorkerTransferTask
+from connect.runtime.transfer_transactions import TaskTransactions, TransactionalRecords
 from connect.runtime.transforms import has_transforms, make_chain, transforms_refused
 from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_store import OffsetStore
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
 __all__ = ["BrokenTask", "NewTask", "TaskMaker"]
 
 _log = logging.getLogger(__name__)
+
+_SUPPORT = "exactly.once.support"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +103,17 @@ class TaskMaker:
             return self._sink_task(new, task)
         if isinstance(task, SourceTask) and exactly_once is not None:
             return self._exactly_once_task(new, task, exactly_once)
-        if isinstance(task, SourceTask | TransferTask):
+        if isinstance(task, SourceTask):
+            return self._source_task(new, task)
+        if isinstance(task, TransferTask):
             if exactly_once is not None:
+                if task.writes_transactions():
+                    return self._exactly_once_transfer(new, task, exactly_once)
+                _refuse_if_required(task, new.connector_config)
                 _log.warning(
-                    "Task %s moves its data at least once: it does not write in transactions yet",
+                    "Task %s moves its data at least once: %s does not write in transactions",
                     new.instance,
+                    type(task).__name__,
                 )
             return self._source_task(new, task)
         raise ConfigError(
@@ -146,6 +158,34 @@ class TaskMaker:
             clock=self._clock,
         )
 
+    def _exactly_once_transfer(
+        self, new: NewTask, task: TransferTask, plan: ExactlyOncePlan
+    ) -> WorkerTask:
+        instance, config = new.instance, new.connector_config
+        _refuse_transforms(instance.connector, config)
+        boundary_s = transfer_boundary_s(config, self._config.offset_flush_interval_s)
+        producer = self._config.task_producer_properties(config, f"connector-producer-{instance}")
+        timeout_ms = produce_settings(producer).transaction_timeout_ms
+        coordinator = TransactionCoordinator(
+            wire_settings(producer), plan.transactional_id, timeout_ms, self._clock
+        )
+        records = TransactionalRecords()
+        store = self._stores.of_exactly_once_task(instance, config, records.send)
+        transactions = TaskTransactions(
+            instance.connector,
+            plan,
+            coordinator,
+            store,
+            records,
+            timeout_s=timeout_ms / 1000,
+            boundary_s=boundary_s,
+            clock=self._clock,
+        )
+        context = self._task_context(new, store.store)
+        return ExactlyOnceTransferTask(
+            task, context, new.task_config, transactions, store.store, self._clock
+        )
+
     def _task_on(
         self, store: OffsetStore, new: NewTask, task: SourceTask | TransferTask
     ) -> WorkerTask:
@@ -154,11 +194,7 @@ class TaskMaker:
         interval_s = self._config.offset_flush_interval_s
         timeout_s = self._config.offset_flush_timeout_s
         if isinstance(task, TransferTask):
-            warn_of_error_handling(new.instance.connector, new.connector_config)
-            if has_transforms(new.connector_config):
-                raise transforms_refused(
-                    new.connector_config["connector.class"], new.connector_config
-                )
+            _refuse_transforms(new.instance.connector, new.connector_config)
             return WorkerTransferTask(
                 task,
                 context,
@@ -297,6 +333,23 @@ class TaskMaker:
         if use == "value":
             return self._config.value_converter
         return self._config.header_converter
+
+
+def _refuse_transforms(connector: str, connector_config: Mapping[str, str]) -> None:
+    """What cannot be done to bytes. Raises `ConfigError`."""
+    warn_of_error_handling(connector, connector_config)
+    if has_transforms(connector_config):
+        raise transforms_refused(connector_config["connector.class"], connector_config)
+
+
+def _refuse_if_required(task: TransferTask, connector_config: Mapping[str, str]) -> None:
+    if connector_config.get(_SUPPORT, "").strip().lower() == "required":
+        raise ConfigError(
+            f"{_SUPPORT}=required: {type(task).__name__} moves its data by itself and does not"
+            " write in transactions; use requested to have it copy at least once",
+            key=_SUPPORT,
+            value="required",
+        )
 
 
 class BrokenTask(WorkerTask):

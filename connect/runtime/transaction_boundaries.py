@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.errors import ConnectError
+from connect.errors import ConfigError, ConnectError
 from connect.plugin import SourceRecord
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "PollBoundaries",
     "WorkerTransactionContext",
     "make_boundaries",
+    "transfer_boundary_s",
 ]
 
 _BOUNDARY = "transaction.boundary"
@@ -140,6 +141,25 @@ class ConnectorBoundaries(Boundaries):
 
     def at_end(self) -> Ending:
         return self._context.take_batch()
+
+
+def transfer_boundary_s(
+    connector_config: Mapping[str, str], default_interval_s: float
+) -> float | None:
+    """What a connector's validated config asks of a transfer task, which knows no polls: seconds
+    between the ends of transactions, or None, for soon after each batch. Raises `ConfigError`."""
+    boundary = connector_config.get(_BOUNDARY, "poll").strip().lower()
+    if boundary == "connector":
+        raise ConfigError(
+            f"{_BOUNDARY}=connector: {connector_config['connector.class']} does not say where its"
+            " transactions end; allowed are poll and interval",
+            key=_BOUNDARY,
+            value="connector",
+        )
+    if boundary == "interval":
+        given = connector_config.get(_INTERVAL)
+        return default_interval_s if given is None else int(given) / 1000
+    return None
 
 
 def make_boundaries(

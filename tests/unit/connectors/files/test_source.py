@@ -9,7 +9,13 @@ import pytest
 
 from connect.errors import ConfigError, ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.plugin import AlteredOffset, SourceOffset, SourcePartition, TransactionContext
+from connect.plugin import (
+    AlteredOffset,
+    SourceOffset,
+    SourcePartition,
+    TransactionContext,
+    TransferTransactions,
+)
 from connectors.files.source import FileStreamSourceConnector, FileStreamSourceTask
 
 
@@ -30,6 +36,7 @@ class Offsets:
         return [self.offset]
 
     transactions: TransactionContext | None = None
+    transfer: TransferTransactions | None = None
 
     def topic_used(self, topic: str) -> None:
         raise AssertionError(topic)
