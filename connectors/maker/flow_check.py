@@ -115,8 +115,7 @@ class _FlowChecker:
         self.findings += replication_findings(self.report.name, self._replicas)
 
     def _say_what_to_know(self) -> None:
-        worker = self._config.worker_config(self.report.source, self.report.target)
-        for sentence in not_there_yet(self._props, worker):
+        for sentence in not_there_yet(self._props):
             self.find(Level.NOTE, sentence)
         if self._props.get("transforms", "").strip():
             self.find(Level.ERROR, "transforms keeps MirrorSourceConnector from running: remove it")

@@ -264,8 +264,7 @@ class MirrorMaker:
             if not mirrors(flow.plan):
                 log.info("%s is not enabled: it only sends heartbeats", flow.plan.name)
                 continue
-            worker = self._config.worker_config(flow.plan.source, flow.plan.target)
-            for sentence in not_there_yet(flow.plan.connectors[SOURCE], worker):
+            for sentence in not_there_yet(flow.plan.connectors[SOURCE]):
                 log.warning("%s: %s", flow.plan.name, sentence)
 
 
@@ -288,14 +287,10 @@ def _worker_id(flow: str, rest: InternalRest | None) -> str:
     return f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}"
 
 
-def not_there_yet(source_config: Mapping[str, str], worker: Mapping[str, str]) -> list[str]:
+def not_there_yet(source_config: Mapping[str, str]) -> list[str]:
     """What this config asks for, or gets by default from MirrorMaker 2, and this version does not
     do; one sentence each."""
     sentences = []
-    if worker.get("exactly.once.source.support", "disabled").strip().lower() != "disabled":
-        sentences.append(
-            "copying is at least once: exactly.once.source.support has no effect in this version"
-        )
     if source_config.get("transforms", "").strip():
         sentences.append(
             "records are moved in batches and not transformed: a connector with transforms is "

@@ -84,6 +84,11 @@ class MirrorSourceConnector(Connector):
                 check_source_offset(partition, offset)
         return True
 
+    @classmethod
+    def exactly_once_support(cls, config: Mapping[str, str]) -> bool:
+        """Where records of aborted transactions are not read, as in MirrorMaker 2."""
+        return reads_committed(config)
+
     def task_class(self) -> type[SourceTask] | type[TransferTask]:
         from connectors.mirror.source_task import MirrorSourceTask
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from connect.clients.properties import fetch_settings, produce_settings, wire_settings
-from connect.clock import Deadline
+from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.plugin import (
     PartitionHealth,
     StoredOffset,
@@ -25,6 +26,7 @@ from connectors.mirror.config_source import SourceConfig, SourceTaskConfig
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
 
@@ -34,6 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _ASSIGNMENT = "task.assigned.partitions"
+_PAGES_EVERY_S = 5.0
 
 
 def engine_settings(
@@ -69,6 +72,8 @@ class MirrorSourceTask(TransferTask):
         self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
         self._left: list[PartitionCopy] = []
         self._committing: list[tuple[PartitionCopy, int]] = []
+        self._without_pages: dict[TopicPartition, PartitionCopy] = {}
+        self._pages_at = 0.0
 
     # Lifecycle.
 
@@ -80,9 +85,20 @@ class MirrorSourceTask(TransferTask):
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
         settings = engine_settings(self._config, consumer, self.context.producer_properties())
-        self._engine = CopyEngine(settings, self._acked)
         self._books = FlowBooks(config, self._config, task.task_index)
+        self._engine = CopyEngine(settings, self._acked, transactions=self._transactions())
         self._assign(task.task_assigned_partitions)
+
+    def _transactions(self) -> TransactionPlan | None:
+        """How it writes exactly once; None where the worker does not."""
+        control = self.context.transfer
+        if control is None:
+            return None
+        return TransactionPlan(
+            control,
+            partial(source_partition, self._config.source_cluster_alias),
+            self._transaction_committed,
+        )
 
     def _assign(self, partitions: Sequence[TopicPartition]) -> None:
         engine = self._running()
@@ -139,6 +155,8 @@ class MirrorSourceTask(TransferTask):
     def step(self, timeout: float) -> None:
         self._running().step(timeout)
         self._kept_books().poll()
+        if self._without_pages:
+            self._write_pages_now_and_then()
 
     def wake(self) -> None:
         if self._engine is not None:
@@ -169,6 +187,7 @@ class MirrorSourceTask(TransferTask):
     def drain(self, deadline: Deadline) -> None:
         if not self._running().drain(deadline):
             _LOG.warning("not everything under way was acknowledged: it will be copied again")
+        self._write_pages()
 
     def stop(self) -> None:
         for remove in self._metric_removers.values():
@@ -201,6 +220,8 @@ class MirrorSourceTask(TransferTask):
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base_offset: int) -> None:
         """The target has these records from `base_offset` on."""
         self.context.topic_used(partition.target[0])
+        if self.context.transfer is not None:
+            self._without_pages[partition.source] = partition
         self._kept_books().copied(partition.source, runs, base_offset)
 
     def prepare_commit(self) -> Future[list[StoredOffset]]:
@@ -227,6 +248,33 @@ class MirrorSourceTask(TransferTask):
         self._committing = []
         self._forget_left()
         self._kept_books().committed()
+
+    # Books under exactly-once: only what is committed gets there.
+
+    @classmethod
+    def writes_transactions(cls) -> bool:
+        return True
+
+    def request_commit(self) -> Future[None]:
+        return self._running().request_commit()
+
+    def _transaction_committed(self) -> None:
+        self._kept_books().committed()
+
+    def _write_pages_now_and_then(self) -> None:
+        now = SYSTEM_CLOCK.monotonic()
+        if now >= self._pages_at + _PAGES_EVERY_S:
+            self._pages_at = now
+            self._write_pages()
+
+    def _write_pages(self) -> None:
+        """Pages may come after the offsets: until then groups go on earlier, not at a wrong place,
+        and a page for every transaction would cost more than it is worth."""
+        if self._without_pages:
+            moved, self._without_pages = self._without_pages, {}
+            self._kept_books().prepare(
+                [Reached(key, p.stored_position, p.log_start_offset) for key, p in moved.items()]
+            )
 
     def _forget_left(self) -> None:
         """Partitions that left and are stored need no books any more."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 
 from connect.clients.cluster_link import ClusterLink
+from connect.clients.errors import code_facts
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.errors import ConnectError, CorruptData
@@ -25,6 +26,8 @@ from connectors.mirror.copy.partition import (
     Outgoing,
     PartitionCopy,
 )
+from connectors.mirror.copy.transaction_hooks import Settled
+from connectors.mirror.copy.transactions import Transactions
 
 __all__ = ["Deliveries", "OnAcked"]
 
@@ -66,6 +69,8 @@ class Deliveries:
         self._producerless: set[PartitionCopy] = set()
         self._served: set[TopicPartition] = set()
         self._retired: dict[TopicPartition, tuple[int, int, int]] = {}
+        self.transactions: Transactions | None = None
+        """Set before anything is sent, where batches are sent in transactions."""
         self._closed = False
 
     # Results.
@@ -89,6 +94,8 @@ class Deliveries:
             batch.answered = True
             partition.pipelined_until = self._loop.now() + _PIPELINED_S
             self._advance(partition)
+        elif self.transactions is not None and self.transactions.spoils(result):
+            self._failed(partition, batch, Failure.ABORT, recovery.classify(batch, result)[1])
         else:
             batch.maybe_written |= not recovery.surely_refused(result.error)
             self._failed(partition, batch, *recovery.classify(batch, result))
@@ -96,6 +103,8 @@ class Deliveries:
             self._resolve(partition)
         if partition.leaving and not partition.in_flight:
             self._on_left(partition)
+        if self.transactions is not None:
+            self.transactions.answered(partition)
 
     def _advance(self, partition: PartitionCopy) -> None:
         now_ms = self._loop.now_ms()
@@ -106,16 +115,17 @@ class Deliveries:
             partition.acked_position = batch.resume
             if batch.max_timestamp > partition.acked_timestamp:
                 partition.acked_timestamp = batch.max_timestamp
-            metrics.acked(batch.records, batch.max_timestamp, now_ms)
-            if batch.shallow:
-                metrics.shallow(batch.records, 1)
-            else:
-                metrics.record_level(batch.records, 1)
             partition.forget(batch)
             # A duplicate whose place the target forgot is not before the end of what came before.
             base = batch.base_offset if batch.base_offset >= 0 else partition.target_end
             partition.target_end = UNKNOWN if base < 0 else base + batch.records
-            self._on_acked(partition, batch.runs, base)
+            settled = Settled(
+                partition, batch.runs, base, batch.records, batch.max_timestamp, batch.shallow
+            )
+            if self.transactions is None:
+                self.settle(settled)
+            else:
+                self.transactions.hold(settled)
         metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
         failing = partition.failing
         if partition.state is CopyState.ACTIVE:
@@ -123,6 +133,16 @@ class Deliveries:
             partition.target_error = None
         if partition.held or failing:
             self._on_moved(partition)
+
+    def settle(self, settled: Settled) -> None:
+        """A batch is on the target for good."""
+        metrics = settled.partition.metrics
+        metrics.acked(settled.records, settled.max_timestamp, self._loop.now_ms())
+        if settled.shallow:
+            metrics.shallow(settled.records, 1)
+        else:
+            metrics.record_level(settled.records, 1)
+        self._on_acked(settled.partition, settled.runs, settled.base_offset)
 
     def _failed(
         self, partition: PartitionCopy, batch: Outgoing, failure: Failure, reason: str
@@ -143,6 +163,9 @@ class Deliveries:
             return
         failure, reason = recovery.requeue(partition)
         if partition.leaving:
+            if self.transactions is not None and partition.outcome_unknown:
+                # What may be there is not to be committed without its source offset.
+                self.transactions.spoil(partition, reason)
             partition.drop_all()
             return
         if failure is not Failure.SPLIT:
@@ -151,6 +174,8 @@ class Deliveries:
         self._log(partition, failure, reason)
         if failure is Failure.SPLIT:
             failure = self._split(partition)
+        if failure is Failure.ABORT and self.transactions is not None:
+            self.transactions.spoil(partition, reason)
         if failure is Failure.SPLIT:
             self._activate(partition)
         elif failure is Failure.BLOCK:
@@ -176,6 +201,20 @@ class Deliveries:
             partition.failures += 1
             return Failure.BLOCK
         return Failure.SPLIT
+
+    def refuse(self, partition: PartitionCopy, code: int) -> None:
+        """The transaction does not take this partition; nothing of it is under way."""
+        reason = f"the target does not take it into a transaction: {code_facts(code).name}"
+        partition.failures += 1
+        partition.target_error = reason
+        if code_facts(code).retriable:
+            self._log(partition, Failure.RETRY, reason)
+            partition.state = CopyState.BACKOFF
+            self._link.request_refresh((partition.target[0],))
+            self._wait(partition, self._backoff(partition))
+        else:
+            self._log(partition, Failure.BLOCK, reason)
+            self._wait(partition, recovery.block(partition))
 
     def relieve(self, partition: PartitionCopy) -> None:
         """Its target is silent or not known: hold no more memory for it than must be."""
@@ -212,6 +251,9 @@ class Deliveries:
     def equip(self, partition: PartitionCopy) -> None:
         """Give the partition a producer id, now or when there is one."""
         if partition.producer_id != UNKNOWN:
+            return
+        if self.transactions is not None:
+            self.transactions.equip(partition)
             return
         before = self._retired.pop(partition.target, None)
         if before is not None:

@@ -13,8 +13,9 @@ One partition's trouble stays its own: it leaves the fetches until it can move a
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from connect.clients.cluster_link import ClusterLink
@@ -34,6 +35,8 @@ from connectors.mirror.copy.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.start_positions import StartPositions
 from connectors.mirror.copy.target_node import TargetNode
+from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
+from connectors.mirror.copy.transactions import Transactions
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
@@ -60,8 +63,13 @@ class CopyEngine:
     """See the module."""
 
     def __init__(
-        self, settings: EngineSettings, on_acked: OnAcked, clock: Clock = SYSTEM_CLOCK
+        self,
+        settings: EngineSettings,
+        on_acked: OnAcked,
+        clock: Clock = SYSTEM_CLOCK,
+        transactions: TransactionPlan | None = None,
     ) -> None:
+        """`transactions`: to write exactly once; `on_acked` then hears of what is committed."""
         self._settings = settings
         self._clock = clock
         self._loop = SelectorLoop(clock)
@@ -85,6 +93,13 @@ class CopyEngine:
             self.refresh_interest,
             self._on_left,
         )
+        self._transactions: Transactions | None = None
+        self._offsets_topics: set[str] = set()
+        if transactions is not None:
+            self._offsets_topics.add(transactions.control.offsets_topic)
+            self._transactions = self._deliveries.transactions = Transactions(
+                transactions, self._loop, self._target, self._budget, self
+            )
         # Each partition may hold this much before it is left out of fetches.
         self._partition_bytes = settings.fetch.max_partition_fetch_bytes
         self._arrivals = Arrivals(
@@ -103,9 +118,13 @@ class CopyEngine:
     # What the owner calls.
 
     @property
-    def partitions(self) -> Iterable[PartitionCopy]:
+    def partitions(self) -> Collection[PartitionCopy]:
         """Those assigned, in no order."""
         return self._partitions.values()
+
+    @property
+    def fetching(self) -> bool:
+        return self._fetching
 
     @property
     def memory_used(self) -> int:
@@ -147,7 +166,7 @@ class CopyEngine:
             sources.add(source)
             targets.add(target)
         self._source.watch_topics(sources)
-        self._target.watch_topics(targets)
+        self._target.watch_topics(targets | self._offsets_topics)
         self._on_metadata()
 
     def keep(self, source: TopicPartition) -> bool:
@@ -179,6 +198,8 @@ class CopyEngine:
         self._loop.turn(timeout)
         for node in self._source_nodes.values():
             node.pump()
+        if self._transactions is not None and self._transactions.failure is not None:
+            raise self._transactions.failure
 
     def wake(self) -> None:
         """Make a waiting `step` return. From any thread."""
@@ -208,7 +229,17 @@ class CopyEngine:
                 return False
             self.step(min(0.1, deadline.remaining()))
             waiting = [p for p in waiting if p.outcome_unknown]
-        return True
+        if self._transactions is None:
+            return True
+        stored = self._transactions.request()
+        while not stored.done() and not deadline.expired():
+            self.step(min(0.1, deadline.remaining()))
+        return stored.done()
+
+    def request_commit(self) -> Future[None]:
+        """Under exactly-once: commit soon what is acknowledged now."""
+        assert self._transactions is not None, "the engine does not write in transactions"
+        return self._transactions.request()
 
     @staticmethod
     def _drop_unsent(partition: PartitionCopy) -> None:
@@ -221,12 +252,18 @@ class CopyEngine:
     def health(self) -> list[PartitionHealth]:
         """How each partition does. From any thread."""
         now_ms = self._clock.now_ms()
-        return [partition.health(now_ms) for partition in tuple(self._partitions.values())]
+        found = [partition.health(now_ms) for partition in tuple(self._partitions.values())]
+        trouble = None if self._transactions is None else self._transactions.trouble
+        if trouble is None:
+            return found
+        return [replace(each, error=each.error or trouble) for each in found]
 
     def close(self) -> None:
         """Close every connection and thread."""
         self._starts.close()
         self._deliveries.close()
+        if self._transactions is not None:
+            self._transactions.close()
         nodes: list[BrokerNode] = [*self._source_nodes.values(), *self._target_nodes.values()]
         for node in nodes:
             node.close()
@@ -246,6 +283,8 @@ class CopyEngine:
         self._metadata_posted = False
         for partition in self._partitions.values():
             self.place(partition)
+        for ledger in self._ledgers():
+            self._place_on_target(ledger)
         self._starts.ask()
         nodes: list[tuple[ClusterLink, BrokerNode]] = [
             *((self._source, node) for node in self._source_nodes.values()),
@@ -258,7 +297,7 @@ class CopyEngine:
 
     def place(self, partition: PartitionCopy) -> None:
         """Follow the partition's leaders on both sides."""
-        source, target = self._source.snapshot, self._target.snapshot
+        source = self._source.snapshot
         self._check_topic_id(partition, source.topic_ids.get(partition.source[0]))
         leader, epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))
         if epoch != partition.source_epoch or self._loop.now() >= partition.preferred_until:
@@ -271,12 +310,15 @@ class CopyEngine:
             self._leave_source(partition)
             partition.source_node = leader
         partition.source_epoch = epoch
-        target_leader = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[0]
-        self._place_target(partition, target_leader if target_leader in target.nodes else UNKNOWN)
+        self._place_on_target(partition)
         self._explain(partition)
         self.refresh_interest(partition)
 
-    def _place_target(self, partition: PartitionCopy, leader: int) -> None:
+    def _place_on_target(self, partition: PartitionCopy) -> None:
+        target = self._target.snapshot
+        leader = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[0]
+        if leader not in target.nodes:
+            leader = UNKNOWN
         if leader == partition.target_node:
             return
         if partition.target_node != UNKNOWN:
@@ -298,7 +340,7 @@ class CopyEngine:
 
     def _on_flow(self, node: TargetNode) -> None:
         """A target broker fell silent, or answers again."""
-        for partition in self._partitions.values():
+        for partition in (*self._partitions.values(), *self._ledgers()):
             if partition.target_node == node.node_id or partition.sent_node == node.node_id:
                 if node.stalled:
                     self._deliveries.relieve(partition)
@@ -349,6 +391,7 @@ class CopyEngine:
                 self._settings.produce,
                 self._deliveries.on_result,
                 self._on_flow,
+                self._transactions,
             )
             self._target_nodes[node_id] = node
         return node
@@ -357,6 +400,9 @@ class CopyEngine:
 
     def refresh_interest(self, partition: PartitionCopy) -> None:
         """Bring the source's fetch session and the target's ready list in line with the state."""
+        if partition.ledger:
+            self._send_ledger(partition)
+            return
         if self._partitions.get(partition.source) is not partition:
             return  # it left, and another may be in its place
         target = None
@@ -370,7 +416,7 @@ class CopyEngine:
             and partition.source_node != UNKNOWN
             and target is not None
             and not target.stalled
-            and not self._waits_for_silent(partition)
+            and not self.waits_for_silent(partition)
             and not (partition.failing and partition.queue)
             and partition.source_retry_at <= self._loop.now()
         )
@@ -381,7 +427,32 @@ class CopyEngine:
             target.offer(partition)
             target.pump()
 
-    def _waits_for_silent(self, partition: PartitionCopy) -> bool:
+    # What transactions ask.
+
+    def _ledgers(self) -> Collection[PartitionCopy]:
+        return () if self._transactions is None else self._transactions.ledgers
+
+    def _send_ledger(self, ledger: PartitionCopy) -> None:
+        self._place_on_target(ledger)
+        if ledger.queue and ledger.target_node != UNKNOWN:
+            self.offer(ledger)
+            self._target_node(ledger.target_node).pump()
+
+    def settle(self, settled: Settled) -> None:
+        """A batch is committed."""
+        self._deliveries.settle(settled)
+
+    def refuse(self, partition: PartitionCopy, code: int) -> None:
+        """The transaction does not take this partition."""
+        self._deliveries.refuse(partition, code)
+
+    def cut_off(self, partition: PartitionCopy) -> None:
+        """Close the connection that its answers do not come on."""
+        node = self._target_nodes.get(partition.sent_node)
+        if node is not None and node.channel is not None:
+            node.lose(BrokerUnavailable("the broker did not answer in time"))
+
+    def waits_for_silent(self, partition: PartitionCopy) -> bool:
         """Whether what is in flight went to a broker that has fallen silent."""
         node = self._target_nodes.get(partition.sent_node) if partition.in_flight else None
         return node is not None and node.stalled
@@ -424,6 +495,8 @@ class CopyEngine:
         if partition.state is CopyState.STARTING:
             partition.state = CopyState.ACTIVE
         partition.source_retry_at = 0.0
+        if self._transactions is not None:
+            self._transactions.relocated(partition)
         self.refresh_interest(partition)
 
     # Housekeeping.
@@ -436,10 +509,10 @@ class CopyEngine:
             node.check_deadline(now)
         homeless = [
             p
-            for p in self._partitions.values()
-            if p.source_node == UNKNOWN or p.target_node == UNKNOWN
+            for p in (*self._partitions.values(), *self._ledgers())
+            if p.target_node == UNKNOWN or (p.source_node == UNKNOWN and not p.ledger)
         ]
-        if any(p.source_node == UNKNOWN for p in homeless):
+        if any(p.source_node == UNKNOWN and not p.ledger for p in homeless):
             self._source.request_refresh({p.source[0] for p in homeless})
         if any(p.target_node == UNKNOWN for p in homeless):
             self._target.request_refresh({p.target[0] for p in homeless})

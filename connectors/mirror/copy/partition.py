@@ -53,6 +53,7 @@ class Failure(enum.Enum):
     SPLIT = "split"
     NEW_PRODUCER = "new producer"
     BLOCK = "block"
+    ABORT = "abort the transaction"
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +94,8 @@ class PartitionCopy:
     source_error: str | None = None
     target_error: str | None = None
 
+    ledger: bool = False
+    """One of the offsets topic: only written, together with what is copied."""
     end: int | None = None
     """Copy nothing at or after this source offset; None: there is no end."""
     position: int = UNKNOWN
@@ -189,6 +192,15 @@ class PartitionCopy:
             self.forget(batch)
         self.queue.clear()
         self.in_flight.clear()
+
+    def go_back(self, offset: int) -> None:
+        """Forget everything since this source offset, which is next again. Nothing of it may still
+        wait for an answer."""
+        self.drop_all()
+        self.position = self.acked_position = offset
+        self.awaits_answers = False
+        if self.state is CopyState.RECOVERING:
+            self.state = CopyState.ACTIVE
 
     def assign_sequence(self, batch: Outgoing) -> None:
         """Give a batch its place in the producer's sequence, once."""

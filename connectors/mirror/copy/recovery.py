@@ -18,6 +18,7 @@ from connectors.mirror.copy.partition import UNKNOWN, CopyState, Failure, Outgoi
 
 __all__ = [
     "DUPLICATE_SEQUENCE_NUMBER",
+    "SPOILS",
     "block",
     "classify",
     "evacuate",
@@ -52,6 +53,12 @@ _LOST_SEQUENCE = (
 _NOT_APPENDED = (UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS, *_TOO_LARGE, *_LOST_SEQUENCE)
 """Answers given before the log was touched. After others the batch may be in it all the same: a
 leader that steps down after it appended answers NOT_LEADER_OR_FOLLOWER."""
+
+_INVALID_TXN_STATE = 48
+_TRANSACTION_ABORTABLE = 120
+SPOILS = frozenset({*_LOST_SEQUENCE, _INVALID_TXN_STATE, _TRANSACTION_ABORTABLE})
+"""Answers to a batch after which its transaction cannot be committed. Whether somebody else has
+the transactional id, only its coordinator knows: it is asked to abort."""
 
 _FIRST_BLOCK_S = 1.0
 _LONGEST_BLOCK_S = 60.0
@@ -180,7 +187,8 @@ def block(partition: PartitionCopy) -> float:
     Only where none of it can be on the target: its sequence numbers are given out again.
     """
     oldest = partition.queue[0]
-    partition.next_sequence = oldest.sequence
+    if oldest.sequence != UNKNOWN:
+        partition.next_sequence = oldest.sequence
     partition.drop_all()
     partition.position = partition.acked_position
     partition.max_batch_bytes = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from connect.clients.channel import Response
 from connect.clients.cluster_link import ClusterLink
@@ -23,7 +24,7 @@ from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.node import BrokerNode
 from connectors.mirror.copy.partition import CopyState, Outgoing, PartitionCopy
 
-__all__ = ["TargetNode"]
+__all__ = ["SendGate", "TargetNode"]
 
 Sent = Sequence[tuple[PartitionCopy, Outgoing]]
 OnResult = Callable[[PartitionCopy, Outgoing, "ProducedPartition | ConnectError"], None]
@@ -38,6 +39,15 @@ _MOST_GRACE_MS = 5_000
 REQUEST_SHARE = 32
 """A request carries at most this fraction of the task's memory, so that five in flight to a broker
 that stopped answering leave most of it to the others."""
+
+
+class SendGate(Protocol):
+    """Transactions, as far as sending must know them."""
+
+    @property
+    def transactional_id(self) -> str: ...
+    def admits(self, partition: PartitionCopy) -> bool:
+        """Whether its next batch may be sent now. If not, it is offered again when it may."""
 
 
 class TargetNode(BrokerNode):
@@ -56,11 +66,14 @@ class TargetNode(BrokerNode):
         produce: ProduceSettings,
         on_result: OnResult,
         on_flow: OnFlow,
+        gate: SendGate | None = None,
     ) -> None:
+        """`gate` None: nothing is sent in transactions."""
         super().__init__(node_id, link, settings, loop, budget.pool)
         self._produce = produce
         self._on_result = on_result
         self._on_flow = on_flow
+        self._gate = gate
         self.stalled = False
         self._progress_at = 0.0
         self._ready: OrderedDict[PartitionCopy, None] = OrderedDict()
@@ -129,13 +142,19 @@ class TargetNode(BrokerNode):
         partition.awaits_answers = bool(partition.in_flight) and (
             partition.sent_node != self.node_id or now >= partition.pipelined_until
         )
-        return not partition.awaits_answers
+        if partition.awaits_answers:
+            return False
+        return self._gate is None or self._gate.admits(partition)
 
     def _stamp(self, partition: PartitionCopy, batch: Outgoing) -> None:
         partition.sent_node = self.node_id
         partition.assign_sequence(batch)
         stamp_for_produce(
-            batch.data, partition.producer_id, partition.producer_epoch, batch.sequence
+            batch.data,
+            partition.producer_id,
+            partition.producer_epoch,
+            batch.sequence,
+            transactional=self._gate is not None,
         )
         batch.answered = False
         batch.failure = None
@@ -150,7 +169,8 @@ class TargetNode(BrokerNode):
         channel = self.channel
         assert channel is not None
         timeout_ms = self._produce.request_timeout_ms
-        body, size = encode_produce(batches, timeout_ms)
+        transactional_id = None if self._gate is None else self._gate.transactional_id
+        body, size = encode_produce(batches, timeout_ms, transactional_id)
         self._sent.append(sent)
         now = self._loop.now()
         deadline = now + (timeout_ms + min(timeout_ms, _MOST_GRACE_MS)) / 1000

@@ -1,0 +1,448 @@
+"""When the copier's transactions begin and end, who takes part, and what is told afterwards.
+
+The coordinator is a script: its answers come when a test gives them. Time stands still unless
+moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from types import MappingProxyType, SimpleNamespace
+from typing import cast
+
+import pytest
+
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_snapshot import ClusterSnapshot
+from connect.clients.selector_loop import SelectorLoop
+from connect.clients.transaction_coordinator import TransactionSpoilt
+from connect.clients.transactional_producer import ProducerFenced
+from connect.clock import FakeClock
+from connect.errors import ConnectError
+from connect.plugin import SourcePartition, StoredOffset
+from connect.protocol.messages import ProducedPartition, TopicPartition
+from connect.protocol.records import Record, encode_batch
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.partition import CopyState, Outgoing, PartitionCopy
+from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
+from connectors.mirror.copy.transaction_phases import Phase
+from connectors.mirror.copy.transactions import Transactions
+from connectors.mirror.metrics import PartitionMetrics
+
+OFFSETS = "offsets"
+TIMEOUT_S = 60.0
+TOPIC_AUTHORIZATION_FAILED, NOT_ATTEMPTED = 29, 55
+OUT_OF_ORDER = 45
+
+
+class Coordinator:
+    """A `plugin.TransferTransactions` whose answers a test gives."""
+
+    transactional_id = "g-c-0"
+    offsets_topic = OFFSETS
+    timeout_s = TIMEOUT_S
+    boundary_s: float | None = None
+    trouble: str | None = None
+
+    def __init__(self) -> None:
+        self.producer = (7, 0)
+        self.added: list[tuple[TopicPartition, ...]] = []
+        self.adds: list[Future[Mapping[TopicPartition, int]]] = []
+        self.commits: list[tuple[int, Future[None]]] = []
+        self.aborts: list[tuple[str, Future[None]]] = []
+
+    def add(self, partitions: Sequence[TopicPartition]) -> Future[Mapping[TopicPartition, int]]:
+        self.added.append(tuple(partitions))
+        self.adds.append(Future())
+        return self.adds[-1]
+
+    def offset_key(self, partition: SourcePartition) -> bytes:
+        return str(partition).encode()
+
+    def offset_records(self, offsets: Sequence[StoredOffset]) -> list[tuple[bytes, bytes | None]]:
+        return [(str(key).encode(), str(value).encode()) for key, value in offsets]
+
+    def commit(self, records: int) -> Future[None]:
+        self.commits.append((records, Future()))
+        return self.commits[-1][1]
+
+    def abort(self, why: str) -> Future[None]:
+        self.aborts.append((why, Future()))
+        return self.aborts[-1][1]
+
+
+class Bench:
+    """Transactions of a copier with two partitions, and what they ask of it."""
+
+    def __init__(self, boundary_s: float | None = None) -> None:
+        self.clock = FakeClock()
+        self.loop = SelectorLoop(self.clock)
+        self.budget = MemoryBudget(1 << 20)
+        self.control = Coordinator()
+        self.control.boundary_s = boundary_s
+        self.fetching = True
+        self.silent: set[PartitionCopy] = set()
+        self.refused: list[tuple[PartitionCopy, int]] = []
+        self.settled: list[Settled] = []
+        self.cut: list[PartitionCopy] = []
+        self.committed = 0
+        self.partitions: Collection[PartitionCopy] = [self.partition(n) for n in (0, 1)]
+        link = SimpleNamespace(
+            snapshot=ClusterSnapshot(partition_counts=MappingProxyType({OFFSETS: 1})),
+            request_refresh=lambda topics: None,
+        )
+        self.transactions = Transactions(
+            TransactionPlan(self.control, lambda key: {"t": key[0], "p": key[1]}, self._told),
+            self.loop,
+            cast("ClusterLink", link),
+            self.budget,
+            self,
+        )
+        for partition in self.partitions:
+            self.transactions.equip(partition)
+
+    @staticmethod
+    def partition(number: int) -> PartitionCopy:
+        return PartitionCopy(
+            source=("t", number),
+            target=("A.t", number),
+            metrics=PartitionMetrics("A", "B", "A.t", number),
+            state=CopyState.ACTIVE,
+            position=100,
+            acked_position=100,
+            stored_position=100,
+        )
+
+    def _told(self) -> None:
+        self.committed += 1
+
+    # What transactions ask.
+
+    def refresh_interest(self, partition: PartitionCopy) -> None:
+        """Offered again: as the target's node does, ask whether it may be sent."""
+        if partition.queue:
+            self.transactions.admits(partition)
+
+    def waits_for_silent(self, partition: PartitionCopy) -> bool:
+        return partition in self.silent
+
+    def cut_off(self, partition: PartitionCopy) -> None:
+        self.cut.append(partition)
+
+    def refuse(self, partition: PartitionCopy, code: int) -> None:
+        partition.state = CopyState.BLOCKED
+        partition.drop_all()
+        self.refused.append((partition, code))
+
+    def settle(self, settled: Settled) -> None:
+        self.settled.append(settled)
+
+    # What happens.
+
+    def phase(self) -> Phase:
+        return self.transactions.phase
+
+    def turn(self, seconds: float = 0.0) -> None:
+        self.clock.advance(seconds)
+        for _ in range(3):
+            self.loop.turn(0)
+
+    def fetched(self, partition: PartitionCopy, records: int = 10) -> None:
+        first = partition.position
+        data = bytearray(encode_batch([Record(0, 0, None, b"v")], base_offset=0))
+        partition.enqueue(
+            Outgoing(
+                data=memoryview(data),
+                records=records,
+                runs=((first, records),),
+                resume=first + records,
+                max_timestamp=0,
+                shallow=True,
+                buffer=FetchBuffer(self.budget, data),
+            )
+        )
+        partition.position = first + records
+        self.refresh_interest(partition)
+        self.turn()
+
+    def allow(self, codes: Mapping[TopicPartition, int] | None = None) -> None:
+        """The coordinator's answer to the newest request to add."""
+        self.control.adds[-1].set_result(
+            {key: (codes or {}).get(key, 0) for key in self.control.added[-1]}
+        )
+        self.turn()
+
+    def send(self, partition: PartitionCopy) -> Outgoing:
+        assert self.transactions.admits(partition)
+        batch = partition.queue.popleft()
+        partition.assign_sequence(batch)
+        partition.in_flight.append(batch)
+        partition.unanswered += 1
+        return batch
+
+    def answer(self, partition: PartitionCopy, base: int = 0) -> None:
+        """The oldest batch in flight is acknowledged."""
+        batch = partition.in_flight.popleft()
+        partition.unanswered -= 1
+        partition.acked_position = batch.resume
+        partition.forget(batch)
+        self.transactions.hold(
+            Settled(partition, batch.runs, base, batch.records, batch.max_timestamp, True)
+        )
+        self.transactions.answered(partition)
+        self.turn()
+
+    def copy(self, partition: PartitionCopy) -> None:
+        self.fetched(partition)
+        self.allow()
+        self.send(partition)
+        self.answer(partition)
+
+    def until_storing(self) -> PartitionCopy:
+        self.turn(10.0)
+        assert self.phase() is Phase.STORING
+        (ledger,) = self.transactions.ledgers
+        return ledger
+
+    def commit(self) -> None:
+        ledger = self.until_storing()
+        self.send(ledger)
+        self.answer(ledger)
+        self.control.commits[-1][1].set_result(None)
+        self.turn()
+
+    def spoil(self, partition: PartitionCopy) -> None:
+        answer = ProducedPartition(*partition.target, OUT_OF_ORDER, -1, -1, -1, None)
+        assert self.transactions.spoils(answer)
+        self.transactions.spoil(partition, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """Parameter: the asked interval."""
+    made = Bench(getattr(request, "param", None))
+    yield made
+    made.transactions.close()
+    made.loop.close()
+
+
+def first(bench: Bench) -> PartitionCopy:
+    return next(iter(bench.partitions))
+
+
+def second(bench: Bench) -> PartitionCopy:
+    return list(bench.partitions)[1]
+
+
+def test_batches_wait_until_their_partition_and_the_ledger_were_added(bench: Bench) -> None:
+    one = first(bench)
+    bench.fetched(one)
+    assert bench.control.added == [(("A.t", 0), (OFFSETS, 0))]
+    assert not bench.transactions.admits(one)
+    bench.allow()
+    assert bench.transactions.admits(one)
+    # The ledger is there already when another partition comes.
+    bench.fetched(second(bench))
+    assert bench.control.added[1:] == [(("A.t", 1),)]
+
+
+def test_it_is_told_after_the_commit_and_not_before(bench: Bench) -> None:
+    one = first(bench)
+    bench.copy(one)
+    ledger = bench.until_storing()
+    assert not bench.transactions.admits(one) if one.queue else True
+    bench.send(ledger)
+    bench.answer(ledger)
+    assert [records for records, _ in bench.control.commits] == [10]
+    assert bench.settled == []
+    assert one.stored_position == 100
+    bench.control.commits[0][1].set_result(None)
+    bench.turn()
+    assert [(each.partition, each.runs) for each in bench.settled] == [(one, ((100, 10),))]
+    assert (one.stored_position, bench.committed) == (110, 1)
+    assert bench.phase() is Phase.IDLE
+
+
+def test_nothing_is_sent_while_it_ends_and_all_of_it_goes_on_after(bench: Bench) -> None:
+    one = first(bench)
+    bench.copy(one)
+    ledger = bench.until_storing()
+    bench.fetched(one)
+    bench.fetched(second(bench))
+    assert not bench.transactions.admits(one)
+    assert len(bench.control.added) == 1
+    bench.send(ledger)
+    bench.answer(ledger)
+    bench.control.commits[0][1].set_result(None)
+    bench.turn()
+    assert set(bench.control.added[1]) == {("A.t", 0), ("A.t", 1), (OFFSETS, 0)}
+
+
+def test_it_does_not_end_before_everything_is_answered(bench: Bench) -> None:
+    one = first(bench)
+    bench.fetched(one)
+    bench.fetched(one)
+    bench.allow()
+    bench.send(one)
+    bench.turn(1.0)
+    assert bench.phase() is Phase.CLOSING
+    assert not bench.transactions.admits(one), "the second batch is for the next transaction"
+    bench.answer(one)
+    assert bench.phase() is Phase.STORING
+
+
+def test_what_was_aborted_is_next_again_under_another_producer(bench: Bench) -> None:
+    one, two = bench.partitions
+    bench.copy(one)
+    bench.fetched(one)
+    bench.send(one)
+    bench.spoil(one)
+    bench.turn()
+    assert bench.control.aborts == [], "what was sent is not answered yet"
+    one.unanswered -= 1
+    bench.transactions.answered(one)
+    bench.turn()
+    bench.control.producer = (7, 1)
+    bench.control.aborts[0][1].set_result(None)
+    bench.turn()
+    assert (one.position, one.acked_position) == (100, 100)
+    assert (one.producer_id, one.producer_epoch, one.next_sequence) == (7, 1, 0)
+    assert (two.producer_epoch, two.position) == (1, 100)
+    assert bench.settled == []
+    assert bench.control.commits == []
+    # And once more, all of it.
+    bench.fetched(one)
+    bench.turn(1.0)
+    bench.allow()
+    bench.send(one)
+    bench.answer(one)
+    bench.commit()
+    assert [each.runs for each in bench.settled] == [((100, 10),)]
+
+
+def test_what_the_commit_before_had_is_not_copied_again(bench: Bench) -> None:
+    one = first(bench)
+    bench.copy(one)
+    bench.commit()
+    bench.copy(one)
+    bench.spoil(one)
+    bench.turn()
+    bench.control.aborts[0][1].set_result(None)
+    bench.turn()
+    assert (one.acked_position, one.stored_position) == (110, 110)
+
+
+def test_a_connection_without_answers_is_cut_before_the_abort(bench: Bench) -> None:
+    one = first(bench)
+    bench.fetched(one)
+    bench.allow()
+    bench.send(one)
+    bench.spoil(one)
+    bench.turn(6.0)
+    assert bench.cut == [one]
+
+
+def test_a_refused_partition_leaves_and_the_others_are_added(bench: Bench) -> None:
+    one, two = bench.partitions
+    bench.fetched(one)
+    bench.allow({("A.t", 0): TOPIC_AUTHORIZATION_FAILED, (OFFSETS, 0): NOT_ATTEMPTED})
+    assert [(p.target, code) for p, code in bench.refused] == [
+        (("A.t", 0), TOPIC_AUTHORIZATION_FAILED)
+    ]
+    bench.fetched(two)
+    bench.turn(0.1)
+    bench.allow()
+    assert bench.transactions.admits(two)
+
+
+def test_one_in_trouble_does_not_keep_the_others_from_sending_until_it_lasts(bench: Bench) -> None:
+    one, two = bench.partitions
+    bench.copy(one)
+    bench.fetched(two)
+    bench.allow()
+    bench.send(two)
+    bench.silent.add(two)
+    bench.turn(10.0)
+    bench.fetched(one)
+    assert bench.transactions.admits(one), "it is still open"
+    bench.turn(TIMEOUT_S / 3)
+    assert bench.phase() is Phase.CLOSING
+    bench.turn(TIMEOUT_S / 3)
+    bench.turn(6.0)
+    assert bench.phase() is Phase.SPOILT
+    assert bench.cut == [two]
+
+
+def test_a_fenced_one_is_over(bench: Bench) -> None:
+    bench.fetched(first(bench))
+    bench.control.adds[-1].set_exception(ProducerFenced("Another producer has claimed it"))
+    bench.turn()
+    assert isinstance(bench.transactions.failure, ProducerFenced)
+    assert bench.phase() is Phase.OVER
+    assert not bench.transactions.admits(first(bench))
+
+
+def test_a_commit_that_is_refused_is_an_abort(bench: Bench) -> None:
+    one = first(bench)
+    bench.copy(one)
+    ledger = bench.until_storing()
+    bench.send(ledger)
+    bench.answer(ledger)
+    bench.control.commits[0][1].set_exception(TransactionSpoilt("TRANSACTION_ABORTABLE"))
+    bench.turn()
+    assert [why for why, _ in bench.control.aborts] == ["TRANSACTION_ABORTABLE"]
+    bench.control.aborts[0][1].set_result(None)
+    bench.turn()
+    assert one.acked_position == 100
+
+
+def test_an_abort_that_is_refused_fails_the_task(bench: Bench) -> None:
+    one = first(bench)
+    bench.copy(one)
+    bench.spoil(one)
+    bench.turn()
+    bench.control.aborts[0][1].set_exception(TransactionSpoilt("INVALID_PRODUCER_ID_MAPPING"))
+    bench.turn()
+    assert isinstance(bench.transactions.failure, TransactionSpoilt)
+
+
+def test_a_commit_of_unknown_outcome_fails_the_task(bench: Bench) -> None:
+    bench.copy(first(bench))
+    ledger = bench.until_storing()
+    bench.send(ledger)
+    bench.answer(ledger)
+    bench.control.commits[0][1].set_exception(ConnectError("INVALID_TXN_STATE"))
+    bench.turn()
+    assert str(bench.transactions.failure) == "INVALID_TXN_STATE"
+    assert bench.settled == []
+
+
+def test_positions_that_moved_without_records_are_stored_on_request(bench: Bench) -> None:
+    one = first(bench)
+    one.skipped_to(150)
+    done = bench.transactions.request()
+    bench.turn()
+    assert bench.control.added == [((OFFSETS, 0),)]
+    bench.allow()
+    bench.commit()
+    assert done.done()
+    assert one.stored_position == 150
+    assert bench.transactions.request().done(), "nothing is left to do"
+
+
+@pytest.mark.parametrize("bench", [5.0], indirect=True)
+def test_the_asked_interval_is_kept(bench: Bench) -> None:
+    bench.copy(first(bench))
+    bench.turn(4.9)
+    assert bench.phase() is Phase.OPEN
+    bench.turn(0.2)
+    assert bench.phase() is Phase.STORING
+
+
+@pytest.mark.parametrize("bench", [20.0], indirect=True)
+def test_without_fetching_it_ends_at_once(bench: Bench) -> None:
+    bench.copy(first(bench))
+    bench.fetching = False
+    bench.turn(0.1)
+    assert bench.phase() is Phase.STORING
