@@ -1,0 +1,86 @@
+"""What exactly-once costs a mirror: the same flow with it and without, in turns, on one pair of
+real clusters.
+
+    python -m tests.benchmarks.exactly_once [--flow json] [--records N] [--rounds 3]
+
+Both read committed records. Exit status 1 where the rate with it is below 80 % of that without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from tests.benchmarks.arena import create_led_topic, open_arena
+from tests.benchmarks.copying import measure_copy
+from tests.benchmarks.filling import fill
+from tests.benchmarks.flows import FLOWS
+from tests.benchmarks.machine import describe_machine
+from tests.benchmarks.payloads import make_payload
+from tests.benchmarks.results import CopyResult
+from tests.benchmarks.systems import OURS, SYSTEMS, System
+
+GOAL = 0.8
+_LOGS = Path(__file__).parents[2] / "build" / "benchmarks"
+_FILL_S = 300.0
+
+
+def _without(alias: str, _codec: str) -> Mapping[str, str]:
+    return {f"{alias}.consumer.isolation.level": "read_committed"}
+
+
+def _with(alias: str, codec: str) -> Mapping[str, str]:
+    return {**_without(alias, codec), "target.exactly.once.source.support": "enabled"}
+
+
+AT_LEAST_ONCE = replace(SYSTEMS[OURS], name="at least once", tuning=_without)
+EXACTLY_ONCE = replace(SYSTEMS[OURS], name="exactly once", tuning=_with)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.exactly_once")
+    parser.add_argument("--flow", choices=FLOWS, default="json")
+    parser.add_argument("--records", type=int, help="default: the flow's own")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args(argv)
+    flow = FLOWS[arguments.flow]
+    found: dict[str, list[CopyResult]] = {}
+    print(describe_machine())
+    with open_arena(_LOGS) as arena:
+        topic = create_led_topic(arena.source, flow.name, flow.partitions)
+        payload = make_payload(flow.kind, flow.codec_number, flow.batch_bytes)
+        records = fill(
+            arena.source,
+            topic,
+            flow.partitions,
+            payload,
+            arguments.records or flow.records,
+            _FILL_S,
+        )
+        print(f"{flow.words}, {flow.partitions} partitions: {records:,} records", flush=True)
+        for turn in range(1, arguments.rounds + 1):
+            order: list[System] = [AT_LEAST_ONCE, EXACTLY_ONCE]
+            for system in order if turn % 2 else reversed(order):
+                result = measure_copy(
+                    arena, flow, topic, records, payload.value_bytes, system, turn
+                )
+                found.setdefault(system.name, []).append(result)
+                print(
+                    f"  round {turn} {system.name:14} {result.steady_rate:12,.0f} records/s"
+                    f" {result.cpu_us_per_record:6.2f} µs CPU/record {result.rss_mib:5,.0f} MiB;"
+                    f" cores: mirror {result.mirror_cores:.2f}, brokers {result.broker_cores:.2f},"
+                    f" others {result.other_cores:.2f}",
+                    flush=True,
+                )
+    rates = {name: median(each.steady_rate for each in results) for name, results in found.items()}
+    share = rates[EXACTLY_ONCE.name] / rates[AT_LEAST_ONCE.name]
+    print(f"medians: exactly once runs at {share:.0%} of the rate of at least once")
+    return 0 if share >= GOAL else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
