@@ -259,6 +259,11 @@ def _flow(config: MirrorMakerConfig, source: str, target: str) -> FlowProps | No
 def _bare_clusters(arguments: argparse.Namespace) -> MoveClusters:
     """Both flows that there may be, from the command line alone."""
     common = _command_config(arguments)
+    if arguments.from_bootstrap is not None and arguments.to is None:
+        raise ConfigError(
+            "--from-bootstrap needs --to, the alias of the cluster of --bootstrap: topics that are "
+            "read for it are called after that"
+        )
     source, target = arguments.source, arguments.to or "target"
     servers = {source: arguments.from_bootstrap, target: arguments.bootstrap}
 
