@@ -25,10 +25,12 @@ _LOG = logging.getLogger(__name__)
 
 
 class Emission(NamedTuple):
-    """Checkpoints to write, and when their groups' offsets were read (ms since the epoch)."""
+    """Checkpoints to write, and when their groups' offsets were read (ms since the epoch).
+    `known`: there was a place for one of them at least, or nothing to look for."""
 
     checkpoints: list[Checkpoint]
     read_at_ms: int
+    known: bool
 
 
 def group_offsets(
@@ -72,9 +74,11 @@ class CheckpointRounds:
         committed = self._read(source, deadline)
         offsets = group_offsets(committed, self.topics)
         due: list[Checkpoint] = []
+        known = not offsets
         for each, place in zip(offsets, translator.translate(offsets, deadline), strict=True):
             if place is None:
                 continue
+            known = True
             checkpoint = Checkpoint(
                 each.group,
                 target_topic(self.policy, self.source_alias, self.target_alias, each.topic),
@@ -85,7 +89,7 @@ class CheckpointRounds:
             )
             if self.book.emit(checkpoint, exact=place.exact):
                 due.append(checkpoint)
-        return Emission(due, read_at_ms)
+        return Emission(due, read_at_ms, known)
 
     def _read(
         self, source: ConsumerGroups, deadline: Deadline

@@ -51,6 +51,7 @@ class Pace:
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = max(_LEAST_INTERVAL_S, interval_s)
+        self._unknown_until: float | None = None
         self._wait_s = min(_FIRST_WAIT_S, self._interval_s)
         self._due_at: float | None = None
 
@@ -64,10 +65,14 @@ class Pace:
         # A tick that comes a little early counts, rather than the round waiting for the next.
         return self._due_at is None or now >= self._due_at - self.tick_s / 2
 
-    def done(self, now: float) -> None:
-        """A round has ended."""
+    def done(self, now: float, *, known: bool = True) -> None:
+        """A round has ended. `known`: it found where to go on, for some group at least. Until then,
+        but no longer than an interval, rounds do not become rarer."""
+        if self._unknown_until is None:
+            self._unknown_until = now + self._interval_s
         self._due_at = now + self._wait_s
-        self._wait_s = min(self._wait_s * 2, self._interval_s)
+        if known or now >= self._unknown_until:
+            self._wait_s = min(self._wait_s * 2, self._interval_s)
 
 
 def checkpoint_record(checkpoint: Checkpoint, topic: str, read_at_ms: int) -> SourceRecord:
@@ -221,7 +226,7 @@ class MirrorCheckpointTask(SourceTask):
                 # Its readers do not come back by themselves.
                 self._close_translator()
             raise
-        self._pace.done(self._clock.monotonic())
+        self._pace.done(self._clock.monotonic(), known=emission.known)
         if emission.checkpoints:
             with self._due:
                 self._emission = emission

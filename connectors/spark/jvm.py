@@ -48,6 +48,9 @@ _LEVELS = {
 _UNRESOLVED = re.compile(r"\[?(unresolved dependency: [^\]]+|download failed: [^\]]+)\]?")
 _environment = threading.Lock()
 
+# It tells of each of its connections that ends.
+logging.getLogger("py4j").setLevel(logging.WARNING)
+
 
 class SparkJvm:
     """One JVM, from its start to its end. `start` once; `close` from any thread, also meanwhile."""

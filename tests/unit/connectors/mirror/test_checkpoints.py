@@ -214,6 +214,16 @@ def test_rounds_follow_soon_after_one_another_at_first() -> None:
     assert rounds == [0, 1, 3, 7, 15, 31, 63, 123, 183]
 
 
+def test_rounds_stay_close_until_one_finds_something_but_not_for_ever() -> None:
+    pace, now, rounds = Pace(8.0), 0.0, []
+    while now < 30:
+        if pace.is_due(now):
+            rounds.append(now)
+            pace.done(now, known=False)
+        now += pace.tick_s
+    assert rounds == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 23]
+
+
 @pytest.mark.parametrize(("interval_s", "gap"), [(0.0, 0.1), (0.5, 0.5), (1.0, 1.0)])
 def test_short_intervals_are_kept_from_the_beginning(interval_s: float, gap: float) -> None:
     pace = Pace(interval_s)
