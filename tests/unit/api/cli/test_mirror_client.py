@@ -130,3 +130,11 @@ def test_only_what_is_ahead_of_the_group_moves_it(
 ) -> None:
     row = MovedOffset("g", "t", "A.t", 0, 10, new_offset, 0, has=has)
     assert row.is_ahead == ahead
+
+
+def test_the_target_s_alias_is_asked_for_where_its_offset_topics_are_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    where = ["--bootstrap", "127.0.0.1:1", "--from", "A", "--from-bootstrap", "127.0.0.1:2"]
+    assert main(["translate", *where, "--group", "g"]) == 2
+    assert "--from-bootstrap needs --to" in capsys.readouterr().err
