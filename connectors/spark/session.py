@@ -127,8 +127,7 @@ class SharedSession:
         self._state = SparkState(SparkPhase.UNUSED)
         self._closed = False
         self._starts = 0
-        self._idle_s = 0.0
-        self._last_wanted = 0.0
+        self._idle_s = self._last_wanted = 0.0
         self._loop = self._new_loop()
 
     @property
