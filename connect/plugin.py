@@ -257,6 +257,15 @@ class Connector(ABC):
     def task_class(self) -> type[SourceTask] | type[TransferTask] | type[SinkTask]:
         """The class of this connector's tasks."""
 
+    @classmethod
+    def task_class_for(
+        cls, task_config: Mapping[str, str]
+    ) -> type[SourceTask] | type[TransferTask] | type[SinkTask] | None:
+        """The class for a task with this config, which may be of another worker's making; None:
+        that of every instance's `task_class`. For connectors whose task class depends on their
+        config; its names in task configs should be the same then. Called like `validate`."""
+        return None
+
     @abstractmethod
     def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
         """At most `max_tasks` task configs. May be called again after any

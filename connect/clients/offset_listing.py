@@ -16,11 +16,10 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from connect.clients.cluster_snapshot import ClusterSnapshot, TopicPartition
 from connect.clients.errors import error_from_code
-from connect.clients.wire import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError, RetriableError
 
-__all__ = ["OffsetResult", "OffsetsQuery", "list_offsets"]
+__all__ = ["Cluster", "OffsetResult", "OffsetsQuery", "OpenNode", "list_offsets"]
 
 OffsetResult = int | ConnectError
 CONSUMER_REPLICA_ID = -1
@@ -67,6 +66,15 @@ class OffsetsQuery:
         return found
 
 
+class OpenNode(Protocol):
+    """A connection to a node; `str` of it names the node."""
+
+    def call(self, request: Any, deadline: Deadline) -> Any:
+        """Send a request and wait for its response. Raises one of `connect.errors`."""
+
+    def close(self) -> None: ...
+
+
 class Cluster(Protocol):
     """What listing needs of a cluster link. Every method may be called from any thread."""
 
@@ -75,7 +83,7 @@ class Cluster(Protocol):
 
     def is_watched(self, topic: str) -> bool: ...
 
-    def open_node(self, node_id: int, deadline: Deadline) -> WireConnection: ...
+    def open_node(self, node_id: int, deadline: Deadline) -> OpenNode: ...
 
     def attempt_deadline(self, deadline: Deadline) -> Deadline:
         """The time for one attempt within `deadline`."""

@@ -202,7 +202,7 @@ class Worker:
         it. Raises `ConfigError`."""
         name = task_config.get(TASK_CLASS, "")
         connector = self.plugins.connector(connector_config["connector.class"])
-        own = connector().task_class()
+        own = connector.task_class_for(task_config) or connector().task_class()
         if name in (self.plugins.name_of(own), f"{own.__module__}.{own.__qualname__}"):
             return own
         raise ConfigError(

@@ -49,6 +49,8 @@ from connectors.mirror.policy import replication_policy
 from connectors.mirror.source_connector import reads_committed
 from connectors.mirror.topic_refresh import internal_topics, topic_selector
 from connectors.mirror.topic_sync import COMPACTED, copied_configs
+from connectors.spark.properties import DEFAULT_MASTER as DEFAULT_SPARK_MASTER
+from connectors.spark.properties import MASTER as SPARK_MASTER
 
 __all__ = ["ClusterView", "check_flow"]
 
@@ -117,6 +119,9 @@ class _FlowChecker:
     def _say_what_to_know(self) -> None:
         for sentence in not_there_yet(self._props):
             self.find(Level.NOTE, sentence)
+        if self._source_config.mirror_engine == "spark":
+            master = self._props.get(SPARK_MASTER, DEFAULT_SPARK_MASTER)
+            self.find(Level.NOTE, f"records are copied by Spark's executors, on {master}")
         if self._props.get("transforms", "").strip():
             self.find(Level.ERROR, "transforms keeps MirrorSourceConnector from running: remove it")
         if not reads_committed(self._props):

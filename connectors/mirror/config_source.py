@@ -11,7 +11,7 @@ from typing import Literal
 
 from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance, ParsedConfig
 from connect.config.types import ConfigType, invalid_value
-from connect.config.validators import Range, ValidList
+from connect.config.validators import OneOf, Range, ValidList
 from connect.errors import ConfigError
 from connectors.mirror.config_base import (
     BASE_CONFIG_DEF,
@@ -48,6 +48,11 @@ DEFAULT_COPY_BUFFER_BYTES = 32 * 1024 * 1024
 # Large enough that per-batch cost no longer shows, small against every broker's message.max.bytes
 # (1 MiB).
 DEFAULT_MERGE_BATCH_BYTES = 256 * 1024
+
+# The time in which a task can stop without copying anything twice, and what is copied again when an
+# executor is lost. Half of it costs some percent more, twice as much does not end within the time
+# that workers give (task.shutdown.graceful.timeout.ms, 5 s).
+DEFAULT_SPARK_BATCH_MS = 2000
 
 _DISCOVERY_KEYS = (
     mirror_key(
@@ -149,6 +154,24 @@ _OFFSET_KEYS = (
 
 _OUR_KEYS = (
     ConfigKey(
+        "mirror.engine",
+        ConfigType.STRING,
+        "worker",
+        OneOf(("worker", "spark")),
+        Importance.MEDIUM,
+        "Where records are copied: by threads of the workers, or by tasks of Spark, which "
+        "`spark.*` configures. Either goes on where the other ended. Not a key of MirrorMaker 2.",
+    ),
+    ConfigKey(
+        "mirror.spark.batch.ms",
+        ConfigType.LONG,
+        DEFAULT_SPARK_BATCH_MS,
+        Range(100),
+        Importance.LOW,
+        "With `mirror.engine=spark`: how long a Spark task copies at most before it gives back its "
+        "ledger. Not a key of MirrorMaker 2.",
+    ),
+    ConfigKey(
         "mirror.copy.buffer.bytes",
         ConfigType.LONG,
         DEFAULT_COPY_BUFFER_BYTES,
@@ -225,6 +248,8 @@ class SourceConfig(MirrorConfig):
     offset_lag_max: int
     emit_offset_syncs_enabled: bool
     heartbeats_replication_enabled: bool
+    mirror_engine: Literal["worker", "spark"]
+    mirror_spark_batch_s: float
     mirror_copy_buffer_bytes: int
     mirror_copy_merge_batch_bytes: int
     mirror_offset_map_enabled: bool
@@ -281,6 +306,8 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         offset_lag_max=parsed.integer("offset.lag.max"),
         emit_offset_syncs_enabled=parsed.boolean("emit.offset-syncs.enabled"),
         heartbeats_replication_enabled=parsed.boolean("heartbeats.replication.enabled"),
+        mirror_engine="spark" if parsed.string("mirror.engine") == "spark" else "worker",
+        mirror_spark_batch_s=parsed.integer("mirror.spark.batch.ms") / 1000,
         mirror_copy_buffer_bytes=parsed.integer("mirror.copy.buffer.bytes"),
         mirror_copy_merge_batch_bytes=parsed.integer("mirror.copy.merge.batch.bytes"),
         mirror_offset_map_enabled=parsed.boolean("mirror.offset.map.enabled"),

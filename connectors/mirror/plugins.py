@@ -10,16 +10,17 @@ from connectors.mirror.source_connector import MirrorSourceConnector
 
 __all__ = ["register"]
 
-_TASKS = (
-    "connectors.mirror.source_task.MirrorSourceTask",
-    "connectors.mirror.heartbeat.MirrorHeartbeatTask",
-)
+_TASKS = {
+    "connectors.mirror.source_task.MirrorSourceTask": "MirrorSourceTask",
+    # The same name: a task goes on as one of the other engine.
+    "connectors.spark.engine.task.SparkSourceTask": "MirrorSourceTask",
+    "connectors.mirror.heartbeat.MirrorHeartbeatTask": "MirrorHeartbeatTask",
+}
 
 
 def register(registry: PluginRegistry) -> None:
     """Make the mirror's connectors known by their Java names and ours."""
     for connector in (MirrorSourceConnector, MirrorHeartbeatConnector, MirrorCheckpointConnector):
         registry.register(connector, f"{JAVA_PACKAGE}{connector.__name__}")
-    for python_name in _TASKS:
-        java_name = python_name.rpartition(".")[2]
+    for python_name, java_name in _TASKS.items():
         registry.name_task(python_name, f"{JAVA_PACKAGE}{java_name}")

@@ -50,12 +50,37 @@ def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
                 "consumer.isolation.level=read_committed for the source cluster.",
             )
         )
+    problems += _spark_problems(props)
     try:
         config = SourceConfig.from_properties(props)
         topic_selector(config)
         config_property_filter(config.originals)
     except ConfigError as error:
         problems.append(ConfigProblem(error.key or "connector.class", str(error)))
+    return problems
+
+
+def _spark_problems(props: Mapping[str, str]) -> list[ConfigProblem]:
+    """What cannot be with the copy on Spark."""
+    if props.get("mirror.engine") != "spark":
+        return []
+    problems: list[ConfigProblem] = []
+    if props.get("exactly.once.support") == "required":
+        problems.append(
+            ConfigProblem(
+                "mirror.engine",
+                "Spark copies at least once: for exactly.once.support=required set "
+                "mirror.engine=worker.",
+            )
+        )
+    if props.get("spark.speculation", "false").strip().lower() != "false":
+        problems.append(
+            ConfigProblem(
+                "spark.speculation",
+                "With mirror.engine=spark two tasks would write the same partition at the same "
+                "time: set it to false.",
+            )
+        )
     return problems
 
 
@@ -86,13 +111,25 @@ class MirrorSourceConnector(Connector):
 
     @classmethod
     def exactly_once_support(cls, config: Mapping[str, str]) -> bool:
-        """Where records of aborted transactions are not read, as in MirrorMaker 2."""
-        return reads_committed(config)
+        """Where records of aborted transactions are not read, as in MirrorMaker 2, and not on
+        Spark."""
+        return reads_committed(config) and config.get("mirror.engine") != "spark"
 
-    def task_class(self) -> type[SourceTask] | type[TransferTask]:
+    @classmethod
+    def task_class_for(
+        cls, task_config: Mapping[str, str]
+    ) -> type[SourceTask] | type[TransferTask]:
+        if task_config.get("mirror.engine") == "spark":
+            # Here, as PySpark takes memory that workers without it need not spend.
+            from connectors.spark.engine.task import SparkSourceTask
+
+            return SparkSourceTask
         from connectors.mirror.source_task import MirrorSourceTask
 
         return MirrorSourceTask
+
+    def task_class(self) -> type[SourceTask] | type[TransferTask]:
+        return self.task_class_for({} if self._config is None else self._config.originals)
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = SourceConfig.from_properties(config)
@@ -135,6 +172,8 @@ class MirrorSourceConnector(Connector):
         found = self._refresh.partitions
         if found is None:
             return None
+        if self._config.mirror_engine == "spark":
+            max_tasks = 1  # its query spreads them over all executors
         self._assignment = assign_partitions(found, max_tasks, self._assignment)
         return [
             {

@@ -30,7 +30,7 @@ from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
 
-__all__ = ["MirrorSourceTask", "engine_settings"]
+__all__ = ["MirrorSourceTask", "engine_settings", "flow_part", "only_adds_partitions"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class MirrorSourceTask(TransferTask):
     def start(self, config: Mapping[str, str]) -> None:
         task = SourceTaskConfig.from_properties(config)
         self._config = task.connector
-        self._flow = _flow_part(config)
+        self._flow = flow_part(config)
         self._policy: ReplicationPolicy = replication_policy(config)
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
@@ -165,14 +165,11 @@ class MirrorSourceTask(TransferTask):
     @classmethod
     def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
         """More partitions, and nothing else."""
-        if _flow_part(before) != _flow_part(after):
-            return False
-        had, has = (set(config.get(_ASSIGNMENT, "").split(",")) for config in (before, after))
-        return had <= has
+        return only_adds_partitions(before, after)
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
         """Only the assignment may change in place; anything else restarts the task."""
-        if _flow_part(config) != self._flow:
+        if flow_part(config) != self._flow:
             return False
         task = SourceTaskConfig.from_properties(config)
         self._assign(task.task_assigned_partitions)
@@ -293,6 +290,14 @@ class MirrorSourceTask(TransferTask):
         self._left = still
 
 
-def _flow_part(config: Mapping[str, str]) -> dict[str, str]:
+def flow_part(config: Mapping[str, str]) -> dict[str, str]:
     """What a task cannot change while it runs: everything but its assignment."""
     return {key: value for key, value in config.items() if key != _ASSIGNMENT}
+
+
+def only_adds_partitions(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether a source task's configs differ in nothing but partitions that come in addition."""
+    if flow_part(before) != flow_part(after):
+        return False
+    had, has = (set(config.get(_ASSIGNMENT, "").split(",")) for config in (before, after))
+    return had <= has

@@ -18,11 +18,13 @@ from connect.config.validators import Range
 from connect.errors import ConfigError
 
 __all__ = [
+    "DEFAULT_MASTER",
     "DRIVER_HOST",
     "ENVIRONMENT",
     "EXECUTOR_PYTHON",
     "IDLE_TIMEOUT",
     "KAFKA_CONNECTOR",
+    "MASTER",
     "check_spark_properties",
     "configure_worker",
     "has_kafka_connector",

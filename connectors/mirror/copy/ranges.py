@@ -20,6 +20,7 @@ from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = [
+    "DRAIN_S",
     "CopiedRange",
     "CopyStopped",
     "OnProgress",
@@ -30,7 +31,9 @@ __all__ = [
 ]
 
 _TURN_S = 0.2
-_DRAIN_S = 10.0
+DRAIN_S = 10.0
+"""At its end a copy waits so long at most for the answers to what it has sent."""
+
 _TOPICS_KEPT_S = 60.0
 """A `RangeCopier` keeps metadata of topics that it copied for so long. Not longer: topics go."""
 
@@ -159,11 +162,11 @@ class RangeCopier:
             engine.set_fetching(True)
             job.begin(self._used(ranges))
             if not job.run(stop, stall_s, report_s, most_s):
-                self.usable = engine.drain(Deadline(_DRAIN_S, self._clock))
+                self.usable = engine.drain(Deadline(DRAIN_S, self._clock))
             self._leave(by_source)
         except BaseException:
             self.usable = False
-            engine.drain(Deadline(_DRAIN_S, self._clock))
+            engine.drain(Deadline(DRAIN_S, self._clock))
             job.report()
             raise
         job.report()

@@ -31,6 +31,8 @@ CASES: dict[str, dict[str, Any]] = json.loads(GOLDEN.read_text())
 
 # Keys that only our mirror has.
 OURS = {
+    "mirror.engine",
+    "mirror.spark.batch.ms",
     "mirror.copy.buffer.bytes",
     "mirror.copy.merge.batch.bytes",
     "mirror.offset.map.enabled",

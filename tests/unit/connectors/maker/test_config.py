@@ -8,6 +8,7 @@ import pytest
 
 from connect.errors import ConfigError
 from connectors.maker.config import MirrorMakerConfig
+from connectors.maker.maker import check_source, plan_flows
 
 BASE = {
     "clusters": "A, B",
@@ -306,3 +307,14 @@ def test_a_good_config_passes(tmp_path: Path) -> None:
 def test_checkpoints_that_cannot_work_stop_nothing_else(tmp_path: Path) -> None:
     """MirrorMaker 2 leaves the checkpoint connector out and runs the others."""
     write(tmp_path, "emit.checkpoints.enabled=false").validate()
+
+
+def test_the_copy_on_spark_and_exactly_once_exclude_each_other() -> None:
+    spark = {"A->B.mirror.engine": "spark", "emit.heartbeats.enabled": "false"}
+    made = of(spark)
+    (plan,) = plan_flows(made)
+    check_source(made, plan)
+    made = of({**spark, "B.exactly.once.source.support": "enabled"})
+    (plan,) = plan_flows(made)
+    with pytest.raises(ConfigError, match=r"mirror\.engine=worker"):
+        check_source(made, plan)

@@ -44,6 +44,26 @@ def test_exactly_once_needs_committed_reads() -> None:
     assert keys_in_error(exactly_once_support="requested") == []
 
 
+def test_what_cannot_be_with_the_copy_on_spark_is_told() -> None:
+    spark = {"mirror_engine": "spark"}
+    assert keys_in_error(**spark) == []
+    assert keys_in_error(**spark, spark_speculation="true") == ["spark.speculation"]
+    assert keys_in_error(spark_speculation="true") == []
+    committed = {"exactly_once_support": "required", "consumer_isolation_level": "read_committed"}
+    assert keys_in_error(**spark, **committed) == ["mirror.engine"]
+    assert keys_in_error(mirror_engine="flink") == ["mirror.engine"]
+
+
+def test_engines_tasks_have_one_name_and_the_config_chooses() -> None:
+    registry = PluginRegistry(discover=False)
+    plugins.register(registry)
+    on_workers = MirrorSourceConnector.task_class_for({**PROPS})
+    on_spark = MirrorSourceConnector.task_class_for({**PROPS, "mirror.engine": "spark"})
+    assert (on_workers.__name__, on_spark.__name__) == ("MirrorSourceTask", "SparkSourceTask")
+    names = {registry.name_of(task) for task in (on_workers, on_spark)}
+    assert names == {f"{JAVA}MirrorSourceTask"}
+
+
 def test_settings_of_offset_syncs_that_are_off_are_an_error() -> None:
     off = {**PROPS, "emit.offset-syncs.enabled": "false"}
     assert validate_source(off) == []

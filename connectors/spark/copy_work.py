@@ -1,0 +1,178 @@
+"""What executors do of a copy: a shard of ranges, with a copier that the Python process keeps.
+
+The copier is built from the client properties of the flow, and stays for its next shard, with its
+connections and its producer ids. Without PySpark and PyArrow: executors get this and what it
+imports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect.errors import ConnectError
+from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.copy.ranges import CopiedRange, RangeCopier, RangeProgress, SourceRange
+from connectors.mirror.source_task import engine_settings
+
+__all__ = ["COPIED", "FIGURES", "REACHED", "ROW", "SHARD", "CopyFlow", "shard_copier"]
+
+COPIED, REACHED, SHARD = "copied", "reached", "shard"
+"""Kinds of rows: see `copy_shards.SHARD_ROWS`."""
+
+FIGURES = (
+    "position",
+    "bytes",
+    "lost",
+    "records",
+    "shallow_records",
+    "shallow_batches",
+    "level_batches",
+    "high_watermark",
+    "log_start",
+    "newest_timestamp",
+)
+
+ROW = (
+    "shard",
+    "kind",
+    "topic",
+    "partition",
+    "source_start",
+    "target_start",
+    "records",
+    "bytes",
+    "position",
+    "lost",
+    "shallow_records",
+    "shallow_batches",
+    "level_batches",
+    "high_watermark",
+    "log_start",
+    "newest_timestamp",
+    "error",
+)
+"""The columns of a row, in their order."""
+
+Rows = list[tuple[object, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFlow:
+    """What executors build the copier from: the connector's properties, and the Java properties of
+    its consumer and its producer. They hold secrets."""
+
+    connector: Mapping[str, str] = field(repr=False)
+    consumer: Mapping[str, str] = field(repr=False)
+    producer: Mapping[str, str] = field(repr=False)
+
+    def key(self) -> str:
+        """The same for the same properties; tells none of them."""
+        plain = [sorted(each.items()) for each in (self.connector, self.consumer, self.producer)]
+        return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+
+
+def shard_copier(
+    flow: CopyFlow, shards: Sequence[str], stall_s: float, most_s: float
+) -> Callable[[int], Rows]:
+    """Copies shard number n of these, each the JSON of its ranges, and returns its rows."""
+
+    def work(number: int) -> Rows:
+        return _run(flow, number, _ranges(shards[number]), stall_s, most_s)
+
+    return work
+
+
+def _ranges(text: str) -> list[SourceRange]:
+    return [SourceRange((a, b), (c, d), start, end) for a, b, c, d, start, end in json.loads(text)]
+
+
+_LOG = logging.getLogger(__name__)
+
+
+_copiers: dict[str, RangeCopier] = {}
+_copiers_lock = threading.Lock()
+_MOST_KEPT = 2
+"""Copiers that a Python process keeps: flows whose shards take turns in it."""
+
+
+def _take_copier(flow: CopyFlow, key: str) -> RangeCopier:
+    with _copiers_lock:
+        kept = _copiers.pop(key, None)
+    if kept is not None:
+        return kept
+    config = SourceConfig.from_properties(flow.connector)
+    return RangeCopier(engine_settings(config, flow.consumer, flow.producer))
+
+
+def _give_back(copier: RangeCopier, key: str) -> None:
+    old: list[RangeCopier] = []
+    if copier.usable:
+        with _copiers_lock:
+            before = _copiers.pop(key, None)
+            _copiers[key] = copier
+            old += [] if before is None else [before]
+            while len(_copiers) > _MOST_KEPT:
+                old.append(_copiers.pop(next(iter(_copiers))))
+    else:
+        old.append(copier)
+    for each in old:
+        each.close()
+
+
+def _run(
+    flow: CopyFlow, number: int, ranges: Sequence[SourceRange], stall_s: float, most_s: float
+) -> Rows:
+    """The rows of one shard. Errors are rows: Spark would run the shard again for them."""
+    lines: list[CopiedRange] = []
+    last: list[RangeProgress] = []
+
+    def note(progress: Sequence[RangeProgress], copied: Sequence[CopiedRange]) -> None:
+        lines.extend(copied)
+        last[:] = progress
+
+    error: str | None = None
+    try:
+        key = flow.key()
+        copier = _take_copier(flow, key)
+        try:
+            never = threading.Event()
+            # Without reports in between: nobody would hear them.
+            copier.copy(ranges, note, stop=never, stall_s=stall_s, report_s=math.inf, most_s=most_s)
+        finally:
+            _give_back(copier, key)
+    except ConnectError as failure:
+        error = str(failure)
+    except Exception as failure:  # noqa: BLE001 - the top of a task, which Spark would repeat
+        _LOG.exception("a shard failed unexpectedly")
+        error = f"{type(failure).__name__}: {failure}"
+    rows = [_copied_row(line) for line in lines] + [_reached_row(progress) for progress in last]
+    rows.append({"kind": SHARD, "error": error})
+    return [tuple({**row, "shard": number}.get(name) for name in ROW) for row in rows]
+
+
+def _copied_row(line: CopiedRange) -> dict[str, object]:
+    return {
+        "kind": COPIED,
+        "topic": line.source[0],
+        "partition": line.source[1],
+        "source_start": line.source_start,
+        "target_start": line.target_start,
+        "records": line.records,
+    }
+
+
+def _reached_row(progress: RangeProgress) -> dict[str, object]:
+    source = progress.range.source
+    return {
+        "kind": REACHED,
+        "topic": source[0],
+        "partition": source[1],
+        "error": progress.error,
+        **{name: getattr(progress, name) for name in FIGURES},
+    }

@@ -1,0 +1,1 @@
+"""Spark as the engine of a flow: see docs/spark.md."""

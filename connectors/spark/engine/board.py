@@ -1,0 +1,304 @@
+"""Where each partition of a flow stands that Spark copies: the decisions of the engine, pure.
+
+The board holds what is assigned; source ends, plans and results change it. It belongs to the thread
+of the task. A partition is `busy` while a shard with it is out: it is in no other, and where it
+stands is not known before the shard is back, or surely over (`abandon`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from connect.plugin import PartitionHealth
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.ranges import RangeProgress, SourceRange
+from connectors.mirror.metrics import PartitionMetrics
+from connectors.spark.engine.plan import Lagging, PlanLimits, plan_shards
+
+__all__ = ["UNKNOWN", "Board", "MirroredPartition"]
+
+_LOG = logging.getLogger(__name__)
+
+UNKNOWN = -1
+_FIRST_GUESS_BYTES = 1024
+"""Of an offset, before anything was measured. Wrong guesses cost evenness, nothing else."""
+
+_RETRY_FIRST_S, _RETRY_CAP_S = 0.5, 30.0
+_PROBE_S = 5.0
+"""How often a source is asked again that seems to end before what was copied."""
+
+
+@dataclass(slots=True, eq=False)
+class MirroredPartition:
+    """One partition. Offsets are the source's: everything before `position` is on the target or
+    needs no copying, and `end` is the first that readers may not read yet."""
+
+    source: TopicPartition
+    target: TopicPartition
+    metrics: PartitionMetrics
+    position: int = UNKNOWN
+    stored: int = UNKNOWN
+    end: int = UNKNOWN
+    log_start: int = UNKNOWN
+    newest_timestamp: int = UNKNOWN
+    topic_id: UUID | None = None
+    begin_again: bool = False
+    """Its topic was created again: go on at the first record there is."""
+    error: str | None = None
+    listing_error: str | None = None
+    """Why the source does not tell its offsets."""
+    failures: int = 0
+    retry_at: float = 0.0
+    busy: bool = False
+    leaving: bool = False
+    since: int = 0
+    bytes_per_offset: float = field(default=float(_FIRST_GUESS_BYTES))
+
+    @property
+    def lag(self) -> int | None:
+        if self.end == UNKNOWN or self.position == UNKNOWN:
+            return None
+        return max(0, self.end - self.position)
+
+    def lag_ms(self, now_ms: int) -> int | None:
+        """How old the newest copied record is while more wait; 0 when caught up."""
+        lag = self.lag
+        if lag is None or (lag > 0 and self.newest_timestamp == UNKNOWN):
+            return None
+        return max(0, now_ms - self.newest_timestamp) if lag else 0
+
+    def show_lag(self, now_ms: int) -> None:
+        self.metrics.set_lag(self.lag, self.lag_ms(now_ms))
+
+    def health(self, now_ms: int, engine_error: str | None) -> PartitionHealth:
+        state = "starting" if self.position == UNKNOWN else "busy" if self.busy else "idle"
+        return PartitionHealth(
+            name=f"{self.source[0]}-{self.source[1]}",
+            lag_records=self.lag,
+            lag_ms=self.lag_ms(now_ms),
+            error=self.error or self.listing_error or engine_error,
+            details={
+                "state": "backoff" if self.failures else state,
+                "position": self.position,
+                "high_watermark": self.end,
+                "target": f"{self.target[0]}-{self.target[1]}",
+                "engine": "spark",
+            },
+        )
+
+
+class Board:
+    """See the module. `now`: monotonic seconds; `now_ms`: since the epoch."""
+
+    def __init__(self, limits: PlanLimits | None = None) -> None:
+        self._limits = limits or PlanLimits()
+        self._partitions: dict[TopicPartition, MirroredPartition] = {}
+        self._plans = 0
+
+    def __iter__(self) -> Iterator[MirroredPartition]:
+        """All of them, also those that are leaving."""
+        return iter(tuple(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def get(self, key: TopicPartition) -> MirroredPartition | None:
+        return self._partitions.get(key)
+
+    # What is assigned.
+
+    def add(self, partition: MirroredPartition) -> None:
+        self._partitions[partition.source] = partition
+
+    def assign(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """These and no others from now on. Returns those that are not here and have to be added."""
+        keys = list(wanted)
+        chosen = set(keys)
+        for key, partition in self._partitions.items():
+            partition.leaving = key not in chosen
+        return [key for key in keys if key not in self._partitions]
+
+    def take_gone(self) -> list[MirroredPartition]:
+        """Remove what is leaving and stored: nothing more has to be done for it."""
+        gone = [
+            partition
+            for partition in self._partitions.values()
+            if partition.leaving and not partition.busy and not self._moved(partition)
+        ]
+        for partition in gone:
+            del self._partitions[partition.source]
+        return gone
+
+    @staticmethod
+    def _moved(partition: MirroredPartition) -> bool:
+        return partition.position > 0 and partition.position != partition.stored
+
+    def moved(self) -> list[MirroredPartition]:
+        """Those whose position is not the stored one."""
+        return [partition for partition in self._partitions.values() if self._moved(partition)]
+
+    # The source's offsets.
+
+    def unplaced(self) -> list[MirroredPartition]:
+        """Those that have no position yet, or have to begin again."""
+        return [
+            partition
+            for partition in self._partitions.values()
+            if (partition.position == UNKNOWN or partition.begin_again)
+            and not partition.busy
+            and not partition.leaving
+        ]
+
+    def place(self, partition: MirroredPartition, offset: int) -> None:
+        """Go on at this source offset."""
+        if partition.begin_again:
+            _LOG.error(
+                "%s-%d: the source's topic was deleted and created again; offset %d was next, now "
+                "copying the new topic from %d",
+                *partition.source,
+                partition.position,
+                offset,
+            )
+        partition.position = offset
+        partition.begin_again = False
+        partition.error = None
+
+    def ends(self, found: Mapping[TopicPartition, int], now_ms: int) -> None:
+        for key, end in found.items():
+            partition = self._partitions.get(key)
+            if partition is not None:
+                partition.end = end
+                partition.show_lag(now_ms)
+
+    def topic_ids(self, ids: Mapping[str, UUID]) -> None:
+        """A topic that was deleted and created again has another id, and all its records are new;
+        its offsets may well reach beyond those that were copied."""
+        for partition in self._partitions.values():
+            found = ids.get(partition.source[0])
+            if found is None or found == partition.topic_id:
+                continue
+            partition.begin_again = partition.topic_id is not None and partition.position != UNKNOWN
+            partition.topic_id = found
+
+    # Shards.
+
+    def plan(self, slots: int, now: float) -> list[list[SourceRange]]:
+        """The next shards; empty: there is nothing to copy. Their partitions are busy from now
+        on."""
+        shards = plan_shards(self._lagging(now), slots, self._limits)
+        self._plans += 1
+        for shard in shards:
+            for each in shard:
+                partition = self._partitions[each.source]
+                partition.busy = True
+                partition.since = self._plans
+        return shards
+
+    def _lagging(self, now: float) -> Iterator[Lagging]:
+        for partition in self._partitions.values():
+            position, end = partition.position, partition.end
+            if position in (end, UNKNOWN) or end == UNKNOWN:
+                continue
+            if (
+                partition.busy
+                or partition.leaving
+                or partition.begin_again
+                or partition.retry_at > now
+            ):
+                continue
+            if end < position:
+                # Its broker says whether that is so when it is asked for the record: then the
+                # copier begins where auto.offset.reset says.
+                partition.retry_at = now + _PROBE_S
+                end = position + 1
+            yield Lagging(
+                partition.source,
+                partition.target,
+                position,
+                end,
+                int((end - position) * partition.bytes_per_offset),
+                partition.since,
+                partition.failures > 0,
+            )
+
+    def reached(self, progress: RangeProgress, now: float, now_ms: int) -> None:
+        """A shard is back: what it says of one partition."""
+        partition = self._partitions[progress.range.source]
+        partition.busy = False
+        start = progress.range.start
+        if progress.lost:
+            _LOG.error(
+                "%s-%d: the source no longer has %d offsets from %d on: they were deleted before "
+                "they were copied",
+                *partition.source,
+                progress.lost,
+                start,
+            )
+        elif progress.position < start:
+            _LOG.error(
+                "%s-%d: the source ends before offset %d, which was next: it was truncated or "
+                "re-created; copying again",
+                *partition.source,
+                start,
+            )
+        partition.position = progress.position
+        partition.log_start = max(partition.log_start, progress.log_start)
+        partition.newest_timestamp = max(partition.newest_timestamp, progress.newest_timestamp)
+        partition.end = max(partition.end, progress.high_watermark)
+        self._measure(partition, progress, now_ms)
+        if progress.position != start or progress.records:
+            partition.failures, partition.retry_at = 0, 0.0
+            partition.error = progress.error
+        elif not progress.done:
+            self._failed(partition, progress.error, now)
+
+    @staticmethod
+    def _measure(partition: MirroredPartition, progress: RangeProgress, now_ms: int) -> None:
+        metrics, newest = partition.metrics, progress.newest_timestamp
+        if progress.records:
+            metrics.fetched(progress.bytes, progress.records, newest, now_ms)
+            metrics.acked(progress.records, newest, now_ms)
+            metrics.shallow(progress.shallow_records, progress.shallow_batches)
+            metrics.record_level(
+                progress.records - progress.shallow_records, progress.level_batches
+            )
+        partition.show_lag(now_ms)
+        offsets = progress.position - progress.range.start
+        if offsets > 0 and progress.bytes > 0:
+            partition.bytes_per_offset = (partition.bytes_per_offset + progress.bytes / offsets) / 2
+
+    def release(self, keys: Iterable[TopicPartition]) -> None:
+        """A plan was not used."""
+        for key in keys:
+            self._partitions[key].busy = False
+
+    def abandon(
+        self, keys: Iterable[TopicPartition], reason: str, now: float, until: float
+    ) -> None:
+        """Nothing came back of these. Somebody may still be copying them, but not after `until`."""
+        for key in keys:
+            partition = self._partitions.get(key)
+            if partition is not None and partition.busy:
+                partition.busy = False
+                self._failed(partition, reason, now)
+                partition.retry_at = max(partition.retry_at, until)
+
+    @staticmethod
+    def _failed(partition: MirroredPartition, reason: str | None, now: float) -> None:
+        partition.failures += 1
+        if reason is not None and reason != partition.error:
+            _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
+        partition.error = reason
+        wait = min(_RETRY_CAP_S, _RETRY_FIRST_S * 2 ** min(partition.failures - 1, 10))
+        partition.retry_at = now + wait
+
+    def health(self, now_ms: int, engine_error: str | None) -> Sequence[PartitionHealth]:
+        """From any thread."""
+        return [
+            partition.health(now_ms, engine_error)
+            for partition in tuple(self._partitions.values())
+            if not partition.leaving
+        ]

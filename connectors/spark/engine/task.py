@@ -1,0 +1,323 @@
+"""SparkSourceTask: the source task of a flow whose copier runs on Spark's executors.
+
+A transfer task like the worker engine's (`connectors/mirror/source_task.py`), with the same books
+and the same source offsets, so either takes over from the other. Everything is decided and written
+down here, on the task's thread: what is to be copied next (`board.py`), and what was. The query's
+threads only carry shards out and ledgers back (`query.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+from connect.clients.properties import fetch_settings, wire_settings
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConfigError, ConnectError
+from connect.plugin import PartitionHealth, StoredOffset, TransferCounts, TransferTask
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.books import FlowBooks, Reached, position_after, source_partition
+from connectors.mirror.client_configs import source_consumer
+from connectors.mirror.config_source import SourceTaskConfig
+from connectors.mirror.copy.ranges import DRAIN_S
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
+from connectors.mirror.policy import replication_policy
+from connectors.mirror.source_task import flow_part, only_adds_partitions
+from connectors.spark.copy_shards import CopyFlow, ShardResult
+from connectors.spark.engine.board import UNKNOWN, Board, MirroredPartition
+from connectors.spark.engine.listing import Listing
+from connectors.spark.engine.query import CopyQuery, Shards
+from connectors.spark.engine.source_offsets import SourceOffsets
+
+__all__ = ["SparkSourceTask"]
+
+_LOG = logging.getLogger(__name__)
+
+_TURN_S = 0.1
+"""Delivery reports of offset syncs and map pages are looked at this often."""
+
+_STOP_S = 3.0
+_MARGIN_S = 2.0
+
+
+_quiet_until: dict[str, float] = {}
+"""Connector -> until when Spark may still be copying for a stopped task (monotonic seconds)."""
+
+T = TypeVar("T")
+
+
+def _the(owned: T | None) -> T:
+    assert owned is not None, "the task is not running"
+    return owned
+
+
+class SparkSourceTask(TransferTask):
+    """See the module."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._board = Board()
+        self._books: FlowBooks | None = None
+        self._query: CopyQuery | None = None
+        self._offsets: SourceOffsets | None = None
+        self._listing: Listing | None = None
+        self._totals = CopyTotals()
+        self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
+        self._committing: list[tuple[MirroredPartition, int]] = []
+        self._condition = threading.Condition()
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._woken = False
+        self._wanted: tuple[Future[Shards], int] | None = None
+        self._batch: set[TopicPartition] = set()
+        self._shard_error = ""
+        self._paused = False
+        self._trouble: str | None = "Spark is starting"
+        self._fatal: ConfigError | None = None
+
+    # Lifecycle.
+
+    def start(self, config: Mapping[str, str]) -> None:
+        task = SourceTaskConfig.from_properties(config)
+        self._config = task.connector
+        self._flow = flow_part(config)
+        self._policy = replication_policy(config)
+        batch_s = task.connector.mirror_spark_batch_s
+        # A task that nobody hears of copies no longer than it was told to.
+        self._unheard_s = batch_s + DRAIN_S + _MARGIN_S
+        consumer = source_consumer(config, task.task_index)
+        self._client_id = consumer["client.id"]
+        fetch = fetch_settings(consumer)
+        self._books = FlowBooks(config, self._config, task.task_index)
+        self._offsets = SourceOffsets(wire_settings(consumer), fetch.isolation_level, self._clock)
+        self._listing = Listing(
+            self._board, self._offsets, fetch.auto_offset_reset, self._post, self._clock
+        )
+        self._assign(task.task_assigned_partitions)
+        flow = CopyFlow(self._config.originals, consumer, dict(self.context.producer_properties()))
+        self._query = CopyQuery(
+            f"{self.context.connector_name}-{self.context.task_index}",
+            config,
+            flow,
+            self,
+            batch_s,
+        )
+        self._query.start()
+
+    def _assign(self, partitions: Sequence[TopicPartition]) -> None:
+        added = self._board.assign(partitions)
+        alias = self._config.source_cluster_alias
+        quiet_until = _quiet_until.get(self.context.connector_name, 0.0)
+        offsets = self.context.stored_offsets([source_partition(alias, key) for key in added])
+        for key, offset in zip(added, offsets, strict=True):
+            position = position_after(offset)
+            known = UNKNOWN if position is None else position
+            target = (self._policy.format_remote_topic(alias, key[0]), key[1])
+            partition = MirroredPartition(key, target, self._metrics(key, target))
+            partition.position = partition.stored = known
+            partition.retry_at = quiet_until
+            self._board.add(partition)
+        _the(self._listing).watch()
+        _LOG.info(
+            "%s task %d on Spark: %d partitions, %d of them new",
+            self.context.connector_name,
+            self.context.task_index,
+            len(partitions),
+            len(added),
+        )
+
+    def _metrics(self, key: TopicPartition, target: TopicPartition) -> PartitionMetrics:
+        metrics = PartitionMetrics(
+            self._config.source_cluster_alias,
+            self._config.target_cluster_alias,
+            *target,
+            source_topic=key[0],
+            client_id=self._client_id,
+            totals=self._totals,
+            clock=self._clock,
+        )
+        self._metric_removers[key] = metrics.register(self.context.metrics)
+        return metrics
+
+    def step(self, timeout: float) -> None:
+        listing = _the(self._listing)
+        self._work_off(min(timeout, _TURN_S, listing.next_s()))
+        _the(self._books).poll()
+        if self._fatal is not None:
+            raise self._fatal
+        listing.turn()
+        self._serve()
+
+    def _work_off(self, timeout: float) -> None:
+        """Do what other threads asked for; wait for it at most `timeout` seconds."""
+        with self._condition:
+            if not self._inbox and not self._woken:
+                self._condition.wait(timeout)
+            self._woken = False
+            commands, self._inbox = self._inbox, deque()
+        for command in commands:
+            command()
+
+    def _post(self, command: Callable[[], None]) -> None:
+        """Have the task's thread do this. From any thread."""
+        with self._condition:
+            self._inbox.append(command)
+            self._condition.notify_all()
+
+    def wake(self) -> None:
+        with self._condition:
+            self._woken = True
+            self._condition.notify_all()
+
+    @classmethod
+    def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        """More partitions, and nothing else."""
+        return only_adds_partitions(before, after)
+
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        """Only the assignment may change in place; anything else restarts the task."""
+        if flow_part(config) != self._flow:
+            return False
+        self._assign(SourceTaskConfig.from_properties(config).task_assigned_partitions)
+        return True
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self.wake()
+
+    def drain(self, deadline: Deadline) -> None:
+        self._paused = True
+        _the(self._query).request_stop()
+        while self._batch and not deadline.expired():
+            self._work_off(min(_TURN_S, deadline.remaining()))
+        if self._batch:
+            _LOG.warning(
+                "%d partitions are still being copied: since the last ledger it will be done again",
+                len(self._batch),
+            )
+
+    def stop(self) -> None:
+        for remove in self._metric_removers.values():
+            remove()
+        self._metric_removers.clear()
+        if self._query is not None:
+            if not self._query.stop(_STOP_S):
+                _LOG.warning("%s: the Spark query is still ending", self._query.name)
+            self._query = None
+            if self._batch:
+                until = self._clock.monotonic() + self._unheard_s
+                _quiet_until[self.context.connector_name] = until
+        if self._offsets is not None:
+            self._offsets.close()
+            self._offsets = None
+        if self._books is not None:
+            self._books.close()
+            self._books = None
+
+    def health(self) -> list[PartitionHealth]:
+        return list(self._board.health(self._clock.now_ms(), self._trouble))
+
+    def counts(self) -> TransferCounts:
+        totals = self._totals
+        return TransferCounts(totals.fetched, totals.acked, totals.waiting)
+
+    # What the query's threads ask (`QueryHost`).
+
+    def ask_shards(self, slots: int) -> Future[Shards]:
+        wanted: Future[Shards] = Future()
+
+        def want() -> None:
+            self._wanted = (wanted, slots)
+
+        self._post(want)
+        return wanted
+
+    def shard_done(self, result: ShardResult) -> None:
+        self._post(lambda: self._take(result))
+
+    def batch_done(self, error: ConnectError | None) -> None:
+        self._post(lambda: self._end_batch(error))
+
+    def engine_state(self, trouble: str | None) -> None:
+        self._trouble = trouble
+
+    def engine_failed(self, error: ConfigError) -> None:
+        def fail() -> None:
+            self._fatal = error
+
+        self._post(fail)
+
+    # Shards.
+
+    def _serve(self) -> None:
+        """Plan, where somebody waits for it and there is something to copy."""
+        if self._wanted is None or self._paused:
+            return
+        wanted, slots = self._wanted
+        if wanted.cancelled():
+            self._wanted = None
+            return
+        now = self._clock.monotonic()
+        shards = self._board.plan(slots, now)
+        if not shards:
+            return
+        self._wanted = None
+        keys = {each.source for shard in shards for each in shard}
+        if not wanted.set_running_or_notify_cancel():
+            self._board.release(keys)
+            return
+        self._batch = keys
+        self._shard_error = "its shard could not be copied"
+        wanted.set_result(shards)
+
+    def _take(self, result: ShardResult) -> None:
+        """A shard is back: into the books, and only then on with its partitions."""
+        books = _the(self._books)
+        for line in result.copied:
+            self.context.topic_used(line.target[0])
+            books.copied(line.source, [(line.source_start, line.records)], line.target_start)
+        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        for progress in result.progress:
+            self._board.reached(progress, now, now_ms)
+            self._batch.discard(progress.range.source)
+        if result.error is not None:
+            self._shard_error = result.error
+            _LOG.warning("%s: a shard failed: %s", self.context.connector_name, result.error)
+
+    def _end_batch(self, error: ConnectError | None) -> None:
+        now = self._clock.monotonic()
+        left, self._batch = self._batch, set()
+        if error is not None:
+            _LOG.warning("%s: a batch failed: %s", self.context.connector_name, error)
+            self._board.abandon(left, str(error), now, now + self._unheard_s)
+        else:
+            self._board.abandon(left, self._shard_error, now, now)
+
+    # Books.
+
+    def prepare_commit(self) -> Future[list[StoredOffset]]:
+        """The positions, once the map pages that explain them are written."""
+        moved = [(partition, partition.position) for partition in self._board.moved()]
+        self._committing = moved
+        return _the(self._books).prepare(
+            [
+                Reached(partition.source, position, partition.log_start)
+                for partition, position in moved
+            ]
+        )
+
+    def committed(self) -> None:
+        for partition, position in self._committing:
+            partition.stored = position
+        self._committing = []
+        books = _the(self._books)
+        for partition in self._board.take_gone():
+            books.forget(partition.source)
+            self._metric_removers.pop(partition.source)()
+        books.committed()

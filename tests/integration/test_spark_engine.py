@@ -1,0 +1,71 @@
+"""A flow copied on Spark, as a user runs it: engines take over from each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewPartitions
+
+from deploy.brokers import KafkaCluster
+from tests.support.books import mapping, offset_map
+from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.producing import numbered, produce
+from tests.support.topics import admin
+from tests.support.waiting import wait_until
+
+SPARK = {
+    "A->B.mirror.engine": "spark",
+    "A->B.spark.master": "local[2]",
+    "A->B.mirror.spark.batch.ms": "1000",
+    # What is stored is stored by clean stops, which have time on a busy machine.
+    "B.offset.flush.interval.ms": "600000",
+    "B.task.shutdown.graceful.timeout.ms": "20000",
+}
+START_S = 90.0
+
+
+@pytest.fixture
+def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> MirroredFlow:
+    return MirroredFlow(source_cluster, target_cluster)
+
+
+def test_engines_go_on_where_the_other_ended(
+    flow: MirroredFlow, logs: Path, tmp_path: Path
+) -> None:
+    """Nothing is copied twice, nothing is lost, and new partitions join while it runs."""
+    log = logs / "mirror.log"
+    topic = flow.topic("t", partitions=3)
+    source = flow.source_servers
+    for partition in (0, 1):
+        produce(source, topic, numbered(500, partition=partition), batch_records=40)
+    worker = flow.properties({**SPARK, "A->B.mirror.engine": "worker"})
+    spark = flow.properties(SPARK)
+
+    with running(worker, tmp_path, log) as mirror:
+        flow.wait_records(topic, [500, 500])
+        stop_cleanly(mirror, log)
+    with running(spark, tmp_path, log) as mirror:
+        # The task that was committed before begins as one of the worker engine.
+        wait_until(lambda: "on Spark: " in log.read_text(), START_S, "the other engine")
+        produce(source, topic, numbered(300, start=500))
+        flow.wait_records(topic, [800, 500], START_S)
+        client = admin(source)
+        client.create_partitions([NewPartitions(topic, 4)])[topic].result(START_S)
+        produce(source, topic, numbered(70, partition=3) + numbered(30, start=500, partition=1))
+        flow.wait_records(topic, [800, 530, 0, 70], START_S)
+        stop_cleanly(mirror, log)
+        assert log.read_text().count("on Spark: ") == 2
+    stored = flow.stored_offsets()
+    assert stored == {(topic, 0): 799, (topic, 1): 529, (topic, 3): 69}
+    with running(worker, tmp_path, log) as mirror:
+        produce(source, topic, numbered(10, start=530, partition=1))
+        flow.wait_records(topic, [800, 540, 0, 70])
+        stop_cleanly(mirror, log)
+
+    assert_equal_logs(flow, topic)
+    assert flow.stored_offsets() == {**stored, (topic, 1): 539}
+    for partition in (0, 1, 3):
+        found = offset_map(source, flow.map_topic, topic, partition)
+        expected = mapping(flow, topic, partition)
+        assert {before: found.downstream(before) for before in expected} == expected

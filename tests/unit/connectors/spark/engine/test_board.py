@@ -1,0 +1,123 @@
+"""What the engine decides from what it is told: ends, ledgers, silence."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from connectors.mirror.copy.ranges import RangeProgress, SourceRange
+from connectors.mirror.metrics import PartitionMetrics
+from connectors.spark.engine.board import Board, MirroredPartition
+
+KEY = ("t", 0)
+NOW_MS = 1_000_000
+
+
+def board(position: int = 0, end: int = 100, *, more: int = 0) -> Board:
+    made = Board()
+    for number in range(more + 1):
+        partition = MirroredPartition(
+            ("t", number), ("A.t", number), PartitionMetrics("A", "B", "A.t", number)
+        )
+        partition.position = partition.stored = position
+        made.add(partition)
+    made.assign([("t", number) for number in range(more + 1)])
+    made.ends({("t", number): end for number in range(more + 1)}, NOW_MS)
+    return made
+
+
+def planned(made: Board, now: float = 0.0) -> list[SourceRange]:
+    return [each for shard in made.plan(2, now) for each in shard]
+
+
+def back(
+    wanted: SourceRange, position: int, *, error: str | None = None, lost: int = 0
+) -> RangeProgress:
+    records = max(0, position - wanted.start)
+    return RangeProgress(wanted, position, 10 * records, lost, error, records, records, 1, 0, 100)
+
+
+def the(made: Board) -> MirroredPartition:
+    found = made.get(KEY)
+    assert found is not None
+    return found
+
+
+def test_a_partition_is_out_once_until_its_ledger_is_back() -> None:
+    made = board()
+    (wanted,) = planned(made)
+    assert (wanted.start, wanted.end) == (0, 100)
+    assert planned(made) == []
+    made.reached(back(wanted, 60), 1.0, NOW_MS)
+    assert the(made).lag == 40
+    assert [each.position for each in made.moved()] == [60]
+    (further,) = planned(made)
+    assert (further.start, further.end) == (60, 100)
+    made.reached(back(further, 100), 2.0, NOW_MS)
+    assert planned(made) == []
+    assert the(made).metrics.read()["record-count"] == 100
+    assert the(made).bytes_per_offset < 1024
+
+
+def test_a_partition_that_does_not_move_waits_ever_longer_and_goes_apart() -> None:
+    made = board(more=1)
+    now, waits = 0.0, []
+    for _ in range(4):
+        first, *_ = (each for each in planned(made, now) if each.source == KEY)
+        made.reached(back(first, 0, error="no leader"), now, NOW_MS)
+        assert [health.error for health in made.health(NOW_MS, None)] == ["no leader", None]
+        waits.append(the(made).retry_at - now)
+        now = the(made).retry_at
+    assert waits == [0.5, 1.0, 2.0, 4.0]
+    made.release([("t", 1)])
+    assert [[each.source for each in shard] for shard in made.plan(2, now)] == [[("t", 1)], [KEY]]
+
+
+def test_what_nothing_came_back_of_is_left_alone_while_somebody_may_copy_it() -> None:
+    made = board()
+    (wanted,) = planned(made)
+    made.abandon([wanted.source], "an executor was lost", 10.0, 24.0)
+    assert planned(made, 23.9) == []
+    (again,) = planned(made, 24.0)
+    assert again == wanted
+
+
+def test_a_source_that_seems_to_end_early_is_asked_for_the_record() -> None:
+    made = board(position=50, end=20)
+    (probe,) = planned(made)
+    assert (probe.start, probe.end) == (50, 51)
+    # The copier began again, as the broker said that there is no such offset.
+    made.reached(back(probe, 20), 1.0, NOW_MS)
+    assert the(made).position == 20
+    assert [each.position for each in made.moved()] == [20]
+
+
+def test_a_topic_created_again_begins_again() -> None:
+    made = board()
+    (wanted,) = planned(made)
+    made.topic_ids({"t": uuid4()})
+    assert not the(made).begin_again
+    made.topic_ids({"t": uuid4()})
+    assert the(made).begin_again
+    assert made.unplaced() == []
+    made.reached(back(wanted, 100), 1.0, NOW_MS)
+    assert planned(made) == []
+    (waiting,) = made.unplaced()
+    made.place(waiting, 0)
+    assert planned(made)[0].start == 0
+
+
+def test_what_left_stays_until_it_is_stored_and_may_come_back() -> None:
+    made = board()
+    (wanted,) = planned(made)
+    assert made.assign([]) == []
+    assert made.take_gone() == []
+    made.reached(back(wanted, 70), 1.0, NOW_MS)
+    assert made.take_gone() == []
+    assert made.health(NOW_MS, None) == []
+    assert made.assign([KEY]) == []
+    assert planned(made)[0].start == 70
+    made.assign([])
+    made.release([KEY])
+    the(made).stored = 70
+    assert [each.source for each in made.take_gone()] == [KEY]
+    assert made.assign([KEY]) == [KEY]
