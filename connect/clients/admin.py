@@ -306,6 +306,20 @@ class Admin:
         spec = OffsetSpec.for_timestamp(timestamp_ms)
         return self._offsets(partitions, spec, f"{timestamp_ms} ms", timeout)
 
+    def records_at(
+        self, times: Mapping[TopicPartitionKey, int], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[TopicPartitionKey, tuple[int, int]]:
+        """Of each (topic, partition), offset and timestamp of the first record that is as young as
+        its time (ms) or younger; (-1, -1) where all are older."""
+        query = {
+            confluent_kafka.TopicPartition(*key): OffsetSpec.for_timestamp(at)
+            for key, at in times.items()
+        }
+        if not query:
+            return {}
+        found = self._listed(query, "timestamp", timeout)
+        return {key: (answer.offset, answer.timestamp) for key, answer in found.items()}
+
     def _offsets(
         self,
         partitions: Iterable[TopicPartitionKey],
@@ -316,8 +330,14 @@ class Admin:
         query = {confluent_kafka.TopicPartition(*key): spec for key in partitions}
         if not query:
             return {}
+        found = self._listed(query, which, timeout)
+        return {key: int(answer.offset) for key, answer in found.items()}
+
+    def _listed(
+        self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float
+    ) -> dict[TopicPartitionKey, Any]:
         try:
-            return self._offsets_once(query, which, timeout)
+            return self._listed_once(query, which, timeout)
         except ConnectError as error:
             code = broker_code(error)
             if code is None or not code_facts(code).stale_metadata:
@@ -327,24 +347,17 @@ class Admin:
             # because asking for one by name may create it.
             with translated("Looking for the leaders of topics"):
                 self._open().list_topics(timeout=timeout)
-            return self._offsets_once(query, which, timeout)
+            return self._listed_once(query, which, timeout)
 
-    def _offsets_once(
-        self,
-        query: dict[confluent_kafka.TopicPartition, OffsetSpec],
-        which: str,
-        timeout: float,
-    ) -> dict[TopicPartitionKey, int]:
+    def _listed_once(
+        self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float
+    ) -> dict[TopicPartitionKey, Any]:
         client = self._open()
         with translated(f"Listing {which} offsets"):
             futures = client.list_offsets(query, request_timeout=timeout)
         return {
-            (found.topic, found.partition): int(
-                self._answer(
-                    f"Listing the {which} offset of {found.topic}-{found.partition}",
-                    future,
-                    timeout,
-                ).offset
+            (found.topic, found.partition): self._answer(
+                f"Listing the {which} offset of {found.topic}-{found.partition}", future, timeout
             )
             for found, future in futures.items()
         }
