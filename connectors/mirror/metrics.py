@@ -131,6 +131,11 @@ class PartitionMetrics:
 
     # Any thread.
 
+    @property
+    def byte_count(self) -> int:
+        """Bytes of batches that arrived."""
+        return self._byte_count
+
     def read(self) -> dict[str, float]:
         """All attributes; a lag that is not known yet is left out."""
         now_ms = self._clock.now_ms()

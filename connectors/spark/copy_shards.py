@@ -20,7 +20,15 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 
 from connectors.mirror.copy.ranges import CopiedRange, RangeProgress, SourceRange
 from connectors.spark.arrow import arriving
-from connectors.spark.copy_work import COPIED, FIGURES, SHARD, CopyFlow, shard_copier
+from connectors.spark.copy_work import (
+    AGAIN,
+    COPIED,
+    FIGURES,
+    SHARD,
+    CopyFlow,
+    ShardLimits,
+    shard_copier,
+)
 from connectors.spark.errors import job_errors
 
 __all__ = ["SHARD_ROWS", "CopyFlow", "ShardResult", "copy_shards", "shard_frame"]
@@ -50,7 +58,8 @@ SHARD_ROWS = StructType(
 
 * `copied`: `records` from `source_start` on are on the target from `target_start` on;
 * `reached`: the last word about a range: see `RangeProgress`;
-* `shard`: the last row of a shard; `error`: why it ended before its ranges were done.
+* `shard`: the last row of a shard; `error`: why it ended before its ranges were done;
+* `again`: the only row of a shard that Spark ran again, where it is to be run once.
 """
 
 
@@ -64,6 +73,8 @@ class ShardResult:
     copied: tuple[CopiedRange, ...]
     progress: tuple[RangeProgress, ...]
     error: str | None
+    again: bool = False
+    """Spark had run the shard before, so nothing was copied: see `once`."""
 
 
 def copy_shards(
@@ -73,14 +84,18 @@ def copy_shards(
     *,
     stall_s: float,
     most_s: float = math.inf,
+    rate: float | None = None,
+    once: bool = False,
 ) -> Iterator[ShardResult]:
     """Copy these shards, one task each; results come as tasks end. No partition is in two shards.
 
     `stall_s`: a shard in which nothing moves for so long ends with an error; `most_s`: it ends
-    after so long wherever it is, without one. Raises `SparkJobFailed` where the job cannot be run.
-    To end it early, cancel the thread's job group.
+    after so long wherever it is, without one. `rate`: bytes a second that each shard keeps to.
+    `once`: where Spark runs a shard again, as its executor was lost, that run copies nothing and
+    says so: the first one may still be writing. Raises `SparkJobFailed` where the job cannot be
+    run. To end it early, cancel the thread's job group.
     """
-    frame = shard_frame(session, flow, shards, stall_s=stall_s, most_s=most_s)
+    frame = _frame(session, flow, shards, ShardLimits(stall_s, most_s, rate, once))
     gathering = [_Gathering(number, shard) for number, shard in enumerate(shards)]
     with job_errors("The copy"):
         for batch in arriving(frame):
@@ -99,11 +114,20 @@ def shard_frame(
     most_s: float = math.inf,
 ) -> DataFrame:
     """SHARD_ROWS of these shards; each run of the query copies them."""
+    return _frame(session, flow, shards, ShardLimits(stall_s, most_s))
+
+
+def _frame(
+    session: SparkSession,
+    flow: CopyFlow,
+    shards: Sequence[Sequence[SourceRange]],
+    limits: ShardLimits,
+) -> DataFrame:
     # Large ones travel as a broadcast, as PySpark does with large functions.
     texts = [_text(shard) for shard in shards]
     # As it writes, it must not be run twice for one row.
     copy = F.udf(
-        shard_copier(flow, texts, stall_s, most_s), ArrayType(SHARD_ROWS), useArrow=False
+        shard_copier(flow, texts, limits), ArrayType(SHARD_ROWS), useArrow=False
     ).asNondeterministic()
     numbers = session.range(0, len(shards), 1, max(1, len(shards)))
     return numbers.select(F.explode(copy(F.col("id").cast("int"))).alias("row")).select("row.*")
@@ -123,6 +147,8 @@ class _Gathering:
         self._progress: list[RangeProgress] = []
 
     def take(self, row: Mapping[str, object]) -> ShardResult | None:
+        if row["kind"] == AGAIN:
+            return ShardResult(self._number, (), (), "Spark ran its task again", again=True)
         if row["kind"] == SHARD:
             error = row["error"]
             return ShardResult(

@@ -14,15 +14,26 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from connect.errors import ConnectError
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.ranges import CopiedRange, RangeCopier, RangeProgress, SourceRange
 from connectors.mirror.source_task import engine_settings
 
-__all__ = ["COPIED", "FIGURES", "REACHED", "ROW", "SHARD", "CopyFlow", "shard_copier"]
+__all__ = [
+    "AGAIN",
+    "COPIED",
+    "FIGURES",
+    "REACHED",
+    "ROW",
+    "SHARD",
+    "CopyFlow",
+    "ShardLimits",
+    "shard_copier",
+]
 
-COPIED, REACHED, SHARD = "copied", "reached", "shard"
+COPIED, REACHED, SHARD, AGAIN = "copied", "reached", "shard", "again"
 """Kinds of rows: see `copy_shards.SHARD_ROWS`."""
 
 FIGURES = (
@@ -77,15 +88,34 @@ class CopyFlow:
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
+class ShardLimits(NamedTuple):
+    """How a shard is copied: see `copy_shards`."""
+
+    stall_s: float
+    most_s: float = math.inf
+    rate: float | None = None
+    once: bool = False
+
+
 def shard_copier(
-    flow: CopyFlow, shards: Sequence[str], stall_s: float, most_s: float
+    flow: CopyFlow, shards: Sequence[str], limits: ShardLimits
 ) -> Callable[[int], Rows]:
     """Copies shard number n of these, each the JSON of its ranges, and returns its rows."""
 
     def work(number: int) -> Rows:
-        return _run(flow, number, _ranges(shards[number]), stall_s, most_s)
+        if limits.once and _runs_again():
+            return [_row({"kind": AGAIN, "shard": number})]
+        return _run(flow, number, _ranges(shards[number]), limits)
 
     return work
+
+
+def _runs_again() -> bool:
+    """Whether this is not the first run of its task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() > 0
 
 
 def _ranges(text: str) -> list[SourceRange]:
@@ -125,9 +155,7 @@ def _give_back(copier: RangeCopier, key: str) -> None:
         each.close()
 
 
-def _run(
-    flow: CopyFlow, number: int, ranges: Sequence[SourceRange], stall_s: float, most_s: float
-) -> Rows:
+def _run(flow: CopyFlow, number: int, ranges: Sequence[SourceRange], limits: ShardLimits) -> Rows:
     """The rows of one shard. Errors are rows: Spark would run the shard again for them."""
     lines: list[CopiedRange] = []
     last: list[RangeProgress] = []
@@ -143,7 +171,15 @@ def _run(
         try:
             never = threading.Event()
             # Without reports in between: nobody would hear them.
-            copier.copy(ranges, note, stop=never, stall_s=stall_s, report_s=math.inf, most_s=most_s)
+            copier.copy(
+                ranges,
+                note,
+                stop=never,
+                stall_s=limits.stall_s,
+                report_s=math.inf,
+                most_s=limits.most_s,
+                rate=limits.rate,
+            )
         finally:
             _give_back(copier, key)
     except ConnectError as failure:
@@ -153,7 +189,11 @@ def _run(
         error = f"{type(failure).__name__}: {failure}"
     rows = [_copied_row(line) for line in lines] + [_reached_row(progress) for progress in last]
     rows.append({"kind": SHARD, "error": error})
-    return [tuple({**row, "shard": number}.get(name) for name in ROW) for row in rows]
+    return [_row({**row, "shard": number}) for row in rows]
+
+
+def _row(values: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(values.get(name) for name in ROW)
 
 
 def _copied_row(line: CopiedRange) -> dict[str, object]:

@@ -216,6 +216,13 @@ class CopyEngine:
         for node in self._source_nodes.values():
             node.pump()
 
+    def hold_fetches(self, *, on: bool) -> None:
+        """Ask for nothing more, or go on; unlike `set_fetching` it takes what was asked for."""
+        for node in self._source_nodes.values():
+            if node.paused is not on and self._fetching:
+                node.paused = on
+                node.pump()
+
     def drain(self, deadline: Deadline) -> bool:
         """Stop fetching and learn what became of all that was sent; False if the deadline came
         first. What was not sent yet is dropped, to be fetched again: so nothing is waited for but

@@ -16,6 +16,7 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import DeadlineExceeded, RetriableError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
+from connectors.mirror.copy.pace import Pace
 from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
 
@@ -150,8 +151,11 @@ class RangeCopier:
         stall_s: float,
         report_s: float = 1.0,
         most_s: float = math.inf,
+        rate: float | None = None,
     ) -> None:
-        """As `copy_ranges`. After `most_s` seconds it ends where it is, without an error."""
+        """As `copy_ranges`. After `most_s` seconds it ends where it is, without an error. `rate`:
+        bytes a second that are not exceeded, all ranges together; what one fetch brings may come at
+        once, and is then waited for."""
         by_source = {wanted.source: wanted for wanted in ranges}
         if len(by_source) != len(ranges):
             raise ValueError("a partition is in more than one range")
@@ -161,7 +165,8 @@ class RangeCopier:
         try:
             engine.set_fetching(True)
             job.begin(self._used(ranges))
-            if not job.run(stop, stall_s, report_s, most_s):
+            pace = None if rate is None else Pace(rate, self._clock)
+            if not job.run(stop, stall_s, report_s, most_s, pace):
                 self.usable = engine.drain(Deadline(DRAIN_S, self._clock))
             self._leave(by_source)
         except BaseException:
@@ -240,13 +245,23 @@ class _Job:
         self._engine.watch(topics)
         self._partitions = {partition.source: partition for partition in self._engine.partitions}
 
-    def run(self, stop: threading.Event, stall_s: float, report_s: float, most_s: float) -> bool:
+    def run(
+        self,
+        stop: threading.Event,
+        stall_s: float,
+        report_s: float,
+        most_s: float,
+        pace: Pace | None,
+    ) -> bool:
         """False: the time was over before all was done."""
         began = moved_at = reported_at = self._clock.monotonic()
         reached = -1
         while not all(partition.done for partition in self._partitions.values()):
-            self._engine.step(_TURN_S)
+            pause = 0.0 if pace is None else self._hold(pace)
+            self._engine.step(min(_TURN_S, pause) if pause else _TURN_S)
             now = self._clock.monotonic()
+            if pause:
+                moved_at = now  # it stands still because it is told to
             position = sum(partition.acked_position for partition in self._partitions.values())
             if position != reached:
                 reached, moved_at = position, now
@@ -261,6 +276,12 @@ class _Job:
                 self.report()
         return True
 
+    def _hold(self, pace: Pace) -> float:
+        """Keep to the pace: seconds for which nothing more is asked for."""
+        pause = pace.pause_s(sum(p.metrics.byte_count for p in self._partitions.values()))
+        self._engine.hold_fetches(on=pause > 0)
+        return pause
+
     def report(self) -> None:
         progress = [
             _progress(self._by_source[key], partition)
@@ -274,7 +295,7 @@ def _progress(wanted: SourceRange, partition: PartitionCopy) -> RangeProgress:
     return RangeProgress(
         wanted,
         partition.acked_position,
-        int(figures["byte-count"]),
+        partition.metrics.byte_count,
         partition.lost_records,
         partition.error,
         int(figures["record-count"]),

@@ -1,0 +1,29 @@
+"""A limit on the bytes of a copy in each second. Pure: time comes from a clock."""
+
+from __future__ import annotations
+
+from connect.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["Pace"]
+
+_BURST_S = 0.5
+"""What was not used may be made up for so long, and no longer: after a stall there is no flood."""
+
+
+class Pace:
+    """How long to wait so that not more than `rate` bytes a second come."""
+
+    def __init__(self, rate: float, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._counted = 0
+        self._free_at = clock.monotonic()
+        """When everything counted so far has had its time."""
+
+    def pause_s(self, total: int) -> float:
+        """`total`: bytes that came so far. Seconds for which nothing more should be asked for."""
+        now = self._clock.monotonic()
+        new, self._counted = total - self._counted, total
+        if new > 0:
+            self._free_at = max(self._free_at, now - _BURST_S) + new / self._rate
+        return max(0.0, self._free_at - now)
