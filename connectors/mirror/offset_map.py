@@ -258,6 +258,11 @@ class OffsetMap:
     def segments(self) -> list[Segment]:
         return [segment for segment, _ in self._placed]
 
+    @property
+    def end_source(self) -> int | None:
+        """How far the source is known; None for an empty map."""
+        return self._reach[self._placed[-1].session] if self._placed else None
+
     def downstream(self, source: int) -> int | None:
         """Where to go on reading on the target when `source` is next on the source: the offset of
         that record, or of the next one that exists. None: before the map, or the map is empty.

@@ -1,0 +1,303 @@
+"""`connect-mirror-backfill`: copy history as one job, and hand over to the live flow.
+
+    connect-mirror-backfill mm2.properties [--flow A->B] [--topics REGEX] [--partitions 0,2-5]
+                            [--since TIME] [--until TIME] [--from OFFSET] [--to OFFSET]
+                            [--rate 50MB/s] [--plan] [--json FILE] [--engine spark|local]
+
+Exit codes:
+    0    everything that was asked for is on the target
+    1    the command line or the properties are wrong
+    2    it failed, or some partitions could not be copied; start it again to go on
+    3    refused, as the order of records would be broken: the message says what to do
+    4    stopped by a signal before it was done; start it again to go on
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from connect.errors import ConfigError, ConnectError
+
+if TYPE_CHECKING:
+    from api.cli.backfill_output import ProgressView
+    from connectors.mirror.backfill.dealing import Dealing
+    from connectors.mirror.backfill.engines import PieceEngine
+    from connectors.mirror.backfill.facts import Gatherer
+    from connectors.mirror.backfill.flow import BackfillFlow
+    from connectors.mirror.backfill.plan import BackfillPlan
+    from connectors.mirror.backfill.progress import JobProgress
+    from connectors.mirror.backfill.session import BackfillSession
+    from connectors.mirror.backfill.wish import Wish
+
+__all__ = ["main"]
+
+EXIT_DONE = 0
+EXIT_USAGE = 1
+EXIT_ERROR = 2
+EXIT_REFUSED = 3
+EXIT_STOPPED = 4
+
+PIECE_SECONDS = 10.0
+"""So long a piece is copied at most; it ends well before the lock of a killed backfill does."""
+
+PIECE_BYTES = 256 * 1000 * 1000
+JSON_S = 10.0
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?(?:/s)?", re.IGNORECASE)
+
+log = logging.getLogger("connect-mirror-backfill")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+
+
+def size_of(text: str) -> float:
+    """`50MB`, `1.5GiB/s`, `800000`: bytes. For argparse."""
+    found = _SIZE.fullmatch(text.strip())
+    number = float(found[1]) if found else 0.0
+    if not found or number <= 0:
+        raise argparse.ArgumentTypeError(f"{text}: a size such as 50MB, 1.5GiB or 800000")
+    power = " kmgt".index(found[2].lower() or " ")
+    return float(number * (1024 if found[3] else 1000) ** power)
+
+
+def partitions_of(text: str) -> frozenset[int]:
+    """`0,2-5`: their numbers. For argparse."""
+    numbers: set[int] = set()
+    for element in text.split(","):
+        first, _, last = element.strip().partition("-")
+        if not first.isdigit() or not (last or first).isdigit() or int(last or first) < int(first):
+            raise argparse.ArgumentTypeError(f"{text}: numbers such as 0,2-5")
+        numbers.update(range(int(first), int(last or first) + 1))
+    return frozenset(numbers)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text}: not below 0")
+    return number
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: at least 1")
+    return number
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser(
+        prog="connect-mirror-backfill",
+        description="Copy a flow's history as one job, and hand over to the live flow.",
+        epilog="Exit codes: 0 done, 1 usage, 2 failed, 3 refused, 4 stopped. Start it again to go "
+        "on where it stopped, whatever ended it.",
+    )
+    parser.add_argument("config", type=Path, metavar="mm2.properties")
+    parser.add_argument(
+        "--flow", metavar="A->B", help="the flow; may be left out where there is one that copies"
+    )
+    parser.add_argument(
+        "--topics",
+        metavar="REGEX",
+        help="source topics whose whole name matches, also such as the flow does not copy yet "
+        "(default: the flow's)",
+    )
+    parser.add_argument(
+        "--partitions", type=partitions_of, metavar="0,2-5", help="only these of each topic"
+    )
+    parser.add_argument("--since", metavar="TIME", help="from the first record of this time on")
+    parser.add_argument("--until", metavar="TIME", help="to before the first record of this time")
+    parser.add_argument(
+        "--from", dest="first", type=_count, metavar="OFFSET", help="from this source offset on"
+    )
+    parser.add_argument(
+        "--to", dest="last", type=_count, metavar="OFFSET", help="to before this source offset"
+    )
+    parser.add_argument(
+        "--rate", type=size_of, metavar="BYTES/s", help="not more than this in a second, in all"
+    )
+    parser.add_argument(
+        "--parallel",
+        type=_positive,
+        metavar="N",
+        help="pieces at a time (default: Spark's default parallelism: its cores)",
+    )
+    parser.add_argument(
+        "--piece-bytes",
+        type=size_of,
+        default=float(PIECE_BYTES),
+        metavar="BYTES",
+        help="what a task copies at a time, and what is under way is not stored yet (256MB)",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("spark", "local"),
+        default="spark",
+        help="spark: on the Spark master that the properties name, local[*] unless they do; "
+        "local: in this process, without a JVM (default: spark)",
+    )
+    parser.add_argument(
+        "--plan", action="store_true", help="show what would be copied, and copy nothing"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write each partition's state there, as it goes"
+    )
+    found = parser.parse_args(argv)
+    if found.since is not None and found.first is not None:
+        parser.error("--since and --from: one of them")
+    if found.until is not None and found.last is not None:
+        parser.error("--until and --to: one of them")
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit code."""
+    try:
+        arguments = _arguments(argv)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else EXIT_USAGE
+    from api.cli.logs import configure_logging
+    from connectors.mirror.backfill.errors import BackfillRefused
+
+    configure_logging(logging.WARNING)
+    try:
+        return _run(arguments)
+    except ConfigError as error:
+        print(f"connect-mirror-backfill: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except BackfillRefused as error:
+        print(f"connect-mirror-backfill: refused: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+    except ConnectError as error:
+        print(f"connect-mirror-backfill: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        return 128 + 2
+    except Exception:  # the top of the program: a mistake of ours, told in full
+        log.exception("ended by an unexpected error")
+        return EXIT_ERROR
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from api.cli.backfill_output import ProgressView, print_plan, to_json, write_json
+    from connectors.maker.backfill_warnings import backfill_warnings
+    from connectors.maker.named_flow import named_flow
+    from connectors.mirror.backfill.dealing import Dealing, urgent_first
+    from connectors.mirror.backfill.facts import Gatherer
+    from connectors.mirror.backfill.flow import BackfillFlow
+    from connectors.mirror.backfill.session import BackfillSession
+
+    named = named_flow(arguments.config, arguments.flow)
+    flow = BackfillFlow(named.name, named.properties, named.worker)
+    view = ProgressView()
+    with ExitStack() as stack:
+        gatherer = stack.enter_context(closing(Gatherer(flow, _wish(arguments))))
+        session = stack.enter_context(closing(BackfillSession(flow, gatherer, view.say)))
+        plan, facts = session.look() if arguments.plan else session.prepare()
+        missing = [topic.remote for topic in facts.missing.create]
+        print_plan(urgent_first(plan.jobs), missing, backfill_warnings(facts, plan.jobs, gatherer))
+        if arguments.plan:
+            if arguments.json is not None:
+                write_json(arguments.json, to_json(plan.jobs, None))
+            return EXIT_DONE
+        engine, slots = _engine(stack, arguments, flow, gatherer)
+        dealing = Dealing(slots, int(arguments.piece_bytes), PIECE_SECONDS, arguments.rate)
+        return _copy(arguments, session, plan, engine, dealing, view)
+
+
+def _copy(
+    arguments: argparse.Namespace,
+    session: BackfillSession,
+    plan: BackfillPlan,
+    engine: PieceEngine,
+    dealing: Dealing,
+    view: ProgressView,
+) -> int:
+    from api.cli.backfill_output import print_result, to_json, write_json
+    from api.cli.stopping import StopSignal
+    from connectors.mirror.backfill.dealing import urgent_first
+
+    stop = StopSignal()
+    last: JobProgress | None = None
+    written_at = time.monotonic()
+
+    def tell(progress: JobProgress) -> None:
+        nonlocal last, written_at
+        last = progress
+        view.show(progress)
+        if arguments.json is not None and time.monotonic() - written_at >= JSON_S:
+            written_at = time.monotonic()
+            write_json(arguments.json, to_json(plan.jobs, progress))
+
+    try:
+        outcome = session.run(engine, dealing, lambda: stop.wait(0), tell)
+    finally:
+        view.end()
+        if arguments.json is not None:
+            write_json(arguments.json, to_json(plan.jobs, last))
+    print_result(urgent_first(plan.jobs), outcome.progress, outcome.stopped)
+    if outcome.stopped:
+        return EXIT_STOPPED
+    return EXIT_DONE if outcome.complete else EXIT_ERROR
+
+
+def _engine(
+    stack: ExitStack, arguments: argparse.Namespace, flow: BackfillFlow, gatherer: Gatherer
+) -> tuple[PieceEngine, int]:
+    """The engine, and how many pieces it copies at a time; it ends with the stack."""
+    from connectors.mirror.backfill.engines import copier_consumer
+
+    def consumer(slots: int) -> dict[str, str]:
+        return copier_consumer(gatherer.consumer, arguments.rate, slots)
+
+    if arguments.engine == "local":
+        from connectors.mirror.backfill.engines import local_engine
+        from connectors.mirror.source_task import engine_settings
+
+        slots = arguments.parallel or os.cpu_count() or 1
+        settings = engine_settings(flow.config, consumer(slots), flow.producer())
+        return local_engine(settings), slots
+    from connectors.spark.backfill import slots_of, spark_engine
+    from connectors.spark.copy_shards import CopyFlow
+    from connectors.spark.own_session import own_session
+
+    # A task that ran once must not run again by itself: see `connectors.spark.backfill`.
+    properties = {"spark.task.maxFailures": "1", **flow.properties, "spark.speculation": "false"}
+    session = stack.enter_context(own_session("connect-mirror-backfill", properties))
+    slots = arguments.parallel or slots_of(session)
+    return spark_engine(session, CopyFlow(flow.properties, consumer(slots), flow.producer())), slots
+
+
+def _wish(arguments: argparse.Namespace) -> Wish:
+    from connect.clock import SYSTEM_CLOCK
+    from connectors.mirror.backfill.wish import Wish, parse_offset_time
+
+    now_ms = SYSTEM_CLOCK.now_ms()
+    try:
+        topics = None if arguments.topics is None else re.compile(arguments.topics)
+    except re.error as error:
+        raise ConfigError(
+            f"--topics {arguments.topics} is not a regular expression: {error}", key="--topics"
+        ) from error
+    since, until = (
+        None if text is None else parse_offset_time(text, key, now_ms)
+        for key, text in (("--since", arguments.since), ("--until", arguments.until))
+    )
+    return Wish(topics, arguments.partitions, since, until, arguments.first, arguments.last)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,303 @@
+"""Runs a backfill: deals pieces out, writes down what they copied, and looks around meanwhile.
+
+One thread owns everything; each piece is copied on a thread of its own, which hands its outcome
+over. A partition is in one piece at most, and its next piece begins after the one before is written
+down, so that its order is kept and a kill repeats nothing but the pieces under way, and of those
+only what cannot be found on the target.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.errors import ConnectError, RetriableError
+from connectors.mirror.backfill.account import Account
+from connectors.mirror.backfill.dealing import Advance, Dealer, PartitionJob, Piece
+from connectors.mirror.backfill.engines import STALL_S, PieceEngine, PieceOutcome
+from connectors.mirror.backfill.errors import LaterRecordsThere
+from connectors.mirror.backfill.facts import Facts, Gatherer, listed
+from connectors.mirror.backfill.plan import BackfillPlan, weigh
+from connectors.mirror.backfill.progress import Arrival, JobProgress
+from connectors.mirror.backfill.tail import TailReader
+from connectors.mirror.books import Reached
+from connectors.mirror.copy.ranges import CopiedRange
+
+__all__ = ["DRAIN_S", "BackfillJob", "JobOutcome"]
+
+_LOG = logging.getLogger(__name__)
+
+DRAIN_S = 12.0
+"""How long a piece may go on behind its time: it waits for answers, and sends nothing."""
+
+_TURN_S = 0.2
+_TELL_S = 1.0
+_LOOK_S = 5.0
+_WEIGH_S = 60.0
+_LOST_IN_A_ROW = 5
+_LATEST = -1
+
+
+class _Ended(NamedTuple):
+    piece: Piece
+    outcome: PieceOutcome
+
+
+@dataclass(slots=True)
+class _Lost:
+    """A piece of which it is not known what it copied: once it has surely ended, the target
+    tells."""
+
+    piece: Piece
+    reason: str
+    due: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """How it ended. `stopped`: it was asked to, before everything was copied."""
+
+    progress: JobProgress
+    stopped: bool
+
+    @property
+    def complete(self) -> bool:
+        return not self.stopped and not self.progress.failed
+
+
+class BackfillJob:
+    """`run` once."""
+
+    def __init__(
+        self,
+        plan: BackfillPlan,
+        facts: Facts,
+        gatherer: Gatherer,
+        dealer: Dealer,
+        account: Account,
+        engine: PieceEngine,
+        *,
+        look: Callable[[], None],
+        tell: Callable[[JobProgress], None],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`look`: raises where the backfill must not go on; called every few seconds. `tell`: gets
+        the progress about each second."""
+        self._plan = plan
+        self._facts = facts
+        self._gatherer = gatherer
+        self._dealer = dealer
+        self._account = account
+        self._engine = engine
+        self._look = look
+        self._tell = tell
+        self._clock = clock
+        self._reader = TailReader(gatherer.source, gatherer.target, gatherer.read_committed)
+        self._arrival = Arrival(dealer.dealing.rate)
+        self._ended: queue.Queue[_Ended] = queue.Queue()
+        self._lost: list[_Lost] = []
+        self._lost_in_a_row = 0
+        self._began: dict[int, float] = {}
+        now = clock.monotonic()
+        self._told_at, self._looked_at, self._weighed_at = now - _TELL_S, now, now
+
+    def run(self, stopping: Callable[[], bool]) -> JobOutcome:
+        """Copy; returns when everything is done, or what is under way once `stopping` says so.
+        Raises why it must not go on, after what is under way was written down."""
+        try:
+            self._look()  # it may be a while since it was prepared
+            self._write_found()
+            while not self._dealer.finished:
+                if not stopping():
+                    self._deal()
+                elif not self._dealer.active:
+                    break
+                self._turn(_TURN_S)
+                self._look_around()
+        except BaseException:
+            self._let_end()
+            raise
+        self._tell_now()
+        progress = self._progress()
+        return JobOutcome(progress, stopped=not self._dealer.finished)
+
+    def _write_found(self) -> None:
+        """Where each partition begins, should nothing be left to copy; and what is on the target of
+        a backfill before, and was not written down."""
+        stored = {logs.source: logs.stored for logs in self._facts.logs}
+        moved = [
+            Reached(job.source, job.position, -1)
+            for job in self._plan.jobs
+            if job.position != stored[job.source]
+        ]
+        lines = [line for of_it in self._plan.found.values() for line in of_it]
+        if moved:
+            self._account.add(lines, moved)
+
+    def _deal(self) -> None:
+        while (piece := self._dealer.next_piece(self._clock.monotonic())) is not None:
+            self._began[piece.number] = self._clock.monotonic()
+            threading.Thread(
+                target=self._copy, args=(piece,), name=f"piece-{piece.number}", daemon=True
+            ).start()
+
+    def _copy(self, piece: Piece) -> None:
+        """On the piece's thread."""
+        try:
+            outcome = self._engine(piece)
+        except Exception as error:  # noqa: BLE001 - the top of a thread; its owner gets it
+            _LOG.error("a piece ended unexpectedly", exc_info=error)
+            outcome = PieceOutcome((), (), f"{type(error).__name__}: {error}", sure=False)
+        self._ended.put(_Ended(piece, outcome))
+
+    def _turn(self, seconds: float) -> None:
+        """Take what has ended."""
+        self._account.poll()
+        try:
+            ended = self._ended.get(timeout=seconds)
+        except queue.Empty:
+            ended = None
+        if ended is not None:
+            began = self._began.pop(ended.piece.number)
+            if ended.outcome.sure:
+                self._take(ended.piece, ended.outcome)
+            else:
+                self._lose(ended.piece, ended.outcome.error or "its executor was lost", began)
+        now = self._clock.monotonic()
+        for lost in [each for each in self._lost if each.due <= now]:
+            self._lost.remove(lost)
+            self._find(lost)
+
+    def _take(self, piece: Piece, outcome: PieceOutcome) -> None:
+        self._lost_in_a_row = 0
+        advances, reached = [], []
+        for progress in outcome.progress:
+            source = progress.range.source
+            lines = [line for line in outcome.lines if line.source == source]
+            self._note_strangers(self._dealer.jobs[source], lines)
+            advances.append(
+                Advance(
+                    source,
+                    progress.position,
+                    sum(line.records for line in lines),
+                    progress.bytes,
+                    progress.lost,
+                    lines[-1].target_start + lines[-1].records if lines else None,
+                )
+            )
+            if progress.position > progress.range.start:
+                reached.append(Reached(source, progress.position, progress.log_start))
+        self._account.add(outcome.lines, reached)
+        self._dealer.copied(piece, advances, self._clock.monotonic())
+        for progress in outcome.progress:
+            if not progress.done and progress.position <= progress.range.start:
+                reason = progress.error or outcome.error
+                if reason is None and piece.rate is None:
+                    reason = f"nothing was copied in {piece.seconds:g} s"
+                if reason is not None:
+                    self._fail(progress.range.source, reason)
+        if not outcome.progress and outcome.error is not None:
+            for wanted in piece.ranges:
+                self._fail(wanted.source, outcome.error)
+
+    def _fail(self, source: tuple[str, int], reason: str) -> None:
+        _LOG.warning("%s-%d: %s", *source, reason)
+        self._dealer.failed(source, reason, self._clock.monotonic())
+
+    def _note_strangers(self, job: PartitionJob, lines: list[CopiedRange]) -> None:
+        """Where records of others came between ours, it is to be looked who writes."""
+        landed = job.landed
+        for line in lines:
+            if line.target_start > landed:
+                _LOG.warning(
+                    "%s-%d: target offsets %d to %d are not of this backfill",
+                    *job.target,
+                    landed,
+                    line.target_start - 1,
+                )
+                self._looked_at = 0.0
+            landed = line.target_start + line.records
+
+    # Pieces whose outcome is not known.
+
+    def _lose(self, piece: Piece, reason: str, began: float) -> None:
+        _LOG.warning("a piece was lost, and what it copied is looked for: %s", reason)
+        self._lost_in_a_row += 1
+        due = began + piece.seconds + DRAIN_S
+        self._lost.append(_Lost(piece, reason, max(self._clock.monotonic(), due)))
+
+    def _find(self, lost: _Lost) -> None:
+        advances = []
+        for wanted in lost.piece.ranges:
+            job = self._dealer.jobs[wanted.source]
+            end = listed(self._gatherer.target, [job.target], _LATEST, 1)[job.target]
+            topic = job.source[0]
+            tail = self._reader.look(
+                job.source,
+                job.target,
+                (job.position, wanted.end),
+                (job.landed, end),
+                timestamps=topic not in self._facts.append_times,
+            )
+            if tail.odd is not None and topic not in self._facts.compacted:
+                raise LaterRecordsThere(
+                    f"{job.target[0]}-{job.target[1]}: the record at offset {tail.odd} is not the "
+                    f"source's next one, at offset {tail.position} of {topic}-{job.source[1]}: "
+                    "somebody else writes there. Stop that, and see what connect-mirror-audit says"
+                )
+            lines = tail.lines if tail.odd is None else ()
+            if lines:
+                self._account.add(lines, [Reached(job.source, tail.position, -1)])
+                job.found_records += tail.records
+                last = lines[-1]
+                landed = last.target_start + last.records
+                advances.append(Advance(job.source, tail.position, landed=landed))
+            elif tail.odd is not None:
+                advances.append(Advance(job.source, job.position, landed=end))
+        self._dealer.copied(lost.piece, advances, self._clock.monotonic())
+        if self._lost_in_a_row >= _LOST_IN_A_ROW:
+            raise RetriableError(f"{_LOST_IN_A_ROW} pieces in a row were lost; {lost.reason}")
+
+    # Around.
+
+    def _look_around(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._told_at >= _TELL_S:
+            self._tell_now()
+        if now - self._looked_at >= _LOOK_S:
+            self._look()
+            self._looked_at = self._clock.monotonic()
+        if now - self._weighed_at >= _WEIGH_S:
+            self._weigh_anew()
+            self._weighed_at = self._clock.monotonic()
+
+    def _weigh_anew(self) -> None:
+        try:
+            weigh(self._plan, self._gatherer.looked_again(self._facts), self._gatherer)
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            _LOG.warning("the order stays as it is, as the source did not answer: %s", error)
+
+    def _tell_now(self) -> None:
+        self._told_at = self._clock.monotonic()
+        self._tell(self._progress())
+
+    def _progress(self) -> JobProgress:
+        return self._arrival.look(self._plan.jobs, self._clock.monotonic())
+
+    def _let_end(self) -> None:
+        """Pieces under way end by themselves; what they copied is written down, if that can be."""
+        deadline = self._clock.monotonic() + self._dealer.dealing.piece_seconds + STALL_S
+        while self._began and self._clock.monotonic() < deadline:
+            try:
+                self._turn(_TURN_S)
+            except ConnectError as error:
+                _LOG.warning("not written down, to be found by the next backfill: %s", error)
+            except KeyboardInterrupt:
+                return

@@ -1,0 +1,149 @@
+"""At most one backfill of a flow at a time, and none before a killed one has surely ended.
+
+Whoever backfills is the one member of the group `<the flow's group>-backfill`. A killed program
+stays its member for `SESSION_S`; pieces end by themselves before that, on whatever machine, so once
+the group is empty nobody else writes. Kafka's own means: no topic, no file.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import confluent_kafka
+
+from connect.clients import factory
+from connect.clients.errors import from_librdkafka, translated
+from connect.clients.group_members import GroupPeer, group_members
+from connect.clock import Deadline
+from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
+from connectors.mirror.backfill.errors import AnotherBackfill
+from connectors.mirror.backfill.flow import BackfillFlow
+
+__all__ = ["SESSION_S", "BackfillLock"]
+
+SESSION_S = 30.0
+"""Longer than a piece and the drain after it, and some difference between clocks."""
+
+_POLL_S = 0.2
+_LOOK_S = 1.0
+_JOIN_S = 60.0
+_ASK_S = 30.0
+_CLOSE_S = 10.0
+
+
+class BackfillLock:
+    """`acquire`, then `check` now and then, then `release`: the owner's, on one thread. A thread of
+    its own keeps the membership."""
+
+    def __init__(self, flow: BackfillFlow) -> None:
+        """The flow's offsets topic exists when it is acquired."""
+        self._flow = flow
+        self._group = f"{flow.group}-backfill"
+        self._log = factory.LibrdkafkaLog(self._group)
+        self._stopping = threading.Event()
+        self._joined = threading.Event()
+        self._failure: ConnectError | None = None
+        self._thread = threading.Thread(target=self._run, name="backfill-lock", daemon=True)
+
+    def acquire(self, on_wait: Callable[[str], None]) -> None:
+        """Wait until a killed one has ended, and take its place. `on_wait` gets a sentence when
+        that takes a while. Raises `AnotherBackfill`."""
+        deadline = Deadline(SESSION_S + 5.0)
+        told = False
+        while peers := self._peers():
+            if deadline.expired():
+                raise self._another(peers)
+            if not told:
+                told = True
+                on_wait(
+                    f"another backfill of {self._flow.name} runs or was killed ({peers[0]}): "
+                    f"waiting up to {SESSION_S:.0f} s for it to be gone"
+                )
+            self._stopping.wait(_LOOK_S)
+        self._thread.start()
+        joined = Deadline(_JOIN_S)
+        while not self._joined.wait(_POLL_S):
+            self.check()
+            if joined.expired():
+                raise DeadlineExceeded(f"Joining group {self._group} took over {_JOIN_S:.0f} s")
+        peers = self._peers()
+        if len(peers) > 1:
+            raise self._another(peers)
+
+    def check(self) -> None:
+        """Raise where the membership is lost: then somebody else may begin."""
+        if self._failure is not None:
+            raise self._failure
+
+    def release(self) -> None:
+        """Leave. May be called again, and without `acquire`."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(_CLOSE_S)
+
+    def _peers(self) -> list[GroupPeer]:
+        return group_members(self._flow.client("backfill-look"), self._group, Deadline(_ASK_S))
+
+    def _another(self, peers: list[GroupPeer]) -> AnotherBackfill:
+        return AnotherBackfill(
+            f"another backfill of {self._flow.name} runs ({peers[0]}); let it end, or stop it "
+            "(SIGTERM), then start again"
+        )
+
+    # The lock's thread.
+
+    def _run(self) -> None:
+        try:
+            consumer = factory.consumer(
+                self._flow.client("backfill-lock"),
+                overrides={
+                    "group.id": self._group,
+                    "session.timeout.ms": round(SESSION_S * 1000),
+                    "auto.offset.reset": "latest",
+                },
+                log=self._log,
+            )
+        except ConnectError as error:
+            self._failure = error
+            return
+        try:
+            with translated(f"Joining group {self._group}"):
+                consumer.subscribe(
+                    [self._flow.offsets_topic.name],
+                    on_assign=self._assigned,
+                    on_revoke=self._revoked,
+                    on_lost=self._revoked,
+                )
+            while not self._stopping.is_set():
+                self._turn(consumer)
+        except ConnectError as error:
+            self._failure = error
+        finally:
+            self._stopping.set()
+            self._log.closing = True
+            consumer.close()
+
+    def _turn(self, consumer: confluent_kafka.Consumer) -> None:
+        message = consumer.poll(_POLL_S)
+        error = None if message is None else message.error()
+        if error is not None:
+            found = from_librdkafka(error, f"Being in group {self._group}")
+            if not found.retriable:
+                raise found
+
+    def _assigned(
+        self, consumer: confluent_kafka.Consumer, found: list[confluent_kafka.TopicPartition]
+    ) -> None:
+        # It is here to be here, and reads nothing.
+        consumer.assign(found)
+        consumer.pause(found)
+        self._joined.set()
+
+    def _revoked(
+        self, consumer: confluent_kafka.Consumer, found: list[confluent_kafka.TopicPartition]
+    ) -> None:
+        if self._joined.is_set() and not self._stopping.is_set():
+            self._failure = BrokerUnavailable(
+                f"the membership of group {self._group} was lost: another backfill may begin"
+            )

@@ -1,0 +1,133 @@
+"""From facts to a job: where each partition begins, or why the backfill must not.
+
+Reads where that is the only way to know: a target that has more than the books say may have it of a
+backfill that was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from connect.clients.partition_reader import PartitionReader
+from connectors.mirror.audit.batches import data_batches
+from connectors.mirror.backfill.dealing import PartitionJob
+from connectors.mirror.backfill.errors import BackfillRefused, LaterRecordsThere
+from connectors.mirror.backfill.facts import Facts, Gatherer
+from connectors.mirror.backfill.starting import Begin, PartitionLogs, choose_begin
+from connectors.mirror.backfill.tail import Tail, TailReader
+from connectors.mirror.backfill.urgency import loss_at_ms
+from connectors.mirror.copy.ranges import CopiedRange
+
+__all__ = ["BackfillPlan", "make_plan", "weigh"]
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class BackfillPlan:
+    """`found`: what is on the target and not in the books yet, by source partition."""
+
+    jobs: list[PartitionJob] = field(default_factory=list)
+    found: dict[TopicPartition, Sequence[CopiedRange]] = field(default_factory=dict)
+
+
+def make_plan(facts: Facts, gatherer: Gatherer) -> BackfillPlan:
+    """Raises `BackfillRefused` for the first partition that must not be copied, and what reading
+    raises."""
+    plan = BackfillPlan()
+    refused: list[BackfillRefused] = []
+    reader = TailReader(gatherer.source, gatherer.target, gatherer.read_committed)
+    for logs in facts.logs:
+        try:
+            start = _first_wanted(facts, logs, gatherer)
+            begin = choose_begin(logs, start)
+            job = _job(facts, logs, begin)
+            if begin.look_from is not None:
+                tail = _look(facts, logs, begin, reader)
+                plan.found[logs.source] = tail.lines
+                job.found_records = tail.records
+                job.position = max(job.position, tail.position)
+        except BackfillRefused as error:
+            refused.append(error)
+            continue
+        plan.jobs.append(job)
+    if refused:
+        more = f" (and {len(refused) - 1} more partitions)" if len(refused) > 1 else ""
+        raise type(refused[0])(f"{refused[0]}{more}")
+    weigh(plan, facts, gatherer)
+    return plan
+
+
+def weigh(plan: BackfillPlan, facts: Facts, gatherer: Gatherer) -> None:
+    """Set when each partition would lose records."""
+    states = gatherer.states(facts, {job.source: job.position for job in plan.jobs})
+    for job in plan.jobs:
+        job.loss_at_ms = loss_at_ms(states[job.source], facts.limits[job.source[0]])
+
+
+def _job(facts: Facts, logs: PartitionLogs, begin: Begin) -> PartitionJob:
+    notes = [begin.note] if begin.note else []
+    if begin.unsure:
+        notes.append(
+            "the offset map does not reach the stored offset: what was copied behind it by a "
+            "program that was killed is copied again"
+        )
+    end = max(begin.position, facts.ends[logs.source])
+    return PartitionJob(
+        logs.source,
+        logs.target,
+        begin.position,
+        end,
+        begin.position,
+        facts.offset_bytes(logs),
+        landed=logs.target_end,
+        lost=begin.lost,
+        note="; ".join(notes),
+    )
+
+
+def _look(facts: Facts, logs: PartitionLogs, begin: Begin, reader: TailReader) -> Tail:
+    assert begin.look_from is not None
+    topic = logs.source[0]
+    tail = reader.look(
+        logs.source,
+        logs.target,
+        (begin.position, logs.source_end),
+        (begin.look_from, logs.target_end),
+        timestamps=topic not in facts.append_times,
+    )
+    if tail.odd is None:
+        return tail
+    if topic in facts.compacted and logs.stored is not None:
+        # Compaction took records from either side: no comparing, so what is not stored is copied
+        # again, as by the live flow.
+        return Tail((), begin.position, None)
+    raise LaterRecordsThere(
+        f"{logs.name}: offset {tail.odd} of {logs.target_name} is not the source's next record, "
+        f"which is at offset {tail.position}: somebody else wrote there, or the flow copied without"
+        " storing offsets. See what connect-mirror-audit says; to copy all of it, delete "
+        f"{logs.target[0]} and reset the flow's stored offset"
+    )
+
+
+def _first_wanted(facts: Facts, logs: PartitionLogs, gatherer: Gatherer) -> int | None:
+    """The start that was asked for; where what lies between it and the map's first offset holds no
+    record (markers, compacted), the map's."""
+    start = facts.starts[logs.source]
+    known = logs.known
+    if start is None or known is None or known.first <= max(start, logs.source_start):
+        return start
+    first = max(start, logs.source_start)
+    isolation: Literal[0, 1] = 1 if gatherer.read_committed else 0
+    reader = PartitionReader(gatherer.source, logs.source, first, known.first, isolation=isolation)
+    try:
+        for fetched in reader:
+            aborted = fetched.aborted if gatherer.read_committed else None
+            batches = data_batches(fetched.records, fetched.headers, aborted, first, known.first)
+            if any(batch.columns().offsets for batch in batches):
+                return start
+    finally:
+        reader.close()
+    return known.first

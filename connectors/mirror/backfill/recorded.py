@@ -1,0 +1,85 @@
+"""What a flow has written down: where it goes on, and the pages of its offset map."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from connect.clients.topic_log import LogRecord, TopicLog
+from connect.clock import Deadline
+from connect.errors import CorruptData
+from connect.storage.offset_codec import decode_key, decode_value
+from connectors.mirror.backfill.flow import BackfillFlow
+from connectors.mirror.client_configs import offset_syncs_consumer
+from connectors.mirror.offset_map import MapPage, parse_page_key
+from connectors.mirror.policy import replication_policy
+
+__all__ = ["map_pages", "stored_positions"]
+
+TopicPartition = tuple[str, int]
+
+_TIMEOUT_S = 120.0
+
+
+def stored_positions(flow: BackfillFlow, on_target: Collection[str]) -> dict[TopicPartition, int]:
+    """Where the flow goes on in each partition of its source. `on_target`: the topics there."""
+    topic = flow.offsets_topic.name
+    if topic not in on_target:
+        return {}
+    found: dict[TopicPartition, int] = {}
+    config = flow.config
+    name, alias = config.name, config.source_cluster_alias
+
+    def take(record: LogRecord) -> None:
+        key = decode_key(record.key or b"")
+        if key is None or key[0] != name or key[1].get("cluster") != alias:
+            return
+        stored_topic, number = key[1].get("topic"), key[1].get("partition")
+        if not isinstance(stored_topic, str) or not isinstance(number, int):
+            return
+        offset = (decode_value(record.value) or {}).get("offset")
+        if isinstance(offset, int) and offset >= 0:
+            found[stored_topic, number] = offset + 1
+        else:
+            found.pop((stored_topic, number), None)
+
+    _replay(TopicLog(topic, flow.client("backfill-offsets"), take, read_committed=True))
+    return found
+
+
+def map_pages(
+    flow: BackfillFlow,
+    on_source: Collection[str],
+    on_target: Collection[str],
+    wanted: Collection[str],
+) -> dict[TopicPartition, dict[int, MapPage]]:
+    """The map's pages of these topics by their first source offsets; nothing without a map."""
+    config = flow.config
+    at_source = config.offset_syncs_topic_location == "source"
+    other = config.target_cluster_alias if at_source else config.source_cluster_alias
+    topic = replication_policy(config.originals).offset_map_topic(other)
+    if not config.mirror_offset_map_enabled or topic not in (on_source if at_source else on_target):
+        return {}
+    pages: dict[TopicPartition, dict[int, MapPage]] = {}
+
+    def take(record: LogRecord) -> None:
+        try:
+            name, number, first = parse_page_key(record.key or b"")
+            if name not in wanted:
+                return
+            of = pages.setdefault((name, number), {})
+            if record.value is None:
+                of.pop(first, None)
+            else:
+                of[first] = MapPage.decode(first, record.value)
+        except CorruptData:
+            return  # what the map does not say is found by reading
+
+    _replay(TopicLog(topic, offset_syncs_consumer(flow.properties), take))
+    return pages
+
+
+def _replay(log: TopicLog) -> None:
+    try:
+        log.start(Deadline(_TIMEOUT_S))
+    finally:
+        log.stop(Deadline(1.0))

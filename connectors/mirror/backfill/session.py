@@ -1,0 +1,82 @@
+"""One backfill from its first look to its end: refuse, lock, plan, copy, release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.backfill.account import Account
+from connectors.mirror.backfill.dealing import Dealer, Dealing
+from connectors.mirror.backfill.engines import PieceEngine
+from connectors.mirror.backfill.facts import Facts, Gatherer
+from connectors.mirror.backfill.flow import BackfillFlow
+from connectors.mirror.backfill.job import BackfillJob, JobOutcome
+from connectors.mirror.backfill.live_flow import look_at_flow, refusal
+from connectors.mirror.backfill.lock import BackfillLock
+from connectors.mirror.backfill.plan import BackfillPlan, make_plan
+from connectors.mirror.backfill.progress import JobProgress
+
+__all__ = ["BackfillSession"]
+
+
+class BackfillSession:
+    """`prepare`, `run`, `close`: its owner's, on one thread."""
+
+    def __init__(self, flow: BackfillFlow, gatherer: Gatherer, say: Callable[[str], None]) -> None:
+        """`say` gets a sentence where something is waited for. The gatherer stays its owner's."""
+        self._flow = flow
+        self._gatherer = gatherer
+        self._say = say
+        self._account = Account(flow)
+        self._lock = BackfillLock(flow)
+        self._prepared: tuple[BackfillPlan, Facts] | None = None
+
+    def look(self) -> tuple[BackfillPlan, Facts]:
+        """What would be copied; changes nothing. Raises `BackfillRefused`, and what asking
+        raises."""
+        facts = self._gatherer.gather(create=False)
+        self._refuse_beside_flow(facts.ends)
+        return make_plan(facts, self._gatherer), facts
+
+    def prepare(self) -> tuple[BackfillPlan, Facts]:
+        """The same, to be run: topics are created, and nobody else backfills the flow now."""
+        self._refuse_beside_flow(self._gatherer.gather(create=False).ends)
+        self._account.start()
+        self._lock.acquire(self._say)
+        # Only now nothing moves any more.
+        facts = self._gatherer.gather(create=True)
+        self._refuse_beside_flow(facts.ends)
+        self._prepared = make_plan(facts, self._gatherer), facts
+        return self._prepared
+
+    def run(
+        self,
+        engine: PieceEngine,
+        dealing: Dealing,
+        stopping: Callable[[], bool],
+        tell: Callable[[JobProgress], None],
+    ) -> JobOutcome:
+        """Copy what was prepared; as `BackfillJob.run`."""
+        assert self._prepared is not None, "prepare was not called"
+        plan, facts = self._prepared
+        self._account.begin({logs.source: logs.stored for logs in facts.logs})
+        dealer = Dealer.of(plan.jobs, dealing)
+
+        def look() -> None:
+            self._lock.check()
+            self._refuse_beside_flow(dealer.jobs)
+
+        job = BackfillJob(
+            plan, facts, self._gatherer, dealer, self._account, engine, look=look, tell=tell
+        )
+        return job.run(stopping)
+
+    def close(self) -> None:
+        """Release everything. May be called without the rest."""
+        self._account.close()
+        self._lock.release()
+
+    def _refuse_beside_flow(self, wanted: Collection[TopicPartition]) -> None:
+        error = refusal(look_at_flow(self._flow), self._flow.name, wanted)
+        if error is not None:
+            raise error

@@ -1,0 +1,97 @@
+"""When a partition would lose records that were not copied yet: the sooner, the earlier its turn.
+
+A broker deletes whole segments from the old end of a log: those whose newest record is older than
+`retention.ms`, and the oldest ones while what is left is still `retention.bytes` or more. Segments
+are not visible to clients, so what comes out here is the earliest moment at which the first record
+that is still to be copied may go: its segment may hold younger ones and stay longer. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["NEVER", "Limits", "LogState", "limits_of", "loss_at_ms"]
+
+NEVER = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a topic's source deletes by; None: not by this."""
+
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """A source partition as it was seen at `seen_ms` (epoch). `position`: what is to be copied
+    next; `stamp_ms`: the timestamp of the record there, None where it is not known. `size` in bytes
+    as on the broker's disk. `grows` and `trimmed`: bytes a second that come, and offsets a second
+    that go at the old end."""
+
+    start: int
+    end: int
+    position: int
+    seen_ms: int
+    stamp_ms: int | None = None
+    size: int = 0
+    grows: float = 0.0
+    trimmed: float = 0.0
+
+
+def limits_of(configs: Mapping[str, str]) -> Limits:
+    """The limits in a topic's effective configs."""
+    if "delete" not in configs.get("cleanup.policy", "delete"):
+        return Limits()
+    return Limits(
+        _limit(configs.get("retention.ms")),
+        _limit(configs.get("retention.bytes")),
+    )
+
+
+def _limit(text: str | None) -> int | None:
+    try:
+        number = int(text or "")
+    except ValueError:
+        return None
+    return number if number >= 0 else None
+
+
+def loss_at_ms(log: LogState, limits: Limits) -> float:
+    """The moment (epoch ms) from which on the next record to copy may be deleted; `NEVER`: by
+    nothing that is known. Not before `seen_ms`."""
+    if log.position >= log.end:
+        return NEVER
+    soonest = min(_by_age(log, limits), _by_size(log, limits), _by_trend(log))
+    return max(float(log.seen_ms), soonest)
+
+
+def _by_age(log: LogState, limits: Limits) -> float:
+    if limits.retention_ms is None:
+        return NEVER
+    if log.stamp_ms is None or log.stamp_ms < 0:
+        # Without a timestamp a record counts as one of long ago.
+        return float(log.seen_ms)
+    return float(log.stamp_ms + limits.retention_ms)
+
+
+def _by_size(log: LogState, limits: Limits) -> float:
+    """What is before the position goes first; then the record there."""
+    if limits.retention_bytes is None:
+        return NEVER
+    offsets = max(1, log.end - log.start)
+    before = log.size * max(0, log.position - log.start) / offsets
+    room = limits.retention_bytes + before - log.size
+    if room <= 0:
+        return float(log.seen_ms)
+    return log.seen_ms + room / log.grows * 1000 if log.grows > 0 else NEVER
+
+
+def _by_trend(log: LogState) -> float:
+    """The log's start moves, whatever moves it."""
+    if log.trimmed <= 0:
+        return NEVER
+    return log.seen_ms + max(0, log.position - log.start) / log.trimmed * 1000

@@ -1,0 +1,55 @@
+"""What a backfill was asked for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from connect.errors import ConfigError
+
+__all__ = ["Wish", "parse_offset_time"]
+
+_AGO = re.compile(r"(\d+)\s*([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """`topics`: a pattern for whole names of source topics, None: those of the flow. `partitions`:
+    their numbers, None: all. Of times and offsets the first is wanted, the last is not; None: from
+    where the flow goes on, to the end as it is when the backfill begins."""
+
+    topics: re.Pattern[str] | None = None
+    partitions: frozenset[int] | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    first: int | None = None
+    last: int | None = None
+
+    @property
+    def has_start(self) -> bool:
+        return self.since_ms is not None or self.first is not None
+
+
+def parse_offset_time(text: str, key: str, now_ms: int) -> int:
+    """Milliseconds since the epoch of `2026-11-01`, `2026-11-01T12:00`, with or without an offset
+    from UTC, which is meant without; of epoch milliseconds; or of `36h` ago (s, m, h, d, w)."""
+    found = _AGO.fullmatch(text.strip())
+    if found:
+        ago = timedelta(**{_UNITS[found[2]]: int(found[1])})
+        return now_ms - round(ago.total_seconds() * 1000)
+    if text.strip().isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise ConfigError(
+            f"{key} {text} is no time: allowed are 2026-11-01, 2026-11-01T12:00+01:00 (UTC unless "
+            "it says so), milliseconds since 1970, or 36h ago as 36h (s, m, h, d, w)",
+            key=key,
+            value=text,
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

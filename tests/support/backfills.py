@@ -1,0 +1,74 @@
+"""Backfills as tests run them: without the command line, on threads of the test or on Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from connectors.maker.named_flow import named_flow
+from connectors.mirror.backfill.dealing import Dealing, PartitionJob
+from connectors.mirror.backfill.engines import PieceEngine, copier_consumer, local_engine
+from connectors.mirror.backfill.facts import Gatherer
+from connectors.mirror.backfill.flow import BackfillFlow
+from connectors.mirror.backfill.session import BackfillSession
+from connectors.mirror.backfill.wish import Wish
+from connectors.mirror.source_task import engine_settings
+from connectors.spark.backfill import spark_engine
+from connectors.spark.copy_shards import CopyFlow
+
+__all__ = ["Backfilled", "backfill", "properties_file"]
+
+
+@dataclass(frozen=True)
+class Backfilled:
+    """What came out: each partition's job, and whether everything was copied."""
+
+    jobs: Mapping[tuple[str, int], PartitionJob]
+    complete: bool
+
+    def records(self, topic: str) -> int:
+        return sum(job.copied_records for key, job in self.jobs.items() if key[0] == topic)
+
+    def found(self, topic: str) -> int:
+        return sum(job.found_records for key, job in self.jobs.items() if key[0] == topic)
+
+
+def properties_file(properties: Mapping[str, str], directory: Path) -> Path:
+    path = directory / "mm2.properties"
+    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    return path
+
+
+def backfill(
+    properties: Mapping[str, str],
+    directory: Path,
+    wish: Wish | None = None,
+    *,
+    topics: str | None = None,
+    spark: SparkSession | None = None,
+    piece_bytes: int = 20_000,
+    wrapped: Callable[[PieceEngine], PieceEngine] = lambda engine: engine,
+) -> Backfilled:
+    """Run one to its end. `wrapped`: something between the job and its engine."""
+    named = named_flow(properties_file(properties, directory), None)
+    flow = BackfillFlow(named.name, named.properties, named.worker)
+    if wish is None:
+        wish = Wish(None if topics is None else re.compile(topics))
+    with ExitStack() as stack:
+        gatherer = stack.enter_context(closing(Gatherer(flow, wish)))
+        session = stack.enter_context(closing(BackfillSession(flow, gatherer, print)))
+        plan, _ = session.prepare()
+        consumer = copier_consumer(gatherer.consumer, None, 2)
+        engine = (
+            local_engine(engine_settings(flow.config, consumer, flow.producer()))
+            if spark is None
+            else spark_engine(spark, CopyFlow(flow.properties, consumer, flow.producer()))
+        )
+        dealing = Dealing(2, piece_bytes, 10.0)
+        outcome = session.run(wrapped(engine), dealing, lambda: False, lambda progress: None)
+        return Backfilled({job.source: job for job in plan.jobs}, outcome.complete)
