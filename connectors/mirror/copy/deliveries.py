@@ -207,7 +207,7 @@ class Deliveries:
         reason = f"the target does not take it into a transaction: {code_facts(code).name}"
         partition.failures += 1
         partition.target_error = reason
-        if code_facts(code).retriable:
+        if code_facts(code).retriable or not partition.queue:
             self._log(partition, Failure.RETRY, reason)
             partition.state = CopyState.BACKOFF
             self._link.request_refresh((partition.target[0],))
