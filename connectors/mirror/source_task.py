@@ -228,8 +228,7 @@ class MirrorSourceTask(TransferTask):
         moved = [
             (partition, partition.acked_position)
             for partition in (*engine.partitions, *self._left)
-            if partition.acked_position > 0
-            and partition.acked_position != partition.stored_position
+            if partition.unstored
         ]
         self._committing = moved
         return self._kept_books().prepare(
@@ -278,9 +277,7 @@ class MirrorSourceTask(TransferTask):
         still: list[PartitionCopy] = []
         assigned = {partition.source for partition in self._running().partitions}
         for partition in self._left:
-            if partition.acked_position > 0 and (
-                partition.acked_position != partition.stored_position
-            ):
+            if partition.unstored:
                 still.append(partition)
             elif partition.source not in assigned:
                 self._kept_books().forget(partition.source)

@@ -209,6 +209,11 @@ class PartitionCopy:
             self.next_sequence = (self.next_sequence + batch.records) & 0x7FFFFFFF
 
     @property
+    def unstored(self) -> bool:
+        """Whether it moved since its source offset was stored."""
+        return self.acked_position > 0 and self.acked_position != self.stored_position
+
+    @property
     def outcome_unknown(self) -> bool:
         """Whether the target has, or may have, batches that it did not acknowledge."""
         return bool(self.in_flight) or any(batch.maybe_written for batch in self.queue)

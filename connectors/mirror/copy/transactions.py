@@ -21,6 +21,7 @@ from connect.errors import ConnectError, TaskFailed
 from connect.plugin import StoredOffset
 from connect.protocol.messages import ProducedPartition
 from connectors.mirror.copy import recovery
+from connectors.mirror.copy.commit_requests import CommitRequests
 from connectors.mirror.copy.ledgers import Ledgers
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition import CopyState, PartitionCopy
@@ -66,9 +67,8 @@ class Transactions:
         self._waiting: set[PartitionCopy] = set()
         self._settled: list[Settled] = []
         self._storing: list[tuple[PartitionCopy, int]] = []
-        self._requests: list[Future[None]] = []
-        self._answering: list[Future[None]] = []
-        self._everything = self._look_posted = self._closed = False
+        self._requests = CommitRequests()
+        self._look_posted = self._closed = False
         self._reason = ""
         self._looking = loop.after(LOOK_S, self._look)
         loop.after(_STORE_POSITIONS_S, self._store_positions)
@@ -90,7 +90,6 @@ class Transactions:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing moves, as far as the coordinator is to blame."""
         return self._control.trouble
 
     def equip(self, partition: PartitionCopy) -> None:
@@ -153,18 +152,14 @@ class Transactions:
 
     def request(self) -> Future[None]:
         """Commit soon all that is acknowledged, whatever the boundary."""
-        done: Future[None] = Future()
-        self._requests.append(done)
-        self._everything = True
+        done = self._requests.add()
         self._serve_requests()
         return done
 
     def close(self) -> None:
         self._closed = True
         self._members.close()
-        for waiting in (*self._requests, *self._answering):
-            waiting.set_exception(ConnectError("The task has ended"))
-        self._requests, self._answering = [], []
+        self._requests.fail(ConnectError("The task has ended"))
 
     # Its beginning: what the members ask and tell.
 
@@ -261,13 +256,12 @@ class Transactions:
 
     def _moved(self) -> list[PartitionCopy]:
         """Whose offsets belong to this transaction: its members', and all that were asked for."""
-        if not self._everything:
-            return [p for p in self._members.all if _unstored(p)]
-        moved = [p for p in self._hooks.partitions if _unstored(p)]
+        if not self._requests.everything:
+            return [p for p in self._members.all if p.unstored]
+        moved = [p for p in self._hooks.partitions if p.unstored]
         covered = [p for p in moved if self._ledgers.has(p)]
         if len(covered) == len(moved):
-            self._everything = False
-            self._answering, self._requests = [*self._answering, *self._requests], []
+            self._requests.covered()
         return covered
 
     def _commit_if_stored(self) -> None:
@@ -287,13 +281,11 @@ class Transactions:
         for partition, position in self._storing:
             partition.stored_position = position
         settled, self._settled = self._settled, []
-        answering, self._answering = self._answering, []
         self._forget()
         for each in settled:
             self._hooks.settle(each)
         self._plan.on_committed()
-        for waiting in answering:
-            waiting.set_result(None)
+        self._requests.committed()
         self._go_on()
 
     def _forget(self) -> None:
@@ -320,16 +312,14 @@ class Transactions:
         if self._life.phase is Phase.OPEN:
             self._loop.post(self._look_now)
         elif self._life.phase is Phase.IDLE and not self._store_what_moved():
-            done, self._requests = self._requests, []
-            self._everything = False
-            for waiting in done:
-                waiting.set_result(None)
+            self._requests.covered()
+            self._requests.committed()
 
     def _store_what_moved(self) -> bool:
         """Whether positions moved that are not stored; a transaction is begun for them then."""
-        moved = [p for p in self._hooks.partitions if _unstored(p)]
+        moved = [p for p in self._hooks.partitions if p.unstored]
         if moved:
-            self._everything = True
+            self._requests.everything = True
             self._members.want_ledgers(moved)
         return bool(moved)
 
@@ -380,8 +370,7 @@ class Transactions:
         self._life.on(Event.ABORTED)
         self._pace.aborted(self._loop.now())
         self._settled = []
-        self._requests, self._answering = [*self._answering, *self._requests], []
-        self._everything = bool(self._requests)
+        self._requests.aborted()
         for partition in self._hooks.partitions:
             begun = self._members.begun(partition)
             if begun is not None:
@@ -410,7 +399,3 @@ class Transactions:
                 done()
 
         future.add_done_callback(lambda _: self._loop.post(take))
-
-
-def _unstored(partition: PartitionCopy) -> bool:
-    return partition.acked_position > 0 and partition.acked_position != partition.stored_position
