@@ -8,10 +8,11 @@ from typing import Protocol, TextIO
 
 from api.cli.check_output import table_printer
 from connectors.mirror.audit.findings import Difference, Kind
+from connectors.mirror.audit.ledger import LedgerCheck, LedgerReport
 from connectors.mirror.audit.repair import Repair
 from connectors.mirror.audit.report import AuditReport, PartitionAudit
 
-__all__ = ["print_repairs", "print_report"]
+__all__ = ["print_ledger", "print_repairs", "print_report"]
 
 SHOWN = 50
 """Differences of a partition that are printed; the JSON has more."""
@@ -45,6 +46,80 @@ def print_report(report: AuditReport, out: TextIO | None = None) -> None:
     for key, reason in report.absent.items():
         printer.line(f"{_name(key)}: {reason}", "bold red")
     printer.line(_summary(report), "green" if report.equal and report.complete else "bold red")
+
+
+def print_ledger(report: LedgerReport, out: TextIO | None = None) -> None:
+    """What the ledger accounts for, what samples found, and what that proves."""
+    printer = table_printer(sys.stdout if out is None else out)
+    columns = ("source", "target", "accounted for", "not", "lost at the target's end", "explained")
+    printer.table("Ledger", columns, [_ledger_row(check) for check in report.checks])
+    for check in report.checks:
+        if check.unaccounted:
+            shown = [_span(start, end - start) for start, end in check.unaccounted[:SHOWN]]
+            more = " and more" if len(check.unaccounted) > SHOWN else ""
+            name = _name(check.facts.source)
+            printer.line(f"{name}: not accounted for: {', '.join(shown)}{more}", "yellow")
+    samples = report.samples
+    for partition in samples.partitions:
+        _print_differences(printer, partition)
+        for error in partition.errors:
+            printer.line(f"{_name(partition.facts.source)}: not sampled: {error}", "bold red")
+    for key, reason in samples.absent.items():
+        printer.line(f"{_name(key)}: {reason}", "bold red")
+    good = report.accounted and not report.different and samples.complete
+    printer.line(_ledger_summary(report), "green" if good else "bold red")
+
+
+def _ledger_row(check: LedgerCheck) -> tuple[str, ...]:
+    explained = {
+        "not copied yet": check.pending,
+        "target's retention": check.expired,
+        "copied again": check.copied_again,
+        "outside the ledger": check.outside,
+    }
+    told = [f"{count} {text}" for text, count in explained.items() if count]
+    if check.facts.compacted:
+        told.append("compacted: not sampled")
+    return (
+        _name(check.facts.source),
+        _name(check.facts.target),
+        str(check.accounted),
+        str(check.missing),
+        str(check.lost),
+        ", ".join(told),
+    )
+
+
+def _ledger_summary(report: LedgerReport) -> str:
+    partitions = report.samples.partitions
+    drawn = sum(len(partition.results) for partition in partitions)
+    equal = sum(partition.total("equal") for partition in partitions)
+    accounted = sum(check.accounted for check in report.checks)
+    missing = sum(check.missing for check in report.checks)
+    lost = sum(check.lost for check in report.checks)
+    different = sum(partition.different for partition in partitions)
+    told = (
+        f"The ledger accounts for {accounted} of {accounted + missing} source offsets; {drawn} "
+        f"samples with {equal} equal records were compared"
+    )
+    if lost or different or report.samples.absent:
+        absent = len(report.samples.absent)
+        return (
+            f"{told}. {different} records of the samples differ, {lost} are lost at the target's "
+            f"end, {absent} partitions have no copy."
+        )
+    if not report.samples.complete:
+        return f"{told}. Not all samples could be compared."
+    if missing:
+        return f"{told}. What it does not account for, --mode logs compares."
+    if not drawn:
+        return f"{told}: none could be drawn. --mode logs compares all."
+    # Each of n samples is as likely from any place: (1 - part) ** n of missing all of it.
+    return (
+        f"{told}, and none differs. That does not prove the rest equal, only that damage to "
+        f"{100 * (1 - 0.05 ** (1 / drawn)):.2g} % of it or more would be seen with a "
+        "probability of 95 %; --mode logs proves it."
+    )
 
 
 def print_repairs(repairs: Sequence[Repair], out: TextIO | None = None) -> None:

@@ -1,13 +1,16 @@
 """`connect-mirror-audit`: prove that a flow's copies are complete, or name what is not.
 
     connect-mirror-audit mm2.properties [--flow A->B] [--topics REGEX] [--json FILE]
+                         [--mode logs|ledger] [--samples N]
                          [--engine spark|local] [--processes N] [--repair]
 
 Reads both clusters and writes to neither, but with --repair. Exit codes:
-    0    everything that was audited is there, unchanged and in order
+    0    everything that was audited is there, unchanged and in order; with --mode ledger: all is
+         accounted for, and all samples are equal
     1    the command line or the properties are wrong
     2    the audit could not be run, or not of everything
     3    differences were found
+    4    with --mode ledger: no difference was found, but not all is accounted for
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ import argparse
 import json
 import logging
 import os
+import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -28,7 +33,9 @@ from connect.errors import ConfigError, ConnectError
 if TYPE_CHECKING:
     from connectors.mirror.audit.engines import AuditEngine
     from connectors.mirror.audit.facts import AuditPlan, FlowToAudit
+    from connectors.mirror.audit.plan import AuditRange
     from connectors.mirror.audit.report import AuditReport
+    from connectors.mirror.audit.run import AuditSetup, RangeOutcome
 
 __all__ = ["main"]
 
@@ -36,6 +43,10 @@ EXIT_EQUAL = 0
 EXIT_USAGE = 1
 EXIT_ERROR = 2
 EXIT_DIFFERENT = 3
+EXIT_UNACCOUNTED = 4
+
+DEFAULT_SAMPLES = 100
+SAMPLE_FETCH_BYTES = 512 * 1024
 
 log = logging.getLogger("connect-mirror-audit")
 
@@ -54,12 +65,13 @@ def _positive(text: str) -> int:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    from connectors.mirror.audit.plan import DEFAULT_RANGE_RECORDS
+    from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES
 
     parser = _Parser(
         prog="connect-mirror-audit",
         description="Compare a flow's copies with their sources, record by record.",
-        epilog="Exit codes: 0 all is there, 1 usage, 2 could not be run, 3 differences found.",
+        epilog="Exit codes: 0 all is there, 1 usage, 2 could not be run, 3 differences found, "
+        "4 not all is accounted for (--mode ledger).",
     )
     parser.add_argument("config", type=Path, metavar="mm2.properties")
     parser.add_argument(
@@ -69,6 +81,20 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--topics", metavar="REGEX", help="only source topics whose whole name matches"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there, too")
+    parser.add_argument(
+        "--mode",
+        choices=("logs", "ledger"),
+        default="logs",
+        help="logs: read both sides whole; ledger: only see whether the offset map and the stored "
+        "positions account for everything, and compare samples (default: logs)",
+    )
+    parser.add_argument(
+        "--samples",
+        type=_positive,
+        default=DEFAULT_SAMPLES,
+        metavar="N",
+        help="of --mode ledger: how many ranges are drawn and compared (default: %(default)s)",
+    )
     parser.add_argument(
         "--engine",
         choices=("spark", "local"),
@@ -84,18 +110,24 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="of --engine local (default: one for each core)",
     )
     parser.add_argument(
-        "--range-records",
+        "--range-bytes",
         type=_positive,
-        default=DEFAULT_RANGE_RECORDS,
+        default=DEFAULT_RANGE_BYTES,
         metavar="N",
-        help="how many source offsets a task audits at a time, where the offset map allows to cut",
+        help="how much of a source's log is one range, about, where the offset map allows to cut "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--repair",
         action="store_true",
         help="copy what is missing at the ends of partitions; stop the mirror before",
     )
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.repair and arguments.mode == "ledger":
+        parser.error(
+            "--repair needs --mode logs: the ledger does not say which records are missing"
+        )
+    return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -126,6 +158,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from api.cli.audit_output import print_repairs, print_report
 
     flow = _flow(arguments.config, arguments.flow)
+    if arguments.mode == "ledger":
+        return _run_ledger(flow, arguments)
     with _engine(arguments, flow) as engine:
         plan, report = _audit(flow, arguments, engine)
         print_report(report)
@@ -137,33 +171,82 @@ def _run(arguments: argparse.Namespace) -> int:
             if any(each.copied for each in repairs):
                 plan, report = _audit(flow, arguments, engine)
                 print_report(report)
-    if arguments.json is not None:
-        try:
-            arguments.json.write_text(json.dumps(report.to_json(), indent=1) + "\n")
-        except OSError as error:
-            raise ConnectError(
-                f"--json {arguments.json} cannot be written: {error.strerror or error}"
-            ) from error
+    _write_json(arguments, report.to_json())
     if not report.equal:
         return EXIT_DIFFERENT
     return EXIT_EQUAL if report.complete else EXIT_ERROR
 
 
+def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace) -> int:
+    from api.cli.audit_output import print_ledger
+    from connectors.mirror.audit.ledger import LedgerReport, check_ledger, choose_samples
+    from connectors.mirror.audit.report import make_report
+
+    plan = _plan(flow, arguments)
+    began = time.monotonic()
+    checks = [check_ledger(facts, plan.pages.get(facts.source, ())) for facts in plan.facts]
+    ranges = choose_samples(checks, arguments.samples, random.SystemRandom())
+    setup = replace(plan.setup, fetch_bytes=SAMPLE_FETCH_BYTES)
+    outcomes: list[RangeOutcome] = []
+    if ranges:
+        with _engine(arguments, flow) as engine:
+            outcomes = _outcomes(engine, setup, ranges)
+    report = LedgerReport(checks, make_report(plan, outcomes, time.monotonic() - began))
+    print_ledger(report)
+    _write_json(arguments, report.to_json())
+    if report.different:
+        return EXIT_DIFFERENT
+    if not report.samples.complete:
+        return EXIT_ERROR
+    return EXIT_EQUAL if report.accounted else EXIT_UNACCOUNTED
+
+
 def _audit(
     flow: FlowToAudit, arguments: argparse.Namespace, engine: AuditEngine
 ) -> tuple[AuditPlan, AuditReport]:
-    from connectors.mirror.audit.facts import make_plan
     from connectors.mirror.audit.report import make_report
 
-    plan = make_plan(flow, arguments.topics, arguments.range_records)
+    plan = _plan(flow, arguments)
+    began = time.monotonic()
+    outcomes = _outcomes(engine, plan.setup, plan.ranges)
+    return plan, make_report(plan, outcomes, time.monotonic() - began)
+
+
+def _plan(flow: FlowToAudit, arguments: argparse.Namespace) -> AuditPlan:
+    from connectors.mirror.audit.facts import make_plan
+
+    plan = make_plan(flow, arguments.topics, arguments.range_bytes)
     if not plan.ranges and not plan.absent:
         raise ConfigError(
             f"No topic that the flow copies matches --topics {arguments.topics or '.*'}",
             key="--topics",
         )
-    began = time.monotonic()
-    outcomes = list(engine(plan.setup, plan.ranges))
-    return plan, make_report(plan, outcomes, time.monotonic() - began)
+    return plan
+
+
+def _outcomes(
+    engine: AuditEngine, setup: AuditSetup, ranges: Sequence[AuditRange]
+) -> list[RangeOutcome]:
+    """Audit these, and show how far it is."""
+    from api.cli.audit_progress import AuditProgress
+
+    found: list[RangeOutcome] = []
+    with AuditProgress(ranges) as progress:
+        for outcome in engine(setup, ranges):
+            found.append(outcome)
+            progress.note(outcome)
+    return found
+
+
+def _write_json(arguments: argparse.Namespace, plain: Mapping[str, object]) -> None:
+    if arguments.json is None:
+        return
+    try:
+        arguments.json.write_text(json.dumps(plain, indent=1) + "\n")
+    except OSError as error:
+        raise ConnectError(
+            f"--json {arguments.json} cannot be written: {error.strerror or error}"
+        ) from error
 
 
 def _flow(path: Path, name: str | None) -> FlowToAudit:

@@ -31,7 +31,7 @@ from connect.protocol.messages import (
     parse_fetch,
 )
 
-__all__ = ["FetchedBatches", "PartitionReader"]
+__all__ = ["DEFAULT_FETCH_BYTES", "FetchedBatches", "PartitionReader"]
 
 _LOG = logging.getLogger(__name__)
 

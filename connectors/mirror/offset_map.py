@@ -283,6 +283,21 @@ class OffsetMap:
                 return following.target
         return segment.target + segment.length
 
+    def known(self) -> list[tuple[int, int]]:
+        """(first, first one after) of the source offsets that the map explains: each is in a
+        segment, or the session that copied there saw that it has no record. In order, joined."""
+        found: list[tuple[int, int]] = []
+        for index, (segment, session) in enumerate(self._placed):
+            end = max(segment.source + segment.length, self._reach[session])
+            if index + 1 < len(self._placed):
+                following, later = self._placed[index + 1]
+                end = following.source if later == session else min(end, following.source)
+            if found and segment.source <= found[-1][1]:
+                found[-1] = (found[-1][0], max(end, found[-1][1]))
+            else:
+                found.append((segment.source, end))
+        return found
+
 
 class _Placed(NamedTuple):
     segment: Segment

@@ -15,7 +15,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, S
 from connectors.mirror.audit.engines import AuditEngine, shares
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.audit.run import AuditSetup, RangeOutcome
-from connectors.spark.arrow import collect
+from connectors.spark.arrow import arriving
 from connectors.spark.audit_work import outcome_of, share_auditor, share_text
 from connectors.spark.errors import job_errors
 
@@ -45,9 +45,10 @@ def spark_engine(session: SparkSession) -> AuditEngine:
 
     def run(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
         with job_errors("The audit"):
-            table = collect(audit_frame(range_frame(session, ranges), setup))
-        for row in table.to_pylist():
-            yield outcome_of(row["range"], row["result"], row["error"])
+            # As tasks end, so that it is seen how far they are.
+            for batch in arriving(audit_frame(range_frame(session, ranges), setup)):
+                for row in batch.to_pylist():
+                    yield outcome_of(row["range"], row["result"], row["error"])
 
     return run
 

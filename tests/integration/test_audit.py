@@ -45,10 +45,10 @@ def flow_of(flow: MirroredFlow, **extra: str) -> FlowToAudit:
 
 
 def audited(
-    flow: FlowToAudit, engine: AuditEngine | None = None, range_records: int = 5_000_000
+    flow: FlowToAudit, engine: AuditEngine | None = None, range_bytes: int = 256 * 1024 * 1024
 ) -> tuple[AuditPlan, AuditReport]:
     # Flows copy heartbeats, too, which other tests may have left on the shared clusters.
-    plan = make_plan(flow, flow.properties["topics"], range_records)
+    plan = make_plan(flow, flow.properties["topics"], range_bytes)
     report = make_report(plan, (engine or local_engine(1))(plan.setup, plan.ranges), 0.0)
     assert report.complete, [partition.errors for partition in report.partitions]
     return plan, report
@@ -90,7 +90,7 @@ def test_what_our_mirror_copied_is_equal_and_mostly_at_a_glance(
         stop_cleanly(mirror, log)
 
     plan, report = audited(
-        flow_of(flow, source__consumer__isolation__level="read_committed"), range_records=130
+        flow_of(flow, source__consumer__isolation__level="read_committed"), range_bytes=13_000
     )
 
     assert report.equal

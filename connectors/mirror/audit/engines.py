@@ -8,7 +8,7 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
-from connectors.mirror.audit.plan import AuditRange
+from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES, AuditRange
 from connectors.mirror.audit.run import AuditSetup, RangeOutcome, audit_ranges
 
 __all__ = ["AuditEngine", "local_engine", "shares"]
@@ -19,25 +19,34 @@ AuditEngine = Callable[[AuditSetup, Sequence[AuditRange]], Iterable[RangeOutcome
 _PER_TASK = 64
 """Ranges of one task: they share its two connections."""
 
+_RANGE_COST = 16 * 1024
+"""In bytes that could be read meanwhile: its offsets are asked for, and its fetches wait."""
+
 
 def shares(ranges: Sequence[AuditRange], tasks: int) -> list[list[AuditRange]]:
-    """The ranges in shares for tasks: the large ones first and alone, the small ones together, and
-    not fewer shares than `tasks` where there are ranges enough."""
+    """The ranges in shares for tasks: the large ones first and alone, the small ones together. Not
+    fewer shares than `tasks` where there are ranges enough, and none that takes long: there may be
+    more executors later than there are now."""
     if not ranges:
         return []
-    ordered = sorted(ranges, key=lambda each: each.source_start - each.source_end)
-    total = sum(max(1, each.source_end - each.source_start) for each in ordered)
-    most = max(1, total // max(1, 4 * tasks))
+    ordered = sorted(ranges, key=_weight, reverse=True)
+    total = sum(map(_weight, ordered))
+    most = max(1, min(total // max(1, 4 * tasks), DEFAULT_RANGE_BYTES))
     made: list[list[AuditRange]] = [[]]
     size = 0
     for each in ordered:
-        records = max(1, each.source_end - each.source_start)
-        if made[-1] and (size + records > most or len(made[-1]) >= _PER_TASK):
+        weight = _weight(each)
+        if made[-1] and (size + weight > most or len(made[-1]) >= _PER_TASK):
             made.append([])
             size = 0
         made[-1].append(each)
-        size += records
+        size += weight
     return made
+
+
+def _weight(wanted: AuditRange) -> int:
+    """Bytes, and what a range costs whatever its size."""
+    return wanted.bytes + _RANGE_COST
 
 
 def local_engine(processes: int) -> AuditEngine:

@@ -20,7 +20,13 @@ from connect.clock import Deadline
 from connect.errors import ConfigError, ConnectError, CorruptData
 from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror import client_configs
-from connectors.mirror.audit.plan import AuditRange, PartitionFacts, plan_ranges
+from connectors.mirror.audit.measuring import measured
+from connectors.mirror.audit.plan import (
+    DEFAULT_RANGE_BYTES,
+    AuditRange,
+    PartitionFacts,
+    plan_ranges,
+)
 from connectors.mirror.audit.run import Auditor, AuditSetup
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.offset_map import MapPage, parse_page_key
@@ -50,24 +56,28 @@ class FlowToAudit:
 
 @dataclass(slots=True)
 class AuditPlan:
-    """What to read. `absent`: source partitions with records that have no copy at all."""
+    """What to read. `absent`: source partitions with records that have no copy at all. `pages`: the
+    offset map's."""
 
     setup: AuditSetup
     facts: list[PartitionFacts] = field(default_factory=list)
     ranges: list[AuditRange] = field(default_factory=list)
     absent: dict[TopicPartition, str] = field(default_factory=dict)
+    pages: dict[TopicPartition, list[MapPage]] = field(default_factory=dict)
 
 
-def make_plan(flow: FlowToAudit, topics: str | None, range_records: int) -> AuditPlan:
+def make_plan(
+    flow: FlowToAudit, topics: str | None, range_bytes: int = DEFAULT_RANGE_BYTES
+) -> AuditPlan:
     """Look at both clusters. `topics`: of those that the flow copies, the ones whose whole name
     matches this pattern. Raises one of `connect.errors`."""
-    return _Planner(flow, topics, range_records).plan()
+    return _Planner(flow, topics, range_bytes).plan()
 
 
 class _Planner:
-    def __init__(self, flow: FlowToAudit, topics: str | None, range_records: int) -> None:
+    def __init__(self, flow: FlowToAudit, topics: str | None, range_bytes: int) -> None:
         self._flow = flow
-        self._range_records = range_records
+        self._range_bytes = range_bytes
         self._config = SourceConfig.from_properties(flow.properties)
         try:
             self._pattern = re.compile(topics or ".*")
@@ -127,7 +137,11 @@ class _Planner:
                 _value(theirs, "message.timestamp.type") != "LogAppendTime",
             )
             self._plan.facts.append(facts)
-            self._plan.ranges += plan_ranges(facts, pages.get(key, ()), self._range_records)
+        self._plan.pages = pages
+        self._plan.facts = measured(setup.source, self._plan.facts)
+        for facts in self._plan.facts:
+            found = pages.get(facts.source, ())
+            self._plan.ranges += plan_ranges(facts, found, self._range_bytes)
 
     def _positions(self, on_target: Collection[str]) -> dict[TopicPartition, int]:
         """Where the mirror goes on in each partition, as stored."""

@@ -19,8 +19,11 @@ __all__ = ["AuditRange", "PartitionFacts", "plan_ranges"]
 
 TopicPartition = tuple[str, int]
 
-DEFAULT_RANGE_RECORDS = 5_000_000
-"""Of a size that a task reads in about a minute, so that a lost executor costs little."""
+DEFAULT_RANGE_BYTES = 256 * 1024 * 1024
+"""Of a size that a task reads in seconds, and decompresses in less than a minute: so a lost
+executor costs little, many can work at one partition, and it is seen how far they are."""
+
+UNMEASURED_BYTES = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class PartitionFacts:
     """Where the mirror goes on, as it has stored it."""
     compacted: bool = False
     timestamps: bool = True
+    offset_bytes: float = UNMEASURED_BYTES
+    """Of the source's log, for each offset, as measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +59,17 @@ class AuditRange:
     partition_end: int
     """Source offsets of the whole partition's audit: the origin of a record that is once more on
     the target may be in another range."""
+    bytes: int = 0
+    """Of the source's log, about."""
 
 
 def plan_ranges(
     facts: PartitionFacts,
     pages: Iterable[MapPage] = (),
-    range_records: int = DEFAULT_RANGE_RECORDS,
+    range_bytes: int = DEFAULT_RANGE_BYTES,
 ) -> list[AuditRange]:
-    """The ranges of a partition, in order; together they are all of it."""
+    """The ranges of a partition, in order, of about so many bytes; together they are all of it."""
+    range_records = max(1, round(range_bytes / facts.offset_bytes))
     cuts: list[tuple[int, int]] = []
     if not facts.compacted:
         cuts = _cuts(facts, [s for page in pages for s in page.segments], range_records)
@@ -84,6 +92,7 @@ def plan_ranges(
             ),
             facts.source_start,
             facts.source_end,
+            round((end[0] - start[0]) * facts.offset_bytes),
         )
         for index, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]

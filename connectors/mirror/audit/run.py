@@ -14,7 +14,7 @@ from typing import Literal
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.errors import broker_code
-from connect.clients.partition_reader import PartitionReader
+from connect.clients.partition_reader import DEFAULT_FETCH_BYTES, PartitionReader
 from connect.clients.properties import wire_settings
 from connect.errors import BrokerError, ConnectError, RetriableError
 from connectors.mirror.audit.alignment import Alignment, Limits
@@ -47,6 +47,8 @@ class AuditSetup:
     """Whether the mirror leaves out what was aborted on the source."""
     limits: Limits = field(default_factory=Limits)
     stall_s: float = 60.0
+    fetch_bytes: int = DEFAULT_FETCH_BYTES
+    """What a side is asked for at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class Auditor:
                 wanted.target_start,
                 wanted.target_end,
                 isolation=_COMMITTED,
+                fetch_bytes=self._setup.fetch_bytes,
                 stall_s=self._setup.stall_s,
             )
             stack.callback(target.close)
@@ -171,6 +174,7 @@ class Auditor:
             start,
             end,
             isolation=1 if self._setup.read_committed else 0,
+            fetch_bytes=self._setup.fetch_bytes,
             stall_s=self._setup.stall_s,
         )
 

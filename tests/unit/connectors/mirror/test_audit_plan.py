@@ -20,7 +20,8 @@ SOURCE, TARGET = ("t", 0), ("a.t", 0)
 
 
 def facts(source: tuple[int, int], target: tuple[int, int], position: int) -> PartitionFacts:
-    return PartitionFacts(SOURCE, TARGET, *source, *target, position)
+    """Of one byte for each offset."""
+    return PartitionFacts(SOURCE, TARGET, *source, *target, position, offset_bytes=1.0)
 
 
 def records(log: CopiedLog, start: int, end: int) -> list[NumberedBatch]:
@@ -79,7 +80,7 @@ def test_a_map_of_a_target_that_was_made_anew_cuts_nothing() -> None:
 
 def test_a_compacted_partition_stays_whole_as_a_newer_record_explains_a_missing_one() -> None:
     pages = [MapPage(1, [Segment(0, 0, 1000)])]
-    whole = PartitionFacts(SOURCE, TARGET, 0, 1000, 0, 1000, 1000, compacted=True)
+    whole = PartitionFacts(SOURCE, TARGET, 0, 1000, 0, 1000, 1000, compacted=True, offset_bytes=1.0)
     assert len(plan_ranges(whole, pages, 100)) == 1
 
 

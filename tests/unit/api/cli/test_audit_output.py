@@ -1,0 +1,69 @@
+"""How an audit is told: how far it is, and what a ledger proves and what it does not."""
+
+from __future__ import annotations
+
+import io
+
+from api.cli.audit_output import print_ledger
+from api.cli.audit_progress import AuditProgress
+from connectors.mirror.audit.alignment import Rules
+from connectors.mirror.audit.findings import RangeResult
+from connectors.mirror.audit.ledger import LedgerCheck, LedgerReport
+from connectors.mirror.audit.plan import AuditRange, PartitionFacts
+from connectors.mirror.audit.report import AuditReport, PartitionAudit
+from connectors.mirror.audit.run import RangeOutcome
+
+FACTS = PartitionFacts(("t", 0), ("a.t", 0), 0, 100, 0, 100, 100)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def ranges(count: int, size: int) -> list[AuditRange]:
+    return [
+        AuditRange(("t", n), ("a.t", n), 0, 9, 0, 9, Rules(), 0, 9, bytes=size)
+        for n in range(count)
+    ]
+
+
+def test_progress_tells_bytes_read_and_left_by_what_was_really_read() -> None:
+    out = Terminal()
+    planned = ranges(2, 1_000_000)
+    with AuditProgress(planned, out) as progress:
+        progress.note(RangeOutcome(planned[0], RangeResult(0, 9, 0, 9, bytes=5_000_000)))
+    last = out.getvalue().splitlines()[-1]
+    assert "5 MB read, 2 MB left" in last
+    assert "done in" in last
+
+
+def test_where_there_is_no_terminal_there_is_no_progress() -> None:
+    out = io.StringIO()
+    with AuditProgress(ranges(1, 5), out):
+        pass
+    assert out.getvalue() == ""
+
+
+def told(check: LedgerCheck, results: list[RangeResult]) -> str:
+    out = io.StringIO()
+    report = AuditReport([PartitionAudit(check.facts, results)], {})
+    print_ledger(LedgerReport([check], report), out)
+    return out.getvalue()
+
+
+def test_a_ledger_says_what_its_samples_do_not_prove() -> None:
+    text = told(
+        LedgerCheck(FACTS, 100, accounted=100, copied_again=3),
+        [RangeResult(n, n + 1, n, n + 1, equal=1) for n in range(100)],
+    )
+    assert "3 copied again" in text
+    assert "accounts for 100 of 100 source offsets; 100 samples with 100 equal records" in text
+    assert "does not prove the rest equal, only that damage to 3 % of it or more" in text
+
+
+def test_a_ledger_names_what_it_does_not_account_for_and_what_is_lost() -> None:
+    text = told(LedgerCheck(FACTS, 100, accounted=97, unaccounted=[(4, 7)]), [])
+    assert "t-0: not accounted for: 4 to 6" in text
+    assert "--mode logs compares" in text
+    assert "10 are lost at the target's end" in told(LedgerCheck(FACTS, 100, 90, [], 10), [])
