@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -68,9 +68,10 @@ def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Mirrored
 
 
 def test_what_our_mirror_copied_is_equal_and_mostly_at_a_glance(
-    flow: MirroredFlow, tmp_path: Path
+    flow: MirroredFlow, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Every compression, transactions that were aborted, and no position behind."""
+    """Every compression, transactions that were aborted, and no position behind. The ledger alone
+    says the same."""
     plain = {name: flow.topic(name) for name in COMPRESSIONS}
     for name, topic in plain.items():
         produce(flow.source_servers, topic, numbered(600), compression=name, batch_records=100)
@@ -81,9 +82,8 @@ def test_what_our_mirror_copied_is_equal_and_mostly_at_a_glance(
         [(numbered(40, start=40 * n), n % 3 != 1) for n in range(9)],
     )
     log = tmp_path / "mirror.log"
-    with running(
-        flow.properties({"A.consumer.isolation.level": "read_committed"}), tmp_path, log
-    ) as mirror:
+    committed = {"A.consumer.isolation.level": "read_committed"}
+    with running(flow.properties(committed), tmp_path, log) as mirror:
         for topic in plain.values():
             flow.wait_records(topic, [600])
         flow.wait_records(transactional, [240])
@@ -105,6 +105,18 @@ def test_what_our_mirror_copied_is_equal_and_mostly_at_a_glance(
     assert glances > 5
     for result in (result for partition in report.partitions for result in partition.results):
         assert result.source_checksum == result.target_checksum != 0
+
+    file = _properties_file(flow, tmp_path, committed)
+    found = tmp_path / "found.json"
+    ledger = [file, "--mode", "ledger", "--engine", "local", "--processes", "1"]
+    assert main([*ledger, "--topics", f"{flow.prefix}.*", "--json", str(found)]) == 0
+    assert "does not prove the rest equal" in capfd.readouterr().out
+    written = json.loads(found.read_text())
+    assert {each["topic"]: each["accounted"] for each in written["ledger"]} == {
+        facts.source[0]: facts.position for facts in plan.facts
+    }
+    sampled = [each for p in written["samples"]["partitions"] for each in p["ranges"]]
+    assert sum(each["equal"] for each in sampled) == 600 * len(plain) + 240, "all, as it is little"
 
 
 CHANGED = Record(b"other", b"k500", timestamp_ms=1_700_000_000_500)
@@ -184,9 +196,12 @@ def test_an_audit_while_the_mirror_runs_finds_nothing_wrong(
     assert read_partition(flow.target_servers, flow.remote(topic))
 
 
-def _properties_file(flow: MirroredFlow, directory: Path) -> str:
-    path = directory / "mm2.properties"
-    path.write_text("".join(f"{key} = {value}\n" for key, value in flow.properties().items()))
+def _properties_file(
+    flow: MirroredFlow, directory: Path, extra: Mapping[str, str] | None = None
+) -> str:
+    path = directory / "audited.properties"
+    properties = flow.properties(extra)
+    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
     return str(path)
 
 
@@ -229,6 +244,8 @@ def test_the_command_names_what_is_missing_at_the_end_and_repairs_it(
         {"kind": "missing", "source": 900, "target": None, "records": 100},
     ]
 
+    assert main([*arguments, "--mode", "ledger"]) == 4, "made by hand, so there is no ledger"
+    assert f"{topic}-0: not accounted for: 0 to 19" in capfd.readouterr().out
     assert main([*arguments, "--repair"]) == 3, "what is missing between others stays"
     told = capfd.readouterr().out
     assert f"{flow.prefix}.t-0\t100\t" in told

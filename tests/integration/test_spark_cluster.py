@@ -19,12 +19,16 @@ from api.cli import spark_archive
 from connectors.mirror.audit.alignment import Rules
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.audit.run import AuditSetup
+from connectors.mirror.formats import OffsetSync
+from connectors.mirror.translation import by_sync
 from connectors.spark.arrow import collect
 from connectors.spark.audit import spark_engine
+from connectors.spark.tables import BREAKS, GROUP_OFFSETS, SYNCS
+from connectors.spark.translate import translate
 from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
 from tests.support.producing import Record, numbered, produce
-from tests.support.spark import bare_python, session_on
+from tests.support.spark import bare_python, frame, session_on
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
@@ -119,6 +123,46 @@ def test_an_audit_ends_right_though_a_worker_is_killed_in_its_middle(
     for each in outcomes:
         assert each.result is not None, each.error
         assert (each.result.equal, each.result.different) == (100, 0)
+
+
+@pytest.mark.slow
+def test_a_translation_ends_right_though_a_worker_is_killed_in_its_middle(
+    cluster: SparkCluster,
+) -> None:
+    """What was shuffled to the lost worker is computed again."""
+    partitions, every, groups = 50, 10, 8_000
+    syncs = [
+        ("t", number, at * every, at * 7, at)
+        for number in range(partitions)
+        for at in range(groups // every)
+    ]
+    offsets = [
+        (f"g{group}", "t", number, group, "")
+        for number in range(partitions)
+        for group in range(groups)
+    ]
+    with session_on({"spark.master": cluster.url, **SMALL}) as session:
+        wait_until(lambda: len(cluster.executors()) == 2, WAIT_S, "two executors")
+        found = translate(
+            session,
+            frame(session, SYNCS, syncs),
+            frame(session, BREAKS, []),
+            frame(session, GROUP_OFFSETS, offsets),
+        )
+        with ThreadPoolExecutor(1) as thread:
+            translation = thread.submit(lambda: collect(found))
+            wait_until(lambda: busy(session), WAIT_S, "a task")
+            cluster.kill_worker(2)
+            assert not translation.done()
+            table = translation.result(3 * WAIT_S)
+        assert len(cluster.executors()) == 1
+    assert table.num_rows == len(offsets)
+    for row in table.select(["group", "partition", "downstream"]).to_pylist()[::97]:
+        offset = int(row["group"][1:])
+        sync = OffsetSync("t", row["partition"], offset // every * every, offset // every * 7)
+        place = by_sync(sync, offset)
+        assert place is not None
+        assert row["downstream"] == place.offset, row
 
 
 @pytest.mark.slow

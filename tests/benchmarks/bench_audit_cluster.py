@@ -1,0 +1,204 @@
+"""Prints how fast Spark audits, in this process and on clusters with one, two and four executors of
+one core, beside reading alone, and the memory it takes. Not a test.
+
+Run: python -m tests.benchmarks.bench_audit_cluster [MB] [executors ...]
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from connect.clients.partition_reader import PartitionReader
+from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES, PartitionFacts, plan_ranges
+from connectors.mirror.audit.run import Auditor, AuditSetup
+from connectors.mirror.copy.chooser import CopyOptions
+from connectors.mirror.copy.engine import EngineSettings
+from connectors.mirror.copy.ranges import SourceRange, copy_ranges
+from connectors.mirror.offset_map import MapPage, Segment
+from connectors.spark.arrow import collect
+from connectors.spark.audit import spark_engine
+from deploy.spark_cluster import SparkCluster
+from tests.benchmarks.arena import open_arena
+from tests.benchmarks.filling import fill
+from tests.benchmarks.payloads import make_payload
+from tests.support.copying import wire
+from tests.support.spark import session_on
+from tests.support.topics import create_topic, end_offset
+from tests.support.waiting import wait_until
+
+LZ4, ZSTD = 3, 4
+BATCH_BYTES = 65_536
+PARTITIONS = 4
+LOGS = Path("build/bench-audit")
+SMALL = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
+WAIT_S = 120.0
+
+
+def read(servers: str, topic: str, partition: int) -> int:
+    """Bytes of a partition, read and nothing else."""
+    size = 0
+    with Auditor.link({"bootstrap.servers": servers}, {topic}) as linked:
+        key = (topic, partition)
+        end = linked.link.list_offsets([key], -1).result(30)[key]
+        assert isinstance(end, int)
+        reader = PartitionReader(linked.link, key, 0, end)
+        for fetched in reader:
+            size += len(fetched.records)
+        reader.close()
+    return size
+
+
+class Memory:
+    """The largest Python process of Spark's, sampled."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Memory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(WAIT_S)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.5):
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    if "pyspark.daemon" in process.cmdline():
+                        self.peak = max(self.peak, process.memory_info().rss)
+                except psutil.Error:
+                    continue  # it has ended
+
+
+def facts(source: str, topic: str, copy: str, sizes: Sequence[int]) -> list[PartitionFacts]:
+    found = []
+    for number in range(PARTITIONS):
+        end = end_offset(source, topic, number)
+        width = sizes[number] / end
+        found.append(
+            PartitionFacts((topic, number), (copy, number), 0, end, 0, end, end, offset_bytes=width)
+        )
+    return found
+
+
+def audit(
+    session: SparkSession,
+    what: str,
+    setup: AuditSetup,
+    partitions: Sequence[PartitionFacts],
+) -> None:
+    ranges = [
+        each
+        for partition in partitions
+        for each in plan_ranges(
+            partition,
+            [MapPage(1, [Segment(0, 0, partition.source_end)])],
+            DEFAULT_RANGE_BYTES // 8,
+        )
+    ]
+    with Memory() as memory:
+        began = time.perf_counter()
+        outcomes = list(spark_engine(session)(setup, ranges))
+        took = time.perf_counter() - began
+    results = [each.result for each in outcomes if each.result is not None]
+    assert len(results) == len(ranges)
+    records = sum(partition.source_end for partition in partitions)
+    assert sum(each.equal for each in results) == records
+    size = sum(each.bytes for each in results)
+    print(
+        f"{what}: {records:,} records in {len(ranges)} ranges, {size / 1e6:,.0f} MB of both sides "
+        f"in {took:.1f} s: {size / took / 1e6:,.0f} MB/s; largest Python process "
+        f"{memory.peak / 2**20:,.0f} MiB",
+        flush=True,
+    )
+
+
+def main() -> None:
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+    counts = [int(each) for each in sys.argv[2:]] or [1, 2, 4]
+    with open_arena(LOGS) as arena:
+        source, target = arena.source, arena.target
+        topic = create_topic(source, partitions=PARTITIONS)
+        copy = create_topic(target, partitions=PARTITIONS)
+        anew = create_topic(target, partitions=PARTITIONS)
+        payload = make_payload("json", LZ4, BATCH_BYTES)
+        before = fill(source, topic, PARTITIONS, payload, 100_000, 900)
+        sizes = [read(source, topic, number) for number in range(PARTITIONS)]
+        fill(source, topic, PARTITIONS, payload, int(before * megabytes * 1e6 / sum(sizes)), 900)
+        sizes = [read(source, topic, number) for number in range(PARTITIONS)]
+        ends = [end_offset(source, topic, number) for number in range(PARTITIONS)]
+        for name, codec, part in ((copy, None, 1), (anew, ZSTD, 8)):
+            copy_ranges(
+                EngineSettings(wire(source), wire(target), options=CopyOptions(codec=codec)),
+                [
+                    SourceRange((topic, number), (name, number), 0, ends[number] // part)
+                    for number in range(PARTITIONS)
+                ],
+                lambda _progress, _lines: None,
+                stop=threading.Event(),
+                stall_s=60.0,
+            )
+        both = [(source, topic, n) for n in range(PARTITIONS)]
+        both += [(target, copy, n) for n in range(PARTITIONS)]
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            pool.starmap(read, both[:1])  # what importing takes is not reading
+            began = time.perf_counter()
+            size = sum(pool.starmap(read, both, chunksize=1))
+            took = time.perf_counter() - began
+        print(
+            f"reading alone, 2 processes: {size / 1e6:,.0f} MB in {took:.1f} s: "
+            f"{size / took / 1e6:,.0f} MB/s",
+            flush=True,
+        )
+        setup = AuditSetup({"bootstrap.servers": source}, {"bootstrap.servers": target})
+        whole = facts(source, topic, copy, sizes)
+        again = [
+            PartitionFacts(
+                each.source, (anew, each.source[1]), 0, ends[each.source[1]] // 8, 0,
+                ends[each.source[1]] // 8, ends[each.source[1]] // 8,
+                offset_bytes=each.offset_bytes,
+            )
+            for each in whole
+        ]  # fmt: skip
+        with session_on({"spark.master": "local[2]"}) as session:
+            warm_up(session, 2)
+            audit(session, "local[2], forwarded as bytes", setup, whole)
+            audit(session, "local[2], compressed anew", setup, again)
+        with SparkCluster(max(counts), logs=LOGS) as cluster:
+            for count in counts:
+                on = {"spark.master": cluster.url, "spark.cores.max": str(count), **SMALL}
+                with session_on(on) as session:
+                    wait_until(lambda: len(cluster.executors()) == count, WAIT_S, "executors")  # noqa: B023
+                    warm_up(session, count)
+                    audit(session, f"{count} executors, as bytes", setup, whole)
+                    audit(session, f"{count} executors, anew", setup, again)
+                wait_until(lambda: not cluster.executors(), WAIT_S, "no executors")
+
+
+def warm_up(session: SparkSession, tasks: int) -> None:
+    """Python is there on every executor, and has our code."""
+
+    def load(_: int) -> str:
+        import connectors.spark.audit_work as work
+
+        time.sleep(2)
+        return str(work.__name__)
+
+    collect(session.range(0, tasks, numPartitions=tasks).select(F.udf(load)("id")))
+
+
+if __name__ == "__main__":
+    main()
