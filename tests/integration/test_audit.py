@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from api.cli.mirror_audit import main
 from connect.storage.offset_codec import encode_key
+from connectors.mirror.audit import measuring
 from connectors.mirror.audit.engines import AuditEngine, local_engine
 from connectors.mirror.audit.facts import AuditPlan, FlowToAudit, make_plan
 from connectors.mirror.audit.findings import Difference, Kind
@@ -168,6 +169,19 @@ def test_spark_finds_what_one_process_finds(flow: MirroredFlow, spark: SparkSess
     assert [each.results for each in there.partitions] == [each.results for each in here.partitions]
     assert there.partitions[0].counts == {"missing": 1}
     assert there.absent == {(other, 0): f"{flow.remote(other)}-0 does not exist"}
+
+
+def test_ranges_are_cut_by_bytes_that_were_measured(
+    flow: MirroredFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "MEASURED_FROM", 1000)
+    records = [Record(b"%01000d" % n) for n in range(1000)]
+    by_hand(flow, records, records)
+    produce(flow.source_servers, f"{flow.prefix}.t", records)
+    plan, _ = audited(flow_of(flow))
+    # The first half is lz4, the middle is not.
+    assert 1000 < plan.facts[0].offset_bytes < 1100
+    assert plan.ranges[0].bytes == round(2000 * plan.facts[0].offset_bytes)
 
 
 def test_an_audit_while_the_mirror_runs_finds_nothing_wrong(
