@@ -10,8 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from connect.config.providers import has_reference
 from connect.config.types import ConfigType, parse_value
+from connect.errors import TaskFailed
 
-__all__ = ["TASK_CLASS", "enforces_tasks_max", "kept_task_configs", "tasks_max", "too_many_tasks"]
+__all__ = [
+    "TASK_CLASS",
+    "check_task_count",
+    "enforces_tasks_max",
+    "kept_task_configs",
+    "tasks_max",
+    "too_many_tasks",
+]
 
 TASK_CLASS = "task.class"
 
@@ -39,6 +47,13 @@ def too_many_tasks(connector: str, count: int, config: Mapping[str, str]) -> str
         f"The connector {connector} has generated {count} tasks, which is greater than {limit}, the"
         " maximum number of tasks it is configured to create."
     )
+
+
+def check_task_count(connector: str, count: int, connector_config: Mapping[str, str]) -> None:
+    """Raises `TaskFailed`: a connector that made too many tasks gets none of them."""
+    text = too_many_tasks(connector, count, connector_config)
+    if text is not None and enforces_tasks_max(connector_config):
+        raise TaskFailed(f"{text} This should be reported as a bug of the connector.")
 
 
 def kept_task_configs(

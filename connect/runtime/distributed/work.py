@@ -16,7 +16,7 @@ from connect.errors import ConnectError, TaskFailed
 from connect.plugin import TransferTask
 from connect.runtime.distributed.exactly_once import TaskRun
 from connect.runtime.states import InstanceId, State, TargetState
-from connect.runtime.task_configs import enforces_tasks_max, too_many_tasks
+from connect.runtime.task_configs import check_task_count
 from connect.runtime.task_host import TaskHost, stop_tasks
 from connect.runtime.task_update import offered
 from connect.runtime.threads import error_trace
@@ -330,7 +330,9 @@ class AssignedWork:
             if connector_config is None or config is None:
                 raise TaskFailed(f"Task {instance} has no committed config")
             entry.connector_config, entry.config = connector_config, config
-            _check_count(instance, configs.task_count(instance.connector), connector_config)
+            check_task_count(
+                instance.connector, configs.task_count(instance.connector), connector_config
+            )
             target = configs.target_state(instance.connector)
             entry.run = self._begin_run(instance)
             entry.host = self._worker.make_task(
@@ -395,10 +397,3 @@ def _cancel(tasks: Iterable[_Task]) -> None:
     for task in tasks:
         if task.run is not None:
             task.run.cancel()
-
-
-def _check_count(instance: InstanceId, count: int, connector_config: Mapping[str, str]) -> None:
-    """A connector that made too many tasks gets none of them."""
-    text = too_many_tasks(instance.connector, count, connector_config)
-    if text is not None and enforces_tasks_max(connector_config):
-        raise TaskFailed(f"{text} This should be reported as a bug of the connector.")
