@@ -18,16 +18,15 @@ from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff, is_retriable
 from connect.metrics.sink_task_metrics import SINK_TASK_GROUP, SinkTaskMetrics
 from connect.plugin import SinkTask, TopicPartition
-from connect.runtime.consumed import ConsumedRecord
 from connect.runtime.error_metrics import ERROR_GROUP
 from connect.runtime.sink_batch import SinkBatch
 from connect.runtime.sink_commits import SinkCommits
 from connect.runtime.sink_consumer import SinkConsumer
 from connect.runtime.sink_context import WorkerSinkTaskContext
 from connect.runtime.sink_errors import SinkErrors
+from connect.runtime.sink_intake import SinkIntake
 from connect.runtime.sink_records import SinkRecordReader
 from connect.runtime.task import WorkerTask
-from connect.runtime.tolerance import RecordSkipped, RetriesInterrupted
 
 __all__ = ["WorkerSinkTask"]
 
@@ -68,10 +67,8 @@ class WorkerSinkTask(WorkerTask):
         self._offsets = context.offsets
         self._config = config
         self._properties = consumer
-        self._reader = reader
+        self._intake = SinkIntake(context, reader, topic_used)
         self._errors = errors
-        self._topic_used = topic_used
-        self._topics: set[str] = set()
         self._interval_s, self._timeout_s = commit_interval_s, commit_timeout_s
         self._clock = clock
         self._consumer: SinkConsumer | None = None
@@ -107,7 +104,8 @@ class WorkerSinkTask(WorkerTask):
         messages = self._poll()
         if self._rebalance_error is not None:
             raise self._rebalance_error
-        self._take(messages)
+        self._figures.read(len(messages))
+        self._intake.take(messages, self._batch)
         self._apply_pauses()
         if self._batch_due():
             self._put()
@@ -141,7 +139,7 @@ class WorkerSinkTask(WorkerTask):
         try:
             self._task.stop()
         finally:
-            self._reader.close()
+            self._intake.close()
             try:
                 self._close_consumer(Deadline(end.remaining() * _CLOSE_SHARE, self._clock))
             finally:
@@ -181,31 +179,6 @@ class WorkerSinkTask(WorkerTask):
             return ()
         self._poll_backoff.reset()
         return messages
-
-    def _take(self, messages: Sequence[confluent_kafka.Message]) -> None:
-        """Convert and transform; dropped records count as taken once the others are."""
-        self._figures.read(len(messages))
-        for message in messages:
-            read = ConsumedRecord.of(message)
-            where = (read.topic, read.partition)
-            if where not in self._offsets.assigned or where in self._context.seeks:
-                continue
-            self._offsets.arrived(where, read.offset)
-            try:
-                record = self._reader.convert(read)
-                self._note_topic(record.topic)
-                transformed = self._reader.transform(read, record)
-            except RecordSkipped:
-                transformed = None
-            except RetriesInterrupted:
-                # The task is stopping. The record, whose offset is not committed, comes again.
-                return
-            self._batch.add(where, read.offset, transformed)
-
-    def _note_topic(self, topic: str) -> None:
-        if topic not in self._topics:
-            self._topics.add(topic)
-            self._topic_used(topic)
 
     def _batch_due(self) -> bool:
         if self._paused or not self._batch:
