@@ -34,6 +34,10 @@ _MAX_IOVECS = 256
 _RESPONSES_A_TURN = 4
 """A broker that answers faster than we work must not keep the loop from everything else."""
 
+_BELIEVED_BYTES = 16 * 1024 * 1024
+"""A response's claimed size is believed so far before any of it has come: what a fetch asks for at
+the most, by default. What is larger gets its memory as it comes."""
+
 _POOL_GRANULE = 1024 * 1024
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
@@ -108,6 +112,7 @@ class Channel:
         self._size_bytes = bytearray(4)
         self._incoming: bytearray | None = None
         self._incoming_view: memoryview | None = None
+        self._size = 4
         self._wanted = 4
         self._got = 0
         self.throttled_until = 0.0
@@ -211,6 +216,9 @@ class Channel:
             if self._incoming is None:
                 self._start_body()
                 continue
+            if self._wanted < self._size:
+                self._grow_body(self._incoming)
+                continue
             self._finish_body(self._incoming)
             if self.responses >= enough and not self._has_decrypted():
                 return
@@ -240,10 +248,21 @@ class Channel:
         (size,) = _SIZE.unpack(self._size_bytes)
         if not 4 <= size <= MAX_RESPONSE_BYTES:
             raise CorruptData(f"{self.name}: a response of {size} bytes cannot be")
-        self._incoming = self._pool.acquire(size)
+        self._incoming = self._pool.acquire(min(size, _BELIEVED_BYTES))
         self._incoming_view = memoryview(self._incoming)
-        self._wanted = size
+        self._size = size
+        self._wanted = min(size, len(self._incoming))
         self._got = 0
+
+    def _grow_body(self, buffer: bytearray) -> None:
+        """All that there was room for has come, and it is not the whole response."""
+        grown = self._pool.acquire(min(self._size, 2 * len(buffer)))
+        grown[: self._got] = buffer[: self._got]
+        self._incoming_view = None
+        self._pool.release(buffer)
+        self._incoming = grown
+        self._incoming_view = memoryview(grown)
+        self._wanted = min(self._size, len(grown))
 
     def _finish_body(self, buffer: bytearray) -> None:
         size = self._wanted

@@ -40,7 +40,7 @@ from connect.clients.settings import WireSettings
 from connect.clients.short_threads import ShortThreads
 from connect.clients.wire import WireConnection
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import BrokerUnavailable, ConnectError
+from connect.errors import BrokerUnavailable, ConnectError, CorruptData
 
 __all__ = ["ClusterLink"]
 
@@ -267,6 +267,11 @@ class ClusterLink:
             connection.close()
         if response.error_code:
             raise error_from_code(response.error_code, f"InitProducerId at {connection}")
+        if response.producer_id < 0 or response.producer_epoch < 0:
+            raise CorruptData(
+                f"{connection} gave out the producer id {response.producer_id}, epoch "
+                f"{response.producer_epoch}"
+            )
         return response.producer_id, response.producer_epoch
 
     def _run(self) -> None:

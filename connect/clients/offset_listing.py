@@ -17,7 +17,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from connect.clients.cluster_snapshot import ClusterSnapshot, TopicPartition
 from connect.clients.errors import error_from_code
 from connect.clock import Deadline
-from connect.errors import ConnectError, RetriableError
+from connect.errors import ConnectError, CorruptData, RetriableError
 
 __all__ = ["Cluster", "OffsetResult", "OffsetsQuery", "OpenNode", "list_offsets"]
 
@@ -61,6 +61,9 @@ class OffsetsQuery:
                 if answer.error_code:
                     what = f"ListOffsets of {topic.name}-{answer.partition_index} at {where}"
                     found[key] = error_from_code(answer.error_code, what)
+                elif answer.offset < 0 and self.timestamp < 0:
+                    # Only for a time that is later than all records there is no offset.
+                    found[key] = CorruptData(f"{where} says that {topic.name} is at {answer.offset}")
                 else:
                     found[key] = answer.offset
         return found

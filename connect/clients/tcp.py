@@ -38,6 +38,8 @@ def connect(
 ) -> socket.socket:
     """Connect to the first address of a name that answers, each tried for at most
     socket.connection.setup.timeout.ms. Raises `BrokerUnavailable` with the reason of each."""
+    if not 0 < port < 1 << 16:
+        raise BrokerUnavailable(f"{host}:{port} is no address: ports are 1 to 65535")
     failures: list[str] = []
     for family, address in _resolve(host, port, deadline, cancellation):
         limit = min(deadline.remaining(), settings.socket_connection_setup_timeout_ms / 1000)
@@ -93,6 +95,8 @@ def _resolve(
         return _addresses(host, port, socket.AI_NUMERICHOST)
     except socket.gaierror:
         pass
+    except ValueError as error:
+        raise BrokerUnavailable(f"{host!r} is no name of a host: {error}") from error
     answers: queue.SimpleQueue[list[tuple[int, Any]] | OSError] = queue.SimpleQueue()
 
     def resolve() -> None:

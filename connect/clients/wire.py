@@ -14,7 +14,6 @@ Frames, as the Kafka protocol has them, big-endian:
 
 from __future__ import annotations
 
-import io
 import select
 import socket
 import ssl
@@ -28,6 +27,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from connect.clients import tcp
 from connect.clients.errors import error_from_code
+from connect.clients.responses import decode_response
 from connect.clients.sasl import authenticate
 from connect.errors import (
     AuthenticationFailed,
@@ -55,15 +55,8 @@ API_VERSIONS_VERSION = 3
 UNSUPPORTED_VERSION = 35
 # Content type "alert" and major version 3: how a TLS record looks to one who expects a length.
 TLS_ALERT = 0x1503
-UNDECODABLE = (
-    ValueError,
-    struct.error,
-    IndexError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-)
+# A frame's claimed size is believed so far before any of it has come.
+FIRST_BUFFER_BYTES = 64 * 1024
 
 
 class WireConnection:
@@ -131,7 +124,7 @@ class WireConnection:
 
         def ask() -> Any:
             self._send(data, deadline, what)
-            return self._decode(request, self._receive_frame(deadline, what), what)
+            return decode_response(request, self._receive_frame(deadline, what), what)
 
         response = self._or_close(ask, what)
         # Every listener answers ApiVersions; whatever else it answers shows that protocols match.
@@ -225,36 +218,32 @@ class WireConnection:
         return frame
 
     def _receive(self, size: int, deadline: Deadline, what: str) -> bytearray:
-        data = bytearray(size)
-        rest = memoryview(data)
-        while rest:
+        data = bytearray(min(size, FIRST_BUFFER_BYTES))
+        done = 0
+        while done < size:
+            if done == len(data):
+                data += bytes(min(size - done, done))
+            with memoryview(data)[done:] as rest:
+                done += self._receive_some(rest, deadline, what)
+        return data
+
+    def _receive_some(self, into: memoryview, deadline: Deadline, what: str) -> int:
+        """How much came: something, or an error is raised."""
+        while True:
             try:
-                count = self.sock.recv_into(rest)
+                count = self.sock.recv_into(into)
             except (BlockingIOError, ssl.SSLWantReadError):
                 self._wait(select.POLLIN, deadline, what)
-                continue
             except ssl.SSLWantWriteError:
                 self._wait(select.POLLOUT, deadline, what)
-                continue
-            if count == 0:
+            else:
+                if count:
+                    return count
                 hint = "" if self._proven else "; does security.protocol match the listener?"
                 raise BrokerUnavailable(f"{self} closed the connection during {what}{hint}")
-            rest = rest[count:]
-        return data
 
     def _wait(self, events: int, deadline: Deadline, what: str) -> None:
         tcp.wait(self.sock, events, deadline, self._cancellation, what)
-
-    def _decode(self, request: Any, frame: bytearray, what: str) -> Any:
-        stream = io.BytesIO(frame)
-        response_class = request.header.get_response_class()
-        try:
-            response_class.parse_header(stream)
-            return response_class.decode(stream)
-        except UNDECODABLE as error:
-            raise CorruptData(
-                f"{what} was answered with {len(frame)} bytes that are no {response_class.__name__}"
-            ) from error
 
 
 def open_connection(

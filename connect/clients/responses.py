@@ -1,0 +1,54 @@
+"""A broker's answer as a kafka-python response, or an error: nothing a broker sends does more harm.
+
+`check_message` looks at the bytes first, as kafka-python's decoder trusts them.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import Any
+
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from connect.errors import CorruptData
+from connect.protocol.message_check import check_message
+
+__all__ = ["decode_response"]
+
+_UNDECODABLE = (
+    ValueError,
+    struct.error,
+    IndexError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    OverflowError,
+)
+
+
+def decode_response(request: Any, frame: bytearray, what: str) -> Any:
+    """The answer to a request that was sent, from its correlation id on. Raises `CorruptData`."""
+    response_class = request.header.get_response_class()
+    version = request.API_VERSION
+    stream = io.BytesIO(frame)
+    try:
+        response_class.parse_header(stream)
+        body = memoryview(frame)[stream.tell() :]
+        if request.API_KEY == ApiVersionsRequest.API_KEY and any(body[:2]):
+            version = 0  # a broker that does not know our version answers in the oldest
+        flexible = response_class.flexible_version_q(version)
+        check_message(response_class._struct, version, body, flexible=flexible)
+        return response_class.decode(body)
+    except CorruptData as error:
+        raise _no_answer(response_class, frame, what, error) from error
+    except _UNDECODABLE as error:
+        raise _no_answer(response_class, frame, what, error) from error
+
+
+def _no_answer(response_class: Any, frame: bytearray, what: str, error: Exception) -> CorruptData:
+    return CorruptData(
+        f"{what} was answered with {len(frame)} bytes that are no {response_class.__name__}:"
+        f" {error}"
+    )
