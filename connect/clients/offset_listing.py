@@ -63,7 +63,9 @@ class OffsetsQuery:
                     found[key] = error_from_code(answer.error_code, what)
                 elif answer.offset < 0 and self.timestamp < 0:
                     # Only for a time that is later than all records there is no offset.
-                    found[key] = CorruptData(f"{where} says that {topic.name} is at {answer.offset}")
+                    found[key] = CorruptData(
+                        f"{where} says that {topic.name} is at {answer.offset}"
+                    )
                 else:
                     found[key] = answer.offset
         return found

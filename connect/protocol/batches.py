@@ -62,6 +62,7 @@ _MAGIC_AT = 16
 _MIN_LEGACY_SIZE = 14
 _SEQUENCE_SPACE = 1 << 31
 _CONTROL_KEY_OFFSET_LIMIT = 80
+_LAST_OFFSET = (1 << 63) - 1
 
 
 class BatchHeader(NamedTuple):
@@ -94,8 +95,24 @@ def read_headers(records: memoryview) -> list[BatchHeader]:
     A fetch response may end in a part of a batch: it is left out.
 
     Raises:
-        CorruptData: a length, magic or count that no broker writes.
+        CorruptData: a length, magic, count or offset that no broker writes, or that is not above
+            the offsets before it. No checksum covers the offsets.
     """
+    headers = _read_headers(records)
+    after = 0
+    for header in headers:
+        base = header.base_offset
+        if base < after:
+            raise CorruptData(
+                f"record batch at offset {base}, where {after} is the first that can be"
+            )
+        after = base + header.last_offset_delta + 1
+    if after > _LAST_OFFSET:
+        raise CorruptData(f"record batches to offset {after - 1}, beyond all that can be")
+    return headers
+
+
+def _read_headers(records: memoryview) -> list[BatchHeader]:
     headers: list[BatchHeader] = []
     append = headers.append
     make = BatchHeader._make

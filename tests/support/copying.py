@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 __all__ = ["CopyRun", "wire"]
 
 
-def wire(servers: str) -> WireSettings:
+def wire(servers: str, timeout_ms: int = 5_000) -> WireSettings:
     """Plain connections to these `host:port,...` servers."""
     addresses = (address.rsplit(":", 1) for address in servers.split(","))
     return WireSettings(
@@ -27,7 +27,7 @@ def wire(servers: str) -> WireSettings:
         client_id="copy-test",
         receive_buffer_bytes=-1,
         send_buffer_bytes=-1,
-        request_timeout_ms=5_000,
+        request_timeout_ms=timeout_ms,
         reconnect_backoff_max_ms=200,
         retry_backoff_max_ms=200,
     )
@@ -46,6 +46,7 @@ class CopyRun:
         produce: ProduceSettings | None = None,
         options: CopyOptions | None = None,
         buffer_bytes: int = 64 * 1024 * 1024,
+        timeout_ms: int = 5_000,
     ) -> None:
         self.mapping: dict[tuple[str, int], dict[int, int]] = {}
         self.order: dict[tuple[str, int], list[int]] = {}
@@ -54,10 +55,10 @@ class CopyRun:
         self._commands: deque[bool] = deque()
         self._engine = CopyEngine(
             EngineSettings(
-                source=wire(source),
-                target=wire(target),
+                source=wire(source, timeout_ms),
+                target=wire(target, timeout_ms),
                 fetch=fetch or FetchSettings(),
-                produce=produce or ProduceSettings(request_timeout_ms=5_000),
+                produce=produce or ProduceSettings(request_timeout_ms=timeout_ms),
                 options=options or CopyOptions(),
                 buffer_bytes=buffer_bytes,
             ),

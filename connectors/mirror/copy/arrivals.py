@@ -131,6 +131,15 @@ class Arrivals:
         if not headers:
             self._source_works(partition)
             return
+        headers = _believable(headers, partition)
+        if not headers:
+            self._source_failed(
+                partition,
+                f"the source answered at offset {partition.position} with other offsets, or with "
+                f"some beyond its end, {partition.high_watermark}",
+                visible=False,
+            )
+            return
         position = partition.position
         partition.position = max(position, headers[-1].next_offset)
         if partition.end is not None and partition.position >= partition.end:
@@ -177,8 +186,16 @@ class Arrivals:
             self._hooks.refresh_interest(partition)
 
     def _prefer(self, partition: PartitionCopy, replica: int) -> None:
-        """The leader sent us to a replica in our rack (KIP-392)."""
-        if replica in self._link.snapshot.nodes:
+        """The leader sent us to a replica in our rack (KIP-392). Only it may, and not to itself."""
+        if replica == partition.source_node or partition.preferred_replica != UNKNOWN:
+            partition.preferred_replica = UNKNOWN
+            self._source_failed(
+                partition,
+                f"broker {partition.source_node} refuses reads, and names broker {replica}",
+                visible=False,
+            )
+            self._hooks.place(partition)
+        elif replica in self._link.snapshot.nodes:
             partition.preferred_replica = replica
             partition.preferred_until = self._loop.now() + self._preference_s
             self._hooks.place(partition)
@@ -236,3 +253,15 @@ class Arrivals:
                 partition.preferred_replica = UNKNOWN
                 if node.error is not None:
                     partition.source_error = str(error)
+
+
+def _believable(headers: list[BatchHeader], partition: PartitionCopy) -> list[BatchHeader]:
+    """The batches up to the end that the source knows of. Offsets have no checksum: one that is
+    far ahead would have everything before it passed over. Records that were appended while it
+    answered come with the next answer. None, where they all are before what was asked for."""
+    if headers[-1].next_offset <= partition.position:
+        return []
+    end = partition.high_watermark
+    if end < 0 or headers[-1].next_offset <= end:
+        return headers
+    return [header for header in headers if header.next_offset <= end]

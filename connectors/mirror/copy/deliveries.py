@@ -82,6 +82,8 @@ class Deliveries:
         result: ProducedPartition | ConnectError,
     ) -> None:
         """One batch was answered, or its connection was lost."""
+        if not isinstance(result, ConnectError) and result.error == 0 and result.base_offset < 0:
+            result = CorruptData(f"the target took a batch, and put it at {result.base_offset}")
         partition.unanswered -= 1
         if partition.unanswered == 0 and partition.awaits_answers:
             partition.awaits_answers = False

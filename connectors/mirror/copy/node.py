@@ -14,7 +14,7 @@ from connect.clients.cluster_link import ClusterLink
 from connect.clients.selector_loop import READ, WRITE, SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.clients.wire import WireConnection
-from connect.errors import BrokerUnavailable, ConnectError
+from connect.errors import BrokerUnavailable, ConnectError, CorruptData
 
 __all__ = ["BrokerNode"]
 
@@ -24,6 +24,9 @@ RENEW_AT = 0.85
 """A SASL session is replaced after this share of its lifetime (as Java does: 85 to 95 %)."""
 
 _RENEW_POLL_S = 0.05
+
+MOST_THROTTLE_S = 300.0
+"""A broker that asks for a longer pause is asked again: quotas are kept over seconds."""
 
 
 class BrokerNode:
@@ -86,7 +89,7 @@ class BrokerNode:
     def throttle(self, milliseconds: int) -> None:
         """The broker asked for a pause (KIP-219): keep silent for that long."""
         if milliseconds > 0 and self.channel is not None:
-            seconds = milliseconds / 1000
+            seconds = min(milliseconds / 1000, MOST_THROTTLE_S)
             until = self._loop.now() + seconds
             self.channel.throttled_until = max(until, self.channel.throttled_until)
             self.channel.postpone(seconds)
@@ -187,12 +190,13 @@ class BrokerNode:
     def lose(self, error: ConnectError) -> None:
         """The connection failed: close it, tell the subclass, reconnect if there is work.
 
-        One that never answered anything counts as not made: the next waits, longer each time.
+        One that never answered anything, or not what was asked, counts as not made: the next
+        waits, longer each time.
         """
         channel = self.channel
         idle = channel is None or channel.in_flight == 0
         self._drop_channel()
-        if channel is not None and not channel.responses:
+        if channel is not None and (not channel.responses or isinstance(error, CorruptData)):
             self._failed(error)
             return
         self._failures = 0
