@@ -13,10 +13,13 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 # The tests on brokers wait more than they work. Each process has clusters of its own.
 TEST_PROCESSES ?= 2
 
+# For each decoder that is fuzzed.
+FUZZ_SECONDS ?= 20
+
 RUNTIME_STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 
-.PHONY: help install install-test brokers demo demo-cluster check test slow bench faults lock clean
+.PHONY: help install install-test brokers demo demo-cluster check test slow bench faults fuzz lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -30,6 +33,7 @@ help:
 	@echo "make slow     the tests that take minutes each, which make test leaves out"
 	@echo "make bench    rates, CPU and memory beside Java's MirrorMaker 2"
 	@echo "make faults   the fault tests, the long ones too"
+	@echo "make fuzz     decoders of others' bytes, guided by coverage, each for FUZZ_SECONDS (20)"
 	@echo "make lock     pin the newest versions of all dependencies"
 	@echo "make clean    remove what was built here"
 
@@ -88,6 +92,9 @@ bench: install-test brokers
 
 faults: install-test brokers
 	$(PYTEST) tests/faults
+
+fuzz: install-test
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 lock: | $(BIN)/python
 	@$(PIP) install --quiet --upgrade uv

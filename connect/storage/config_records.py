@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from connect.data import json_codec
 from connect.data.json_codec import JsonValue
-from connect.storage.instances import InstanceId, State, TargetState
+from connect.storage.instances import InstanceId, State, TargetState, task_number
 
 __all__ = [
     "ConfigRecord",
@@ -280,12 +280,13 @@ def _connector_config(connector: str, content: JsonValue) -> ConfigRecord:
 
 def _task_config(name: str, content: JsonValue) -> ConfigRecord:
     connector, dash, number = name.rpartition("-")
-    if not dash or not (number.isascii() and number.isdigit()) or int(number) > _INT_MAX:
+    task = task_number(number)
+    if not dash or task is None:
         return UnusableRecord(f"key '{_TASK}{name}' names no task")
     config = _properties(content)
     if config is None:
         return UnusableRecord(f"{_TASK}{name} has no properties")
-    return TaskConfigRecord(InstanceId(connector, int(number)), config)
+    return TaskConfigRecord(InstanceId(connector, task), config)
 
 
 def _task_commit(connector: str, content: JsonValue) -> ConfigRecord:

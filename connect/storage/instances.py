@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["InstanceId", "State", "TargetState"]
+__all__ = ["InstanceId", "State", "TargetState", "task_number"]
+
+# Of a Java int; with more digits than this, Python refuses to look in the end.
+_INT_MAX, _INT_DIGITS = 2_147_483_647, 10
 
 
 class State(Enum):
@@ -44,3 +47,11 @@ class InstanceId:
 
     def __str__(self) -> str:
         return f"{self.connector}-{self.task}" if self.is_task else self.connector
+
+
+def task_number(text: str) -> int | None:
+    """The number of a task as a record's key has it; None: it is none."""
+    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > _INT_DIGITS:
+        return None
+    number = int(text.lstrip("0") or "0")
+    return number if number <= _INT_MAX else None

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from connect.data import json_codec
 from connect.data.json_codec import JsonValue
 from connect.errors import CorruptData
-from connect.storage.instances import InstanceId, State
+from connect.storage.instances import InstanceId, State, task_number
 
 __all__ = [
     "InstanceStatus",
@@ -213,10 +213,11 @@ class StatusTable:
 
 def _parse_task(name: str) -> InstanceId | None:
     connector, dash, number = name.rpartition("-")
-    if not dash or not (number.isascii() and number.isdigit()):
+    task = task_number(number)
+    if not dash or task is None:
         _log.warning("Ignoring a record of the status topic: '%s%s' is no task", _TASK, name)
         return None
-    return InstanceId(connector, int(number))
+    return InstanceId(connector, task)
 
 
 def _decode_status(value: bytes) -> InstanceStatus:

@@ -47,6 +47,8 @@ VERSION = 0
 PAGE_SEGMENTS = 1024
 """A page with this many segments is closed: about 4 KiB, rewritten at most once a commit."""
 
+_LAST_OFFSET = (1 << 63) - 1
+
 _INT16 = struct.Struct(">h")
 _KEY_TAIL = struct.Struct(">iq")
 _VALUE_HEAD = struct.Struct(">hqqq")
@@ -70,8 +72,10 @@ def parse_page_key(key: bytes) -> tuple[str, int, int]:
     """(topic, partition, first source offset). Raises CorruptData."""
     try:
         (size,) = _INT16.unpack_from(key)
-        topic = key[2 : 2 + size].decode()
-        partition, first = _KEY_TAIL.unpack_from(key, 2 + size)
+        topic = key[2 : 2 + max(0, size)].decode()
+        partition, first = _KEY_TAIL.unpack_from(key, 2 + max(0, size))
+        if size < 0 or partition < 0 or first < 0:
+            raise CorruptData(f"an offset map page of a partition that cannot be: {key.hex()}")
     except (struct.error, UnicodeDecodeError) as error:
         raise CorruptData(f"not a key of an offset map page: {key.hex()}") from error
     return topic, partition, first
@@ -134,6 +138,10 @@ def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
             length, at = _get_varint(value, at)
             source += gap
             target += (zigzag >> 1) ^ -(zigzag & 1)
+            if length < 1 or target < 0 or max(source, target) + length > _LAST_OFFSET:
+                raise CorruptData(
+                    f"offset map page with {length} offsets from {source} to {target}"
+                )
             yield Segment(source, target, length)
             source += length
             target += length

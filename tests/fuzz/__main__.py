@@ -1,0 +1,72 @@
+"""Fuzzes the decoders, guided by coverage, each for a while: `make fuzz`.
+
+A finding ends it with status 1. Its input is kept in the target's corpus, where it is a test of
+every later run, also of the unit tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.fuzz.targets import CORPUS, TARGETS, found, seeds
+
+_GRACE_S = 60
+# No input is worth more: what is beyond is only more of the same.
+_MOST_BYTES = 4096
+_MOST_MIB = 1024
+_SLOWEST_S = 5
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=20, help="for each target (default: 20)")
+    parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)} (default: all)")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        return _fuzz(arguments.one, arguments.seconds)
+    failed = [name for name in arguments.targets or TARGETS if not _run(name, arguments.seconds)]
+    if failed:
+        print(f"Findings in {', '.join(failed)}: see {CORPUS}")
+    return 1 if failed else 0
+
+
+def _run(name: str, seconds: int) -> bool:
+    """In a process of its own: a finding ends it."""
+    print(f"Fuzzing {name} for {seconds} s", flush=True)
+    command = [sys.executable, "-m", "tests.fuzz", "--one", name, "--seconds", str(seconds)]
+    done = subprocess.run(command, timeout=seconds + _GRACE_S, check=False)
+    return done.returncode == 0
+
+
+def _fuzz(name: str, seconds: int) -> int:
+    import atheris  # type: ignore[import-untyped]  # only on some platforms
+
+    target = TARGETS[name]
+    findings = CORPUS / name
+    findings.mkdir(parents=True, exist_ok=True)
+    # The packages with the decoders; what is imported already is instrumented now.
+    atheris.instrument_all()
+    with tempfile.TemporaryDirectory() as directory:
+        for number, seed in enumerate(seeds(name)):
+            Path(directory, f"seed-{number}").write_bytes(seed)
+        options = [
+            f"-max_total_time={seconds}",
+            f"-max_len={_MOST_BYTES}",
+            f"-rss_limit_mb={_MOST_MIB}",
+            f"-timeout={_SLOWEST_S}",
+            f"-artifact_prefix={findings}/",
+            "-print_final_stats=1",
+            "-verbosity=0",
+        ]
+        atheris.Setup([name, *options, directory], lambda data: found(target, data))
+        atheris.Fuzz()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
