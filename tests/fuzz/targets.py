@@ -21,6 +21,8 @@ from kafka.protocol.metadata import (
 )
 from kafka.protocol.producer import InitProducerIdResponse
 
+from api import bodies
+from api.json_text import MalformedBody
 from connect.config.properties import parse_properties
 from connect.errors import ConfigError, CorruptData
 from connect.protocol import membership
@@ -29,6 +31,7 @@ from connect.protocol.compression import compress, decompress
 from connect.protocol.message_check import check_message
 from connect.protocol.messages import parse_fetch, parse_produce
 from connect.protocol.records import iter_records, rebatch
+from connect.runtime.connect_herder import BadRequest
 from connect.storage import config_records, offset_codec, status_records
 from connect.storage.instances import InstanceId, State, TargetState
 from connectors.mirror.formats import Checkpoint, Heartbeat, OffsetSync
@@ -190,6 +193,19 @@ def _properties(data: bytes) -> None:
     parse_properties(data.decode("iso-8859-1"))
 
 
+def _rest(data: bytes) -> None:
+    for read in (
+        bodies.create_request,
+        bodies.required_string_map,
+        bodies.task_configs,
+        bodies.offset_entries,
+    ):
+        try:
+            read(data)
+        except (MalformedBody, BadRequest):
+            continue
+
+
 def _golden() -> list[bytes]:
     return [bytes.fromhex(entry["data"]) for entry in json.loads(_GOLDEN.read_text())]
 
@@ -294,6 +310,15 @@ TARGETS: dict[str, Target] = {
         lambda: [_joined(offset_codec.encode_key("c", {"p": 1}), b'{"offset":5}')],
     ),
     "membership": Target(_membership, (), _good_membership),
+    "rest_bodies": Target(
+        _rest,
+        (),
+        lambda: [
+            b'{"name":"c","config":{"a":"b","n":1.50},"initial_state":"STOPPED"}',
+            b'{"offsets":[{"partition":{"p":1},"offset":{"o":null}}]}',
+            b'[{"a":"b"}]',
+        ],
+    ),
     "properties": Target(
         _properties, (ConfigError,), lambda: [b"a=b\\u00e4\n# c\nd \\\n  : e\n!f\n"]
     ),
