@@ -92,7 +92,7 @@ class HostileBroker:
         self.asked: list[int] = []
         """The api keys of all requests."""
         self.advertised: tuple[str, int] | None = None
-        self._versions = versions or _VERSIONS
+        self.versions = {**_VERSIONS, **(versions or {})}
         self._producers: dict[int, tuple[int, dict[tuple[int, int], int]]] = {}
         self._counts: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -217,7 +217,7 @@ class HostileBroker:
     def _api_versions(self, version: int) -> Any:
         keys = [
             ApiVersionsResponse.ApiVersion(version=version, api_key=k, min_version=0, max_version=v)
-            for k, v in self._versions.items()
+            for k, v in self.versions.items()
         ]
         return ApiVersionsResponse(version=version, error_code=0, api_keys=keys)
 

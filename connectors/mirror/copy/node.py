@@ -33,6 +33,8 @@ class BrokerNode:
     """The connection to one broker of one cluster."""
 
     role = "broker"
+    speaks: tuple[int, int, str]
+    """The api that is spoken on the connection, in which version, and its name."""
 
     def __init__(
         self,
@@ -120,6 +122,13 @@ class BrokerNode:
             return
         if self._closed:
             connection.close()
+            return
+        api, version, name = self.speaks
+        try:
+            connection.version_of(api, version, version, name)
+        except ConnectError as error:
+            connection.close()
+            self._failed(error)
             return
         self.channel = Channel(connection, self._settings.client_id, self._pool)
         self._loop.watch(self.channel, self._on_event)

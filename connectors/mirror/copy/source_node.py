@@ -49,6 +49,7 @@ class SourceNode(BrokerNode):
     """See the module. `held` counts its partitions that wait for room."""
 
     role = "source broker"
+    speaks = (FETCH_API, FETCH_VERSION, "Fetch")
 
     def __init__(
         self,

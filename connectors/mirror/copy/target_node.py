@@ -55,6 +55,7 @@ class TargetNode(BrokerNode):
     broker stops to answer (`stalled`), and when it does again."""
 
     role = "target broker"
+    speaks = (PRODUCE_API, PRODUCE_VERSION, "Produce")
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from connect.clients.cluster_snapshot import ClusterSnapshot
 from connect.clients.wire import WireConnection
 from connect.protocol.batches import crc_matches, read_headers
-from connect.protocol.messages import TopicPartition
+from connect.protocol.messages import PRODUCE_API, PRODUCE_VERSION, TopicPartition
 from connect.protocol.records import iter_records
 
 NODES = (1, 2)
@@ -108,7 +108,9 @@ class ScriptedTarget:
         self.close(node_id)
         self._ends[node_id] = ours
         future: Future[WireConnection] = Future()
-        future.set_result(WireConnection(theirs, "broker", node_id, "test"))
+        connection = WireConnection(theirs, "broker", node_id, "test")
+        connection.api_versions = {PRODUCE_API: (PRODUCE_VERSION, PRODUCE_VERSION)}
+        future.set_result(connection)
         return future
 
     def init_producer_id(self) -> Future[tuple[int, int]]:

@@ -100,3 +100,17 @@ def test_a_cluster_that_advertises_what_is_no_address_is_asked_again(
         line.source.advertised = None
         line.run.wait({KEY: COUNT}, TIMEOUT_S)
     assert line.written() == list(range(COUNT))
+
+
+@pytest.mark.parametrize(("side", "api"), [("source", FETCH), ("target", PRODUCE)])
+def test_a_broker_that_speaks_another_version_is_named_and_asked_again(side: str, api: int) -> None:
+    line = HostileCopy(None, None, 0)
+    broker = line.source if side == "source" else line.target
+    ours, broker.versions[api] = broker.versions[api], 3
+    with line.source, line.target, line.run:
+        wait_until(
+            lambda: "takes versions 0 to 3" in (line.run.error("t") or ""), TIMEOUT_S, "the error"
+        )
+        broker.versions[api] = ours
+        line.run.wait({KEY: COUNT}, TIMEOUT_S)
+    assert line.written() == list(range(COUNT))
