@@ -129,8 +129,10 @@ def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
     try:
         version, _, target, _ = _VALUE_HEAD.unpack_from(value)
         count, at = _get_varint(value, _VALUE_HEAD.size)
-        if version != VERSION or not 0 < count <= len(value):
-            raise CorruptData(f"offset map page of version {version}, {count} segments")
+        if version != VERSION or target < 0 or not 0 < count <= len(value):
+            raise CorruptData(
+                f"offset map page of version {version}, {count} segments from {target} on"
+            )
         source = first_source
         for _ in range(count):
             gap, at = _get_varint(value, at)

@@ -151,7 +151,7 @@ def _page(data: bytes) -> None:
     for segment in page.segments:
         assert segment.source + segment.length in _INT64
         assert segment.target + segment.length in _INT64
-    assert MapPage.decode(first, page.encode()).segments == page.segments
+    assert MapPage.decode(page.first_source, page.encode()).segments == page.segments
 
 
 def _formats(data: bytes) -> None:
