@@ -1,42 +1,33 @@
 """The consumer groups of a cluster, many at a time: which there are, and what they committed.
 
-Over one confluent-kafka admin client; safe to use from any thread. Groups of consumers only, of the
-classic and the new protocol (KIP-848), those without members included.
+Over one confluent-kafka admin client, and connections of our own for what groups committed; safe to
+use from any thread. Groups of consumers only, of the classic and the new protocol (KIP-848), those
+without members included.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import confluent_kafka
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from connect.clients import factory
+from connect.clients.committed_offsets import Committed, TopicPartitionKey, fetch_committed
 from connect.clients.errors import error_from_code, from_librdkafka
+from connect.clients.properties import wire_settings
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
 
 __all__ = ["Committed", "ConsumerGroups", "GroupListing", "TopicPartitionKey"]
 
-TopicPartitionKey = tuple[str, int]
-
 EMPTY_STATE, DEAD_STATE = "EMPTY", "DEAD"
-_IN_FLIGHT = 128
-"""Groups asked about at a time: hides round trips, and keeps what librdkafka queues small."""
 # librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
 _ANSWER_GRACE_S = 5.0
-
-
-class Committed(NamedTuple):
-    """A committed offset: the one to read next. `offset` None: forgotten by the broker."""
-
-    offset: int | None
-    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +53,7 @@ class ConsumerGroups:
 
     def __init__(self, props: Mapping[str, str]) -> None:
         self._log = factory.LibrdkafkaLog(props.get("client.id", "groups"))
+        self._wire = wire_settings(props)
         self._client: AdminClient | None = factory.admin_client(props, log=self._log)
 
     def close(self) -> None:
@@ -87,20 +79,8 @@ class ConsumerGroups:
     ) -> dict[str, dict[TopicPartitionKey, Committed] | ConnectError]:
         """What each group committed, by topic and partition; nothing for one that does not exist.
         A group that could not be asked has its error."""
-        waiting = deque(groups)
-        asked: deque[tuple[str, Any]] = deque()
-        found: dict[str, dict[TopicPartitionKey, Committed] | ConnectError] = {}
-        while waiting or asked:
-            while waiting and len(asked) < _IN_FLIGHT:
-                group = waiting.popleft()
-                try:
-                    asked.append((group, self._ask_committed(group, deadline)))
-                except ConnectError as error:
-                    found[group] = error
-            if asked:
-                group, future = asked.popleft()
-                found[group] = self._committed_of(group, future, deadline)
-        return found
+        self._open()
+        return fetch_committed(self._wire, list(groups), deadline)
 
     def commit(
         self,
@@ -129,30 +109,6 @@ class ConsumerGroups:
             if changed.error is not None:
                 name = f"{changed.topic}-{changed.partition}"
                 raise error_from_code(changed.error.code(), f"{what} for {name}")
-
-    def _ask_committed(self, group: str, deadline: Deadline) -> Any:
-        try:
-            return self._open().list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group)], request_timeout=_timeout(deadline)
-            )[group]
-        except (confluent_kafka.KafkaException, ValueError) as error:
-            # ValueError: an id that librdkafka does not take, such as an empty one.
-            raise ConnectError(f"Reading the offsets of group {group} failed: {error}") from error
-
-    def _committed_of(
-        self, group: str, future: Any, deadline: Deadline
-    ) -> dict[TopicPartitionKey, Committed] | ConnectError:
-        try:
-            answer = self._answer(f"Reading the offsets of group {group}", future, deadline)
-        except ConnectError as error:
-            return error
-        return {
-            (each.topic, each.partition): Committed(
-                each.offset if each.offset >= 0 else None, each.metadata or ""
-            )
-            for each in answer.topic_partitions or ()
-            if each.error is None
-        }
 
     def _open(self) -> AdminClient:
         client = self._client

@@ -19,6 +19,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from kafka.protocol.consumer import OffsetDeleteRequest
 
 from connect.clients import factory
+from connect.clients.committed_offsets import fetch_committed
 from connect.clients.coordinators import Coordinated, open_coordinator
 from connect.clients.errors import broker_code, error_from_code, from_librdkafka
 from connect.clients.properties import wire_settings
@@ -47,12 +48,12 @@ class GroupOffsets:
 
     def read(self, deadline: Deadline) -> dict[Partition, int]:
         """All committed offsets, by topic and partition; none for a group that does not exist."""
-        request = ConsumerGroupTopicPartitions(self._group)
-        answer = self._ask("list_consumer_group_offsets", [request], "Reading", deadline)
+        settings = wire_settings(self._properties)
+        answer = fetch_committed(settings, [self._group], deadline)[self._group]
+        if isinstance(answer, ConnectError):
+            raise answer
         return {
-            (found.topic, found.partition): found.offset
-            for found in sorted(answer.topic_partitions or ())
-            if found.offset >= 0
+            key: found.offset for key, found in sorted(answer.items()) if found.offset is not None
         }
 
     def set(self, offsets: Mapping[Partition, int], deadline: Deadline) -> None:
