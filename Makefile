@@ -32,7 +32,8 @@ help:
 	@echo "make test     check, and all tests on real brokers: everything CI runs"
 	@echo "make slow     the tests that take minutes each, which make test leaves out"
 	@echo "make bench    rates, CPU and memory beside Java's MirrorMaker 2"
-	@echo "make faults   the fault tests, the long ones too"
+	@echo "make faults   the fault tests, the long ones too; with FAULT_SEED=n (and FAULT_MINUTES=n) a"
+	@echo "              random schedule of faults, the same for the same seed"
 	@echo "make fuzz     decoders of others' bytes, guided by coverage, each for FUZZ_SECONDS (20)"
 	@echo "make lock     pin the newest versions of all dependencies"
 	@echo "make clean    remove what was built here"
@@ -90,8 +91,10 @@ slow: install-test brokers
 bench: install-test brokers
 	$(BIN)/python -m tests.benchmarks
 
+# A random schedule by its seed: make faults FAULT_SEED=7 FAULT_MINUTES=5
 faults: install-test brokers
-	$(PYTEST) tests/faults
+	$(if $(FAULT_SEED),FAULT_SEED=$(FAULT_SEED) FAULT_MINUTES=$(or $(FAULT_MINUTES),2) )$(PYTEST) \
+		$(if $(FAULT_SEED),tests/faults/test_random_schedules.py -k asked,tests/faults)
 
 fuzz: install-test
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)

@@ -25,6 +25,7 @@ from deploy.brokers.cache import cache_directory
 from deploy.brokers.errors import ProcessFailed
 from deploy.brokers.java import find_or_install_java
 from deploy.brokers.node import KafkaNode
+from deploy.brokers.places import Place
 from deploy.brokers.ports import PortLease
 from deploy.brokers.properties import CONTROLLER, INTERNAL, server_properties
 from deploy.brokers.runtime import QUICK, JvmOptions, KafkaRuntime
@@ -60,6 +61,7 @@ class KafkaCluster:
         kafka: KafkaRuntime | None = None,
         directory: Path | None = None,
         logs: Path | None = None,
+        places: Mapping[int, Place] | None = None,
     ) -> None:
         """Prepare a cluster; `start` runs it.
 
@@ -70,6 +72,7 @@ class KafkaCluster:
         `format_arguments`: for StorageTool, for example `--add-scram`.
         `directory`: where data is kept for good; without it, it is temporary.
         `logs`: where `<name>-<node>.log` files are kept; without it, beside the data.
+        `places`: where each node runs; without it, all on loopback.
         """
         if nodes < 1:
             raise ValueError(f"A cluster has at least 1 node, not {nodes}")
@@ -86,6 +89,7 @@ class KafkaCluster:
         self._temporary = directory is None
         self._directory = directory
         self._logs = logs
+        self._places = dict(places or {})
         self._leases: list[PortLease] = []
 
     @property
@@ -147,10 +151,12 @@ class KafkaCluster:
                     directory / f"node-{node}" / "data",
                     self._properties,
                     self._advertised(ports[node]),
+                    {number: place.host for number, place in self._places.items()},
                 ),
                 kafka,
                 self._jvm,
                 temporary=self._temporary,
+                place=self._places.get(node, Place()),
             )
             for node in self._ids()
         )

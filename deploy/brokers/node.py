@@ -9,7 +9,7 @@ from pathlib import Path
 
 from connect.errors import DeadlineExceeded
 from deploy.brokers.errors import ProcessFailed
-from deploy.brokers.ports import LOOPBACK
+from deploy.brokers.places import Place
 from deploy.brokers.process import GuardedProcess, complaints
 from deploy.brokers.properties import INTERNAL, render
 from deploy.brokers.readiness import wait_until_serving
@@ -40,6 +40,7 @@ class KafkaNode:
         jvm: JvmOptions,
         *,
         temporary: bool,
+        place: Place | None = None,
     ) -> None:
         """`ports`: by listener name. `directory`: its data, deleted with the process that owns it
         where `temporary`. `log`: the file for its output, of all its runs one after another."""
@@ -50,6 +51,7 @@ class KafkaNode:
         self._kafka = kafka
         self._jvm = jvm
         self._temporary = temporary
+        self._place = place or Place()
         self._process: GuardedProcess | None = None
         self._log_start = 0  # where the current run begins in the log, in bytes
         self._config = directory / "server.properties"
@@ -58,7 +60,7 @@ class KafkaNode:
 
     def bootstrap_server(self, listener: str = INTERNAL) -> str:
         """`host:port` of this node alone."""
-        return f"{LOOPBACK}:{self.ports[listener]}"
+        return f"{self._place.host}:{self.ports[listener]}"
 
     @property
     def pid(self) -> int | None:
@@ -103,7 +105,10 @@ class KafkaNode:
             self._process.close()
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._process = GuardedProcess(
-            self._kafka.command("kafka.Kafka", [str(self._config)], self._jvm),
+            [
+                *self._place.prefix,
+                *self._kafka.command("kafka.Kafka", [str(self._config)], self._jvm),
+            ],
             self.log,
             remove_if_orphaned=self.directory if self._temporary else None,
         )

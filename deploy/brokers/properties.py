@@ -36,16 +36,19 @@ def server_properties(
     directory: Path,
     extra: Mapping[str, str],
     advertised: Mapping[str, int] | None = None,
+    hosts: Mapping[int, str] | None = None,
 ) -> dict[str, str]:
     """Properties of one node.
 
     `listeners`: security protocol by listener name, for all but the controllers' own listener.
     `ports`: by node and listener name. `advertised`: by listener name, where clients are told
-    another port than the one it is bound to. `extra` wins over everything.
+    another port than the one it is bound to. `hosts`: by node, where that is not loopback. `extra`
+    wins over everything.
     """
     controllers = controller_ids(len(ports))
     is_controller = node_id in controllers
     own = ports[node_id]
+    host = (hosts or {}).get(node_id, LOOPBACK)
     told = {**own, **(advertised or {})}
     protocols = {CONTROLLER: "PLAINTEXT", **listeners}
     bound = [name for name in own if name != CONTROLLER or is_controller]
@@ -55,13 +58,14 @@ def server_properties(
         "process.roles": "broker,controller" if is_controller else "broker",
         "node.id": str(node_id),
         "controller.quorum.voters": ",".join(
-            f"{node}@{LOOPBACK}:{ports[node][CONTROLLER]}" for node in controllers
+            f"{node}@{(hosts or {}).get(node, LOOPBACK)}:{ports[node][CONTROLLER]}"
+            for node in controllers
         ),
         "controller.listener.names": CONTROLLER,
         "inter.broker.listener.name": INTERNAL,
-        "listeners": ",".join(f"{name}://{LOOPBACK}:{own[name]}" for name in bound),
+        "listeners": ",".join(f"{name}://{host}:{own[name]}" for name in bound),
         "advertised.listeners": ",".join(
-            f"{name}://{LOOPBACK}:{told[name]}" for name in bound if name != CONTROLLER
+            f"{name}://{host}:{told[name]}" for name in bound if name != CONTROLLER
         ),
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}" for name, protocol in protocols.items()
