@@ -11,8 +11,10 @@ Not here: reconnecting (the owner does it), retries, and which version to speak.
 
 from __future__ import annotations
 
+import socket
 import ssl
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,6 +42,8 @@ the most, by default. What is larger gets its memory as it comes."""
 
 _POOL_GRANULE = 1024 * 1024
 _SIZE = struct.Struct(">i")
+# Of Linux's struct tcp_info: `tcpi_rtt`, in microseconds.
+_TCP_INFO_BYTES, _RTT_AT, _RTT = 104, 68, struct.Struct("=I")
 _CORRELATION = struct.Struct(">i")
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, InterruptedError)
 
@@ -138,6 +142,18 @@ class Channel:
     def next_deadline(self) -> float | None:
         """Monotonic time at which the oldest request counts as lost; None when there is none."""
         return self._awaited[0].deadline if self._awaited else None
+
+    def round_trip_s(self) -> float:
+        """To the broker and back, as the system measures it; 0 where it does not say."""
+        info = getattr(socket, "TCP_INFO", None)
+        if sys.platform != "linux" or info is None:
+            return 0.0
+        try:
+            facts = self._socket.getsockopt(socket.IPPROTO_TCP, info, _TCP_INFO_BYTES)
+        except OSError:
+            return 0.0
+        (microseconds,) = _RTT.unpack_from(facts, _RTT_AT)
+        return float(microseconds) / 1e6
 
     def postpone(self, seconds: float) -> None:
         """The broker reads nothing for so long (a quota): give what waits that much more time."""

@@ -1,4 +1,4 @@
-"""A TCP proxy that is a bad network: it delays, swallows everything, and heals again."""
+"""A TCP proxy that is a bad network: it delays, stalls, swallows everything, and heals again."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class TcpProxy:
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
         self._open.set()
+        self._gates: set[asyncio.Event] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
@@ -48,6 +49,15 @@ class TcpProxy:
     def cut(self) -> None:
         """Swallow: connections stay, and new ones are made, but no byte passes."""
         self._call(self._open.clear)
+
+    def stall(self) -> None:
+        """Let no byte pass on the connections there are, for good; new ones are not concerned."""
+
+        def stall() -> None:
+            for gate in self._gates:
+                gate.clear()
+
+        self._call(stall)
 
     def heal(self) -> None:
         """Pass again. Connections from before are reset, as after a long cut."""
@@ -109,16 +119,19 @@ class TcpProxy:
     async def _connect(self, client: _Streams) -> None:
         server = await asyncio.open_connection(LOOPBACK, self._upstream)
         self._writers.add(server[1])
-        pumps = [
-            asyncio.ensure_future(self._pump(client[0], server[1], lambda: 0.0)),
-            asyncio.ensure_future(self._pump(server[0], client[1], lambda: self.delay_to_client_s)),
-        ]
+        gate = asyncio.Event()
+        gate.set()
+        self._gates.add(gate)
+        there = self._pump(client[0], server[1], gate, lambda: 0.0)
+        back = self._pump(server[0], client[1], gate, lambda: self.delay_to_client_s)
+        pumps = [asyncio.ensure_future(there), asyncio.ensure_future(back)]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
+            self._gates.discard(gate)
             self._writers.discard(server[1])
             server[1].transport.abort()
 
@@ -126,6 +139,7 @@ class TcpProxy:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        gate: asyncio.Event,
         delay: Callable[[], float],
     ) -> None:
         """Until one side ends. What is delayed does not delay the reading of what follows."""
@@ -136,6 +150,7 @@ class TcpProxy:
                 due, data = await queue.get()
                 await asyncio.sleep(max(0.0, due - self._loop.time()))
                 await self._open.wait()
+                await gate.wait()
                 writer.write(data)
                 await writer.drain()
 

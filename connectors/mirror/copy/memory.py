@@ -11,7 +11,11 @@ from connect.clients.channel import BufferPool
 __all__ = ["FetchBuffer", "MemoryBudget"]
 
 RESPONSE_SHARE = 8
-"""A fetch asks for at most this fraction of the task's memory."""
+"""A fetch asks for at most this fraction of the task's memory, unless the way is long."""
+
+LINK_BYTES_PER_S = 250_000_000
+"""One fetch is under way at a time: what it may bring in a round trip is twice what a link of
+1 Gbit/s carries, so that the waiting takes no more of the time than the data."""
 
 
 class MemoryBudget:
@@ -29,11 +33,12 @@ class MemoryBudget:
     def free(self) -> int:
         return max(0, self.limit - self.used)
 
-    @property
-    def response_bytes(self) -> int:
+    def response_bytes(self, round_trip_s: float) -> int:
         """What one fetch may ask for: so little that all readers' fetches together, which hold it
         back while they wait at their brokers, leave half of the memory to what is on its way."""
-        return max(1, self.limit // max(RESPONSE_SHARE, 2 * self.readers))
+        usual = self.limit // max(RESPONSE_SHARE, 2 * self.readers)
+        most = self.limit // max(2, 2 * self.readers)
+        return max(1, usual, min(most, round(round_trip_s * LINK_BYTES_PER_S)))
 
     def admit(self, reader: object, size: int) -> bool:
         """Whether this reader may fetch `size` bytes now. Those who may not keep their place in a

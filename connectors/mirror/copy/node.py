@@ -16,7 +16,7 @@ from connect.clients.settings import WireSettings
 from connect.clients.wire import WireConnection
 from connect.errors import BrokerUnavailable, ConnectError, CorruptData
 
-__all__ = ["BrokerNode"]
+__all__ = ["PATIENCE_S", "BrokerNode"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,6 +27,11 @@ _RENEW_POLL_S = 0.05
 
 MOST_THROTTLE_S = 300.0
 """A broker that asks for a longer pause is asked again: quotas are kept over seconds."""
+
+PATIENCE_S = 5.0
+"""A connection on which something is awaited, and no byte comes for so long, is replaced: it may be
+dead without a sound. Asking again is safe, for fetches and for idempotent produce requests. Each
+time that did not help the next waits twice as long, up to the request's own timeout."""
 
 
 class BrokerNode:
@@ -56,6 +61,11 @@ class BrokerNode:
         self._renewing = False
         self._failures = 0
         self._closed = False
+        self.round_trip_s = 0.0
+        """To the broker and back, as the system measures it; 0 where it is not known."""
+        self._heard_bytes = 0
+        self._heard_at = loop.now()
+        self._stalls = 0
 
     # What subclasses say.
 
@@ -73,6 +83,11 @@ class BrokerNode:
 
     def on_connected(self) -> None:
         """There is a connection again."""
+
+    @property
+    def patience_s(self) -> float:
+        """How long a broker that works may be silent before it answers."""
+        return PATIENCE_S
 
     # The connection's life.
 
@@ -131,6 +146,8 @@ class BrokerNode:
             self._failed(error)
             return
         self.channel = Channel(connection, self._settings.client_id, self._pool)
+        self.round_trip_s = self.channel.round_trip_s()
+        self._heard_bytes, self._heard_at = 0, self._loop.now()
         self._loop.watch(self.channel, self._on_event)
         self.error = None
         lifetime = connection.session_lifetime_ms / 1000
@@ -188,13 +205,30 @@ class BrokerNode:
             self._loop.update(channel)
 
     def check_deadline(self, now: float) -> None:
-        """Give the connection up if its oldest request was not answered in time."""
+        """Each second: give the connection up if its oldest request was not answered in time, or
+        if it fell silent."""
         channel = self.channel
         if channel is None:
             return
+        self.round_trip_s = channel.round_trip_s()
         deadline = channel.next_deadline
         if deadline is not None and deadline < now:
             self.lose(BrokerUnavailable(f"{self.role} {channel.name} did not answer in time"))
+        elif self._fell_silent(channel, now):
+            self._stalls += 1
+            why = f"{self.role} {channel.name} was silent for {now - self._heard_at:.0f} s"
+            self.lose(BrokerUnavailable(why))
+
+    def _fell_silent(self, channel: Channel, now: float) -> bool:
+        """Whether something is awaited and nothing came for longer than we are patient. Called
+        every second."""
+        if channel.bytes_in != self._heard_bytes:
+            self._stalls = 0
+        if channel.bytes_in != self._heard_bytes or not channel.in_flight:
+            self._heard_bytes, self._heard_at = channel.bytes_in, now
+        most = self._settings.request_timeout_ms / 1000
+        patience = min(self.patience_s * 2.0**self._stalls, most)
+        return now - max(self._heard_at, channel.throttled_until) > patience
 
     def lose(self, error: ConnectError) -> None:
         """The connection failed: close it, tell the subclass, reconnect if there is work.

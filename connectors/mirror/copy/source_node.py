@@ -14,7 +14,11 @@ from connect.clients.cluster_link import ClusterLink
 from connect.clients.errors import error_from_code
 from connect.clients.fetch_session import FetchSession
 from connect.clients.selector_loop import SelectorLoop
-from connect.clients.settings import FetchSettings, WireSettings
+from connect.clients.settings import (
+    DEFAULT_MAX_PARTITION_FETCH_BYTES,
+    FetchSettings,
+    WireSettings,
+)
 from connect.errors import ConnectError
 from connect.protocol.messages import (
     FETCH_API,
@@ -25,7 +29,7 @@ from connect.protocol.messages import (
     parse_fetch,
 )
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
-from connectors.mirror.copy.node import BrokerNode
+from connectors.mirror.copy.node import PATIENCE_S, BrokerNode
 from connectors.mirror.copy.partition import PartitionCopy
 
 __all__ = ["SourceNode"]
@@ -84,9 +88,16 @@ class SourceNode(BrokerNode):
             FetchPartition(
                 partition.position,
                 partition.source_epoch,
-                self._fetch.max_partition_fetch_bytes,
+                self._partition_bytes(),
             ),
         )
+
+    def _partition_bytes(self) -> int:
+        """What was set, or else as much of one partition as fits in a fetch over this way."""
+        given = self._fetch.max_partition_fetch_bytes
+        if given != DEFAULT_MAX_PARTITION_FETCH_BYTES:
+            return given
+        return max(given, self._budget.response_bytes(self.round_trip_s))
 
     def drop(self, partition: PartitionCopy) -> None:
         """Do not fetch this partition any more."""
@@ -96,6 +107,10 @@ class SourceNode(BrokerNode):
         """The offset that the fetch just answered asked for."""
         return self._session.requested_offset(partition.source)
 
+    @property
+    def patience_s(self) -> float:
+        return PATIENCE_S + self._fetch.fetch_max_wait_ms / 1000
+
     def pump(self) -> None:
         if self._reserved:
             return
@@ -103,7 +118,7 @@ class SourceNode(BrokerNode):
         if channel is None:
             self._budget.withdraw(self)
             return
-        size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes)
+        size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes(self.round_trip_s))
         if not self._budget.admit(self, size):
             return
         request = self._session.next_request()

@@ -56,5 +56,16 @@ def test_all_readers_fetches_together_leave_room_for_what_is_on_its_way() -> Non
     budget = MemoryBudget(64 * MIB)
     for readers in (1, 4, 5, 50, 1_000):
         budget.readers = readers
-        assert 0 < budget.response_bytes <= budget.limit // 8
-        assert readers * budget.response_bytes <= budget.limit // 2
+        assert 0 < budget.response_bytes(0.0) <= budget.limit // 8
+        assert readers * budget.response_bytes(0.0) <= budget.limit // 2
+
+
+def test_over_a_long_way_a_fetch_brings_more_but_leaves_the_same_room() -> None:
+    budget = MemoryBudget(64 * MIB)
+    budget.readers = 1
+    assert budget.response_bytes(0.001) == 8 * MIB
+    assert budget.response_bytes(0.1) == 25_000_000
+    assert budget.response_bytes(10.0) == 32 * MIB
+    for readers in (1, 4, 5, 50, 1_000):
+        budget.readers = readers
+        assert readers * budget.response_bytes(0.3) <= budget.limit // 2

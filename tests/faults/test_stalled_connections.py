@@ -1,0 +1,62 @@
+"""A connection that stops to pass bytes, without being closed, is noticed and replaced."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from deploy.brokers import KafkaCluster, KafkaRuntime
+from deploy.brokers.properties import CONTROLLER
+from tests.support.copying import CopyRun
+from tests.support.producing import numbered, produce
+from tests.support.proxy import TcpProxy
+from tests.support.streams import assert_copied
+from tests.support.topics import create_topic
+
+REQUEST_TIMEOUT_S = 120.0
+"""By which such a connection is given up at the latest."""
+
+
+@pytest.fixture(scope="module")
+def proxies(kafka: KafkaRuntime, session_logs: Path) -> Iterator[list[TcpProxy]]:
+    """Those through which alone clients reach a cluster."""
+    with ExitStack() as stack:
+        found: list[TcpProxy] = []
+
+        def advertise(listener: str, port: int) -> int:
+            if listener == CONTROLLER:
+                return port
+            found.append(stack.enter_context(TcpProxy(port)))
+            return found[-1].port
+
+        cluster = KafkaCluster(name="stalled", kafka=kafka, logs=session_logs, advertise=advertise)
+        stack.enter_context(cluster)
+        yield found
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_stalled_connection_is_replaced_within_seconds(
+    proxies: list[TcpProxy], target_cluster: KafkaCluster, side: str
+) -> None:
+    through = ",".join(proxy.address for proxy in proxies)
+    other = target_cluster.bootstrap_servers
+    source, target = (through, other) if side == "source" else (other, through)
+    topic, copy = create_topic(source), create_topic(target)
+    produce(source, topic, numbered(100))
+    run = CopyRun(source, target, timeout_ms=round(REQUEST_TIMEOUT_S * 1000))
+    run.add(topic, copy)
+    with run:
+        run.wait({(topic, 0): 100})
+        for proxy in proxies:
+            proxy.stall()
+        began = time.monotonic()
+        produce(source, topic, numbered(100, start=100))
+        run.wait({(topic, 0): 200}, REQUEST_TIMEOUT_S)
+        took = time.monotonic() - began
+    assert_copied(run, (source, topic), (target, copy))
+    print(f"{side}: copied again after {took:.1f} s")
+    assert took < REQUEST_TIMEOUT_S / 3
