@@ -27,6 +27,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from connect.clients import tcp
 from connect.clients.errors import error_from_code
+from connect.clients.message_classes import prepare_responses
 from connect.clients.responses import decode_response
 from connect.clients.sasl import authenticate
 from connect.errors import (
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from connect.clock import Deadline
 
 __all__ = ["MAX_FRAME_BYTES", "WireConnection", "open_connection"]
+
+prepare_responses()
 
 T = TypeVar("T")
 
