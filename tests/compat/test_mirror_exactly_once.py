@@ -1,8 +1,12 @@
-"""A mirror that writes exactly once, its task run by Java's worker and by ours in turns."""
+"""A mirror that writes exactly once, its tasks run by Java's worker and by ours: in turns, and in
+one group whose workers are killed."""
 
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from connect.clock import Deadline
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.exactly_once_mirror import OnceMirror
 from tests.support.java_connect import JavaWorker, java_worker, worker_properties
+from tests.support.mixed_group import MixedGroup, mirror_config
 from tests.support.producing import numbered, produce
 from tests.support.reading import read_partition
 from tests.support.topics import create_topic, unique
@@ -102,3 +107,66 @@ def test_each_record_is_there_once_whoever_copied_it(
                 assert "Another producer has claimed" in ours.fails()
         finally:
             worker.stop(Deadline(5))
+
+
+@contextmanager
+def writing(write: Callable[[], None]) -> Iterator[None]:
+    """Again and again meanwhile."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(0.05):
+            write()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_a_group_of_both_copies_each_record_once_whoever_is_killed(
+    kafka: KafkaRuntime, target_cluster: KafkaCluster, tmp_path: Path, logs: Path
+) -> None:
+    servers = target_cluster.bootstrap_servers
+    topic = create_topic(servers, "both", partitions=PARTITIONS)
+    written = 0
+
+    def write() -> None:
+        nonlocal written
+        for partition in range(PARTITIONS):
+            produce(servers, topic, numbered(50, start=written, partition=partition))
+        written += 50
+
+    def values(partition: int) -> list[int]:
+        copy = f"here.{topic}"
+        found = read_partition(servers, copy, partition, isolation="read_committed")
+        return [int((record.value or b"").strip(b"v.")) for record in found]
+
+    config = {
+        **mirror_config(servers, topic, PARTITIONS),
+        "source.consumer.isolation.level": "read_committed",
+        "exactly.once.support": "required",
+    }
+    properties = {"exactly.once.source.support": "enabled"}
+    with MixedGroup(kafka, servers, tmp_path, logs, properties) as group:
+        group.start("java")
+        group.start("ours")
+        group.create(NAME, config)
+        group.until_shared(NAME, PARTITIONS)
+        with writing(write):
+            for side in ("ours", "java"):
+                group.kill(side)
+                group.until_running(NAME, PARTITIONS)
+                group.start(side)
+                group.until_shared(NAME, PARTITIONS)
+        for partition in range(PARTITIONS):
+            wait_until(
+                partial(lambda n: values(n)[-1:] == [written - 1], partition),
+                TIMEOUT_S,
+                "all records",
+            )
+            assert values(partition) == list(range(written))

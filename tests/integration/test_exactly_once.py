@@ -20,7 +20,7 @@ from connect.runtime.states import InstanceId, State
 from connect.runtime.task_host import TaskHost
 from connect.runtime.worker import Worker
 from deploy.brokers import KafkaCluster
-from tests.support.plugins import Events, LaneConnector, RecordLaneTask
+from tests.support.plugins import Events, LaneConnector, RecordLaneTask, TransferLaneTask
 from tests.support.reading import read_partition
 from tests.support.topics import create_topic, unique
 from tests.support.waiting import wait_until
@@ -243,3 +243,16 @@ def test_a_task_that_was_given_away_meanwhile_does_not_start(tasks: Tasks) -> No
     tasks.run(after=gone)
     tasks.fails("the task is somebody else's now")
     assert Events.of(tasks.topic) == []
+
+
+def test_a_task_that_moves_bytes_without_transactions_is_refused_where_they_are_required(
+    tasks: Tasks,
+) -> None:
+    config = tasks.config(exactly_once_support="required")
+    plan = ExactlyOncePlan(task_transactional_id(tasks.group, TASK), nothing, nothing)
+    host = tasks.worker.make_task(
+        TASK, TransferLaneTask, config, config, paused=False, exactly_once=plan
+    )
+    tasks.runs.append(host)
+    host.start()
+    tasks.fails("exactly.once.support=required: TransferLaneTask .* not write in transactions")

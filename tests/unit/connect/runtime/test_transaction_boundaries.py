@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from connect.clock import FakeClock
-from connect.errors import ConnectError
+from connect.errors import ConfigError, ConnectError
 from connect.plugin import SourceRecord
 from connect.runtime.transaction_boundaries import (
     Ending,
     IntervalBoundaries,
     PollBoundaries,
     make_boundaries,
+    transfer_boundary_s,
 )
 
 NONE, COMMIT, ABORT = Ending.NONE, Ending.COMMIT, Ending.ABORT
@@ -92,3 +93,16 @@ def test_what_a_connector_asks_for_must_make_sense() -> None:
     context.abort_transaction()
     with pytest.raises(ConnectError, match="commit and abort of same transaction"):
         boundaries.after_batch()
+
+
+def test_a_transfer_task_has_an_interval_or_ends_transactions_as_it_likes() -> None:
+    assert transfer_boundary_s({}, 60.0) is None
+    assert transfer_boundary_s({"transaction.boundary": "POLL"}, 60.0) is None
+    interval = {"transaction.boundary": "interval"}
+    assert transfer_boundary_s(interval, 60.0) == 60.0
+    assert (
+        transfer_boundary_s({**interval, "transaction.boundary.interval.ms": "250"}, 60.0) == 0.25
+    )
+    with pytest.raises(ConfigError, match="allowed are poll and interval") as refused:
+        transfer_boundary_s({"transaction.boundary": "connector", "connector.class": "X"}, 60.0)
+    assert refused.value.key == "transaction.boundary"

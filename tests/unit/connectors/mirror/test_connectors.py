@@ -64,6 +64,14 @@ def test_engines_tasks_have_one_name_and_the_config_chooses() -> None:
     assert names == {f"{JAVA}MirrorSourceTask"}
 
 
+def test_a_source_connector_can_write_exactly_once_where_it_reads_committed_records() -> None:
+    committed = {**PROPS, "source.consumer.isolation.level": "read_committed"}
+    assert MirrorSourceConnector.exactly_once_support(committed) is True
+    assert MirrorSourceConnector.exactly_once_support(PROPS) is False
+    # As MirrorMaker 2's, it leaves its transactions' ends to the worker.
+    assert MirrorSourceConnector.can_define_transaction_boundaries(committed) is False
+
+
 def test_settings_of_offset_syncs_that_are_off_are_an_error() -> None:
     off = {**PROPS, "emit.offset-syncs.enabled": "false"}
     assert validate_source(off) == []
