@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -99,10 +100,17 @@ class ProcessUse:
 
     def now(self) -> Usage:
         """Raises `psutil.NoSuchProcess` once the process has ended."""
-        cpu = rss = 0.0
-        for process in (self._process, *self._process.children(recursive=True)):
-            with process.oneshot():
-                times = process.cpu_times()
-                cpu += times.user + times.system
-                rss += process.memory_info().rss
+        cpu, rss = _use(self._process)
+        for child in self._process.children(recursive=True):
+            # One that has ended meanwhile counts no more.
+            with suppress(psutil.NoSuchProcess):
+                its_cpu, its_rss = _use(child)
+                cpu, rss = cpu + its_cpu, rss + its_rss
         return Usage(cpu, rss / _MIB)
+
+
+def _use(process: psutil.Process) -> tuple[float, float]:
+    """CPU seconds until now, and resident bytes."""
+    with process.oneshot():
+        times = process.cpu_times()
+        return times.user + times.system, process.memory_info().rss

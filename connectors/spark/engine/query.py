@@ -31,7 +31,7 @@ from connect.loop import BackgroundLoop, Backoff, OnError
 from connectors.mirror.copy.ranges import SourceRange
 from connectors.spark.copy_shards import CopyFlow, ShardResult, copy_shards
 from connectors.spark.errors import SparkJobFailed, job_errors
-from connectors.spark.session import SharedSession, shared_session
+from connectors.spark.session import SharedSession, SparkPhase, shared_session
 
 __all__ = ["CopyQuery", "QueryHost", "Shards"]
 
@@ -155,7 +155,9 @@ class CopyQuery:
     def _say(self, trouble: str | None) -> None:
         if trouble != self._trouble:
             if trouble is not None:
-                _LOG.warning("%s is not copied: %s", self.name, trouble)
+                starting = self._lease.state.phase is SparkPhase.STARTING
+                level = logging.INFO if starting else logging.WARNING
+                _LOG.log(level, "%s is not copied: %s", self.name, trouble)
             elif self._trouble is not None:
                 _LOG.info("%s is copied again", self.name)
         self._trouble = trouble
