@@ -24,7 +24,8 @@ from tests.support.spark import bare_python
 from tests.support.steady import SteadyWriter
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
+# A Spark session starts for each life of a mirror.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SPARK = {
     **PROPERTIES,
@@ -33,7 +34,7 @@ SPARK = {
     "B.offset.flush.interval.ms": "700",
     "B.task.shutdown.graceful.timeout.ms": "20000",
 }
-WORKER_KILLS = 3
+WORKER_KILLS = 2
 WAIT_S = 120.0
 
 

@@ -97,6 +97,9 @@ class Board:
         self._limits = limits or PlanLimits()
         self._partitions: dict[TopicPartition, MirroredPartition] = {}
         self._plans = 0
+        self.news = True
+        """Whether there may be something to plan that was not there at the last plan; besides, what
+        waits for a time may be due."""
 
     def __iter__(self) -> Iterator[MirroredPartition]:
         """All of them, also those that are leaving."""
@@ -112,6 +115,7 @@ class Board:
 
     def add(self, partition: MirroredPartition) -> None:
         self._partitions[partition.source] = partition
+        self.news = True
 
     def assign(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
         """These and no others from now on. Returns those that are not here and have to be added."""
@@ -119,6 +123,7 @@ class Board:
         chosen = set(keys)
         for key, partition in self._partitions.items():
             partition.leaving = key not in chosen
+        self.news = True
         return [key for key in keys if key not in self._partitions]
 
     def take_gone(self) -> list[MirroredPartition]:
@@ -165,11 +170,13 @@ class Board:
         partition.position = offset
         partition.begin_again = False
         partition.error = None
+        self.news = True
 
     def ends(self, found: Mapping[TopicPartition, int], now_ms: int) -> None:
         for key, end in found.items():
             partition = self._partitions.get(key)
             if partition is not None:
+                self.news |= partition.end != end
                 partition.end = end
                 partition.show_lag(now_ms)
 
@@ -188,6 +195,7 @@ class Board:
     def plan(self, slots: int, now: float) -> list[list[SourceRange]]:
         """The next shards; empty: there is nothing to copy. Their partitions are busy from now
         on."""
+        self.news = False
         shards = plan_shards(self._lagging(now), slots, self._limits)
         self._plans += 1
         for shard in shards:
@@ -228,6 +236,7 @@ class Board:
         """A shard is back: what it says of one partition."""
         partition = self._partitions[progress.range.source]
         partition.busy = False
+        self.news = True
         start = progress.range.start
         if progress.lost:
             _LOG.error(
@@ -274,6 +283,7 @@ class Board:
         """A plan was not used."""
         for key in keys:
             self._partitions[key].busy = False
+        self.news = True
 
     def abandon(
         self, keys: Iterable[TopicPartition], reason: str, now: float, until: float

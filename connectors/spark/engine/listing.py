@@ -7,7 +7,8 @@ Runs on the task's thread; answers come back through `post`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from uuid import UUID
 
 from connect.clients.settings import AutoOffsetReset
 from connect.clock import Clock
@@ -27,6 +28,7 @@ _SHARE = 8
 """Asking takes at most this share (1/8) of the time, however many partitions there are."""
 
 _SUSPECT_S = 5.0
+_PLACE_S = 1.0
 
 
 class Listing:
@@ -49,12 +51,14 @@ class Listing:
         self._due = self._suspects_due = self._places_due = 0.0
         self._asking = self._asking_suspects = self._placing = False
         self._failing = False
+        self._seen_ids: Mapping[str, UUID] | None = None
 
     def watch(self) -> None:
         """The board's partitions have changed."""
         self._offsets.watch({partition.source[0] for partition in self._board})
         self._suspects &= {partition.source for partition in self._board}
         self._due = self._places_due = 0.0
+        self._seen_ids = None
 
     def next_s(self) -> float:
         """Seconds until `turn` has something to do."""
@@ -65,7 +69,10 @@ class Listing:
     def turn(self) -> None:
         """Ask what is due."""
         now = self._clock.monotonic()
-        self._board.topic_ids(self._offsets.topic_ids)
+        ids = self._offsets.topic_ids
+        if ids is not self._seen_ids:
+            self._seen_ids = ids
+            self._board.topic_ids(ids)
         if not self._placing and now >= self._places_due:
             self._place(now)
         if not self._asking and now >= self._due:
@@ -132,7 +139,7 @@ class Listing:
     # Positions.
 
     def _place(self, now: float) -> None:
-        self._places_due = now + TICK_S
+        self._places_due = now + _PLACE_S
         waiting = self._board.unplaced()
         if not waiting:
             return

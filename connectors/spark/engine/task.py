@@ -40,6 +40,9 @@ _LOG = logging.getLogger(__name__)
 _TURN_S = 0.1
 """Delivery reports of offset syncs and map pages are looked at this often."""
 
+_LOOK_S = 0.5
+"""Partitions that wait for their time are looked at this often."""
+
 _STOP_S = 3.0
 _MARGIN_S = 2.0
 
@@ -75,6 +78,7 @@ class SparkSourceTask(TransferTask):
         self._batch: set[TopicPartition] = set()
         self._shard_error = ""
         self._paused = False
+        self._look_at = 0.0
         self._trouble: str | None = "Spark is starting"
         self._fatal: ConfigError | None = None
 
@@ -264,6 +268,9 @@ class SparkSourceTask(TransferTask):
             self._wanted = None
             return
         now = self._clock.monotonic()
+        if not self._board.news and now < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
         shards = self._board.plan(slots, now)
         if not shards:
             return
