@@ -17,7 +17,7 @@ from connect.errors import DeadlineExceeded, RetriableError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.pace import Pace
-from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.partition import CopyState, OffsetRun, PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = [
@@ -34,6 +34,9 @@ __all__ = [
 _TURN_S = 0.2
 DRAIN_S = 10.0
 """At its end a copy waits so long at most for the answers to what it has sent."""
+
+_FLUSH_S = 1.0
+"""Where the time of a copy is over, what it has fetched may take so long to arrive."""
 
 _TOPICS_KEPT_S = 60.0
 """A `RangeCopier` keeps metadata of topics that it copied for so long. Not longer: topics go."""
@@ -270,6 +273,7 @@ class _Job:
             if stop.is_set():
                 raise CopyStopped("the copy was stopped before all its ranges were done")
             if now - began >= most_s:
+                self._flush(min(_FLUSH_S, most_s / 2))
                 return False
             if now - reported_at >= report_s:
                 reported_at = now
@@ -281,6 +285,16 @@ class _Job:
         pause = pace.pause_s(sum(p.metrics.byte_count for p in self._partitions.values()))
         self._engine.hold_fetches(on=pause > 0)
         return pause
+
+    def _flush(self, most_s: float) -> None:
+        """Fetch no more, and let what was fetched arrive: a drain would drop what is not sent."""
+        self._engine.set_fetching(False)
+        deadline = Deadline(most_s, self._clock)
+        while not deadline.expired() and any(
+            (partition.queue or partition.in_flight) and partition.state is CopyState.ACTIVE
+            for partition in self._partitions.values()
+        ):
+            self._engine.step(min(_TURN_S, deadline.remaining()))
 
     def report(self) -> None:
         progress = [

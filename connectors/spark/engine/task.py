@@ -44,7 +44,7 @@ _LOOK_S = 0.5
 """Partitions that wait for their time are looked at this often."""
 
 _STOP_S = 3.0
-_MARGIN_S = 2.0
+_MARGIN_S = 3.0
 
 
 _quiet_until: dict[str, float] = {}
