@@ -24,6 +24,8 @@ _MARKED = ("integration", "compat", "faults")
 _TESTS = Path(__file__).parent
 # Tests write records with timestamps of long ago, which are not to disappear in the middle of one.
 _KEEP = {"log.retention.ms": "-1"}
+# The history of mirrors that tests run is not to get into the user's own.
+os.environ.setdefault("XDG_STATE_HOME", str(_TESTS.parent / "build" / "state"))
 _LOGS = _TESTS.parent / "build" / "test-logs" / str(os.getpid())
 
 

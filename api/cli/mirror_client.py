@@ -2,6 +2,7 @@
 
     connect-mirror-client clusters  WHERE [--json]
     connect-mirror-client topics    WHERE [--from ALIAS] [--json]
+    connect-mirror-client history   [--url URL] [--limit N] [--json]
     connect-mirror-client translate WHERE --from ALIAS [--to ALIAS] (--group ID | --groups PATTERN)
                                     [--checkpoints] [--dry-run | --commit [--rewind]] [--json]
 
@@ -31,6 +32,7 @@ from connect.clock import Deadline
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
+from connect.config.types import SecretStr
 from connect.errors import ConfigError, ConnectError, RetriableError
 from connectors.maker.config import Flow, MirrorMakerConfig
 from connectors.mirror.client import MirrorClient
@@ -41,6 +43,7 @@ from connectors.mirror.group_move import (
     commit_moves,
     plan_move,
 )
+from connectors.mirror.history import read_events
 
 __all__ = ["main"]
 
@@ -94,6 +97,10 @@ def _parser() -> _Parser:
             "translate", parents=[where], help="where consumer groups go on after moving here"
         )
     )
+    history = commands.add_parser("history", help="what was lost, quarantined, or stood still")
+    history.add_argument("--url", metavar="URL", help="mirror.history.url; else the default file")
+    history.add_argument("--limit", type=int, default=100, metavar="N", help="the newest N events")
+    history.add_argument("--json", action="store_true", help="print one JSON document")
     return parser
 
 
@@ -134,7 +141,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     configure_logging(logging.ERROR)
     output = Output(sys.stdout, as_json=arguments.json)
-    run = {"clusters": _clusters, "topics": _topics, "translate": _translate}[arguments.command]
+    run = {
+        "clusters": _clusters,
+        "topics": _topics,
+        "translate": _translate,
+        "history": _history,
+    }[arguments.command]
     try:
         return run(arguments, output)
     except ConfigError as error:
@@ -178,6 +190,12 @@ def _topics(arguments: argparse.Namespace, output: Output) -> int:
                 for topic in client.remote_topics(arguments.source)
             },
         )
+    return EXIT_OK
+
+
+def _history(arguments: argparse.Namespace, output: Output) -> int:
+    url = None if arguments.url is None else SecretStr(arguments.url)
+    output.events(read_events(url, max(1, arguments.limit)))
     return EXIT_OK
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import TextIO
+from datetime import UTC, datetime
+from typing import Any, TextIO
 
 from api.cli.check_output import table_printer
 from connectors.mirror.group_move import MovedOffset, MovePlan
@@ -55,6 +56,27 @@ class Output:
             "Copies", ("topic", "from"), [(topic, remote[topic]) for topic in sorted(remote)]
         )
 
+    def events(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Events of the history, oldest first."""
+        if self._as_json:
+            self._json(list(events))
+            return
+        self._printer.table(
+            "History",
+            ("time (UTC)", "flow", "kind", "action", "offsets", "what"),
+            [
+                (
+                    f"{datetime.fromtimestamp(each['at_ms'] / 1000, UTC):%Y-%m-%d %H:%M:%S}",
+                    f"{each['source']}->{each['target']}",
+                    each["kind"],
+                    each["action"],
+                    _span(each),
+                    each["text"],
+                )
+                for each in events
+            ],
+        )
+
     def move(self, plan: MovePlan, outcome: Mapping[str, str | None] | None) -> None:
         """Translated offsets. `outcome`: of the commit, by group; None: none was asked for."""
         if self._as_json:
@@ -99,6 +121,13 @@ class Output:
     def _json(self, document: object) -> None:
         json.dump(document, self._out, indent=2)
         self._out.write("\n")
+
+
+def _span(event: Mapping[str, Any]) -> str:
+    if event["first"] is None:
+        return ""
+    last = "" if event["last"] is None else f"-{event['last']}"
+    return f"{event['side']} {event['first']}{last}"
 
 
 def _row(row: MovedOffset) -> tuple[str, ...]:

@@ -19,12 +19,29 @@ from connect.clients.errors import error_from_code
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData, RetriableError
 
-__all__ = ["Cluster", "OffsetResult", "OffsetsQuery", "OpenNode", "list_offsets"]
+__all__ = [
+    "Cluster",
+    "LeaderQuery",
+    "OffsetResult",
+    "OffsetsQuery",
+    "OpenNode",
+    "list_offsets",
+]
 
 OffsetResult = int | ConnectError
 CONSUMER_REPLICA_ID = -1
 Topic = ListOffsetsRequest.ListOffsetsTopic
 Partition = Topic.ListOffsetsPartition
+
+
+class LeaderQuery(Protocol):
+    """A question to the leaders of partitions that has an offset as its answer. Pure."""
+
+    def request(self, epochs: Mapping[TopicPartition, int], timeout_ms: int) -> Any:
+        """The request for the partitions of one leader, each with the leader epoch believed in."""
+
+    def results(self, response: Any, where: object) -> dict[TopicPartition, OffsetResult]:
+        """What the response says of each partition."""
 
 
 class OffsetsQuery:
@@ -101,7 +118,7 @@ class Cluster(Protocol):
 
 
 def list_offsets(
-    cluster: Cluster, partitions: Iterable[TopicPartition], query: OffsetsQuery, deadline: Deadline
+    cluster: Cluster, partitions: Iterable[TopicPartition], query: LeaderQuery, deadline: Deadline
 ) -> dict[TopicPartition, OffsetResult]:
     """The offset of each partition, or why there is none. Blocks until `deadline` at most."""
     done: dict[TopicPartition, OffsetResult] = {}
@@ -123,7 +140,7 @@ def list_offsets(
 
 
 def _ask_all(
-    cluster: Cluster, partitions: Iterable[TopicPartition], query: OffsetsQuery, deadline: Deadline
+    cluster: Cluster, partitions: Iterable[TopicPartition], query: LeaderQuery, deadline: Deadline
 ) -> dict[TopicPartition, OffsetResult]:
     """One round: every partition gets an offset or an error."""
     snapshot = cluster.snapshot
@@ -155,7 +172,7 @@ def _asker(
     cluster: Cluster,
     node_id: int,
     epochs: Mapping[TopicPartition, int],
-    query: OffsetsQuery,
+    query: LeaderQuery,
     limit: Deadline,
 ) -> Callable[[], dict[TopicPartition, OffsetResult]]:
     def ask() -> dict[TopicPartition, OffsetResult]:

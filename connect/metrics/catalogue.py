@@ -40,6 +40,19 @@ _MIRROR_SOURCE = {
     "Not in Java's MirrorMaker 2.",
     "record-level-batch-count": "Batches made of records that had to be batched anew. "
     "Not in Java's MirrorMaker 2.",
+    "offsets-to-loss": "How many offsets the source's log start is behind the next record. "
+    "Not in Java's MirrorMaker 2.",
+    "time-to-loss-ms": "When the source will delete records that wait, as fast as its log start "
+    "has moved and the copy too in the last half hour; +Inf: never. "
+    "Not in Java's MirrorMaker 2.",
+    "stuck": "1 while the partition neither moves nor is caught up, else 0. "
+    "Not in Java's MirrorMaker 2.",
+    "quarantined-record-count": "Offsets that went to the quarantine topic and not to the copy. "
+    "Not in Java's MirrorMaker 2.",
+    "loss-count": "How often one of the partition's logs had lost records, or was made anew. "
+    "Not in Java's MirrorMaker 2.",
+    "lost-record-count": "Offsets that one of the partition's logs had lost. "
+    "Not in Java's MirrorMaker 2.",
 }
 
 _MIRROR_CHECKPOINT = {

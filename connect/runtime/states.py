@@ -60,8 +60,9 @@ ALLOWED_MOVES: Mapping[State | None, frozenset[State]] = {
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An instance's state since `since_ms` (epoch). `trace` is the text of what failed, `version`
-    the plugin's; None while no plugin was made."""
+    """An instance's state since `since_ms` (epoch). `trace` is the text of what failed, or
+    of what does not move while the rest does; `version` the plugin's, None while there is no
+    plugin."""
 
     state: State
     worker_id: str
@@ -114,6 +115,14 @@ class StatusBook:
                 raise InvalidTransition(f"{instance} cannot become {state.value}; so far: {told}")
             history.append(state)
             self._put(instance, state, trace)
+
+    def annotate(self, instance: InstanceId, trace: str | None) -> None:
+        """Say what is wrong with an instance that goes on RUNNING all the same; None: nothing."""
+        with self._lock:
+            current = self._statuses.get(instance)
+            if current is None or current.state is not State.RUNNING or current.trace == trace:
+                return
+            self._put(instance, State.RUNNING, trace, since_ms=current.since_ms)
 
     def try_move(self, instance: InstanceId, state: State, trace: str | None = None) -> None:
         """As `move`, but a move that is not allowed is only logged."""
@@ -170,10 +179,11 @@ class StatusBook:
             for instance, status in self._statuses.items():
                 assert self._histories[instance][-1] is status.state, instance
 
-    def _put(self, instance: InstanceId, state: State, trace: str | None) -> None:
-        status = Status(
-            state, self._worker_id, self._clock.now_ms(), trace, self._versions.get(instance)
-        )
+    def _put(
+        self, instance: InstanceId, state: State, trace: str | None, since_ms: int | None = None
+    ) -> None:
+        since = self._clock.now_ms() if since_ms is None else since_ms
+        status = Status(state, self._worker_id, since, trace, self._versions.get(instance))
         self._statuses[instance] = status
         if self.listener is not None:
             self.listener(instance, status)

@@ -106,6 +106,10 @@ class WorkerTask(ABC):
         """Stop was asked for. Called from any thread, before the last turn has ended."""
         self.wake()
 
+    def trouble(self) -> str | None:
+        """What does not go on while the task runs; None: all does. Cheap, and called often."""
+        return None
+
     def health(self) -> list[PartitionHealth]:
         """The state of the task's partitions, where it knows. Called from any thread."""
         return []

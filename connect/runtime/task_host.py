@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 # How often a frozen task looks for requests.
 _FROZEN_LOOK_S = 0.5
+# Soon enough for people, seldom enough for a status topic.
+_TROUBLE_EVERY_S = 2.0
 
 
 class TaskHost:
@@ -72,6 +74,8 @@ class TaskHost:
         self._started = False
         self._failed = False
         self._last_state = State.UNASSIGNED
+        self._trouble: str | None = None
+        self._trouble_at = 0.0
         self._thread = threading.Thread(target=self._main, name=f"task-{instance}", daemon=True)
 
     @property
@@ -231,8 +235,20 @@ class TaskHost:
                 self._apply_pause()
             if self._thawed.is_set():
                 self._task.turn()
+                self._show_trouble()
             else:
                 self._thawed.wait(_FROZEN_LOOK_S)
+
+    def _show_trouble(self) -> None:
+        """A task is RUNNING while some of it stands still: its status then says what, and why."""
+        now = self._clock.monotonic()
+        if now < self._trouble_at:
+            return
+        self._trouble_at = now + _TROUBLE_EVERY_S
+        trouble = None if self._is_paused else self._task.trouble()
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._statuses.annotate(self.instance, trouble)
 
     def _apply_pause(self) -> None:
         if self._want_paused:
@@ -240,6 +256,7 @@ class TaskHost:
         else:
             self._task.resume()
         self._is_paused = self._want_paused
+        self._trouble, self._trouble_at = None, 0.0
         self._note(State.PAUSED if self._is_paused else State.RUNNING)
 
     def _serve_requests(self) -> None:

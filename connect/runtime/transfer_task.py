@@ -30,6 +30,8 @@ _STEP_S = 1.0
 _DRAIN_SHARE = 0.7
 # Rates are of 30 s at least, so it need not be noted more often what was moved.
 _NOTE_S = 0.5
+# Partitions that a status names.
+_TOLD = 20
 
 
 class WorkerTransferTask(WorkerTask):
@@ -124,6 +126,18 @@ class WorkerTransferTask(WorkerTask):
 
     def wake(self) -> None:
         self._task.wake()
+
+    def trouble(self) -> str | None:
+        """The partitions that neither move nor are caught up, and why."""
+        found = self._task.health()
+        ill = sorted((p.name, p.error) for p in found if p.error is not None)
+        if not ill:
+            return None
+        lines = [f"{len(ill)} of {len(found)} partitions do not move:"]
+        lines += [f"{name}: {error}" for name, error in ill[:_TOLD]]
+        if len(ill) > _TOLD:
+            lines.append(f"and {len(ill) - _TOLD} more")
+        return "\n".join(lines)
 
     def health(self) -> list[PartitionHealth]:
         return self._task.health()

@@ -20,8 +20,10 @@ from connectors.mirror.client_configs import offset_syncs_consumer, offset_syncs
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.partition import OffsetRun
 from connectors.mirror.formats import OffsetSync
+from connectors.mirror.log_facts import LogFacts, facts_key
+from connectors.mirror.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.offset_map import PageSpan, PartitionPages, page_key
-from connectors.mirror.offset_map_trim import PageIndex, PageIndexReader
+from connectors.mirror.offset_map_trim import MapTopic, PageIndex, PageIndexReader
 from connectors.mirror.offset_syncs import OffsetSyncRule
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.sync_producer import SyncProducer
@@ -35,11 +37,13 @@ _CLOSE_SYNCS_S = 2.0
 
 class Reached(NamedTuple):
     """Every record of `source` before `position` is on the target, or needs no copying.
-    `log_start`: the source's first offset, as far as known; -1: it is not."""
+    `log_start`: the source's first offset, as far as known; -1: it is not. `facts`: what is known
+    of both logs, to be kept for the next start."""
 
     source: TopicPartition
     position: int
     log_start: int
+    facts: LogFacts | None = None
 
 
 def source_partition(alias: str, key: TopicPartition) -> dict[str, str | int]:
@@ -86,7 +90,8 @@ class FlowBooks:
         self._syncs: SyncProducer | None = None
         self._index = PageIndex()
         self._index_reader: PageIndexReader | None = None
-        self._read_spans: deque[dict[TopicPartition, list[PageSpan]]] = deque()
+        self._read: deque[MapTopic] = deque()
+        self._facts: dict[TopicPartition, LogFacts] | None = None
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
         policy = replication_policy(props)
@@ -104,22 +109,64 @@ class FlowBooks:
             self._index_reader = PageIndexReader(
                 policy.offset_map_topic(other),
                 offset_syncs_consumer(props, index),
-                self._index_read,
+                self._read.append,  # on the reader's thread
             )
 
-    def _index_read(self, pages: dict[TopicPartition, list[PageSpan]]) -> None:
-        """Called on the reader's thread: the spans wait for the next commit."""
-        self._read_spans.append(pages)
+    def facts(self) -> Mapping[TopicPartition, LogFacts] | None:
+        """What was known of the partitions' logs when this began; None while it is being read."""
+        if self._index_reader is None:
+            return {}
+        self._take_read()
+        return self._facts
+
+    def _take_read(self) -> None:
+        while self._read:
+            found = self._read.popleft()
+            self._facts = dict(found.facts)
+            for key, spans in found.pages.items():
+                for span in spans:
+                    self._index.add(key, span)
+
+    def lost(self, key: TopicPartition, loss: Loss, anchor: tuple[int, int] | None) -> None:
+        """One of the partition's logs lost something; the map is not to lead astray. `anchor`: a
+        place known to be before what the target lost, on both sides."""
+        if not self._config.mirror_offset_map_enabled or self._syncs is None:
+            return
+        pages = self._of(key).pages
+        if loss.kind is LossKind.TARGET_LOSS:
+            if loss.resume is not None and loss.policy is LossPolicy.COPY:
+                return  # what is copied again overrules
+            exact = pages.source_of(loss.first)
+            if exact is not None:
+                pages.lost_from(exact, loss.first)
+            elif anchor is not None:
+                pages.lost_from(*anchor)
+            else:
+                self._begin_map_anew(key, pages)
+        elif loss.resume is not None and loss.kind in (
+            LossKind.SOURCE_RECREATED,
+            LossKind.TARGET_RECREATED,
+        ):
+            self._begin_map_anew(key, pages)
+
+    def _begin_map_anew(self, key: TopicPartition, pages: PartitionPages) -> None:
+        pages.take_unsaved()
+        pages.begin_anew()
+        self._index.discard(key, pages.session)
+
+    def _of(self, key: TopicPartition) -> _PartitionBooks:
+        books = self._partitions.get(key)
+        if books is None:
+            books = _PartitionBooks(self._config.offset_lag_max, self._session)
+            self._partitions[key] = books
+        return books
 
     def copied(self, key: TopicPartition, runs: Sequence[OffsetRun], base_offset: int) -> None:
         """The target has these records from `base_offset` on, without gaps; below 0: it does not
         say where. In each partition's order."""
         if self._syncs is None or base_offset < 0:
             return
-        books = self._partitions.get(key)
-        if books is None:
-            books = _PartitionBooks(self._config.offset_lag_max, self._session)
-            self._partitions[key] = books
+        books = self._of(key)
         target = base_offset
         for source, count in runs:
             if self._config.mirror_offset_map_enabled:
@@ -137,13 +184,13 @@ class FlowBooks:
     def prepare(self, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
         """The source offsets of these partitions, once the map pages that explain them are
         written."""
-        for source, position, _ in reached:
+        for source, position, *_ in reached:
             if (books := self._partitions.get(source)) is not None:
                 books.pages.seen(position)
         alias = self._config.source_cluster_alias
         offsets: list[StoredOffset] = [
             (source_partition(alias, source), {"offset": position - 1})
-            for source, position, _ in reached
+            for source, position, *_ in reached
         ]
         result: Future[list[StoredOffset]] = Future()
         self._write_pages(reached, lambda: result.set_result(offsets))
@@ -157,7 +204,7 @@ class FlowBooks:
             return
         due = [
             (source, books.pages, books.pages.take_unsaved())
-            for source, _, _ in reached
+            for source, *_ in reached
             if (books := self._partitions.get(source)) is not None
         ]
 
@@ -174,18 +221,21 @@ class FlowBooks:
             for page in pages:
                 encoded.append((page_key(*key, page.first_source), page.encode()))
                 self._index.add(key, PageSpan(page.session, page.first_source, page.end_source))
+        if self.facts() is not None:
+            encoded += [
+                (facts_key(each.source), each.facts.encode())
+                for each in reached
+                if each.facts is not None and self._config.mirror_offset_map_enabled
+            ]
         encoded += [(useless, None) for useless in self._useless_pages(reached)]
         self._syncs.write_pages(encoded).add_done_callback(written)
 
     def _useless_pages(self, reached: Sequence[Reached]) -> list[bytes]:
         """Keys of pages to delete, of partitions that moved."""
-        while self._read_spans:
-            for key, spans in self._read_spans.popleft().items():
-                for span in spans:
-                    self._index.add(key, span)
+        self._take_read()
         return [
             useless
-            for source, _, log_start in reached
+            for source, _, log_start, _ in reached
             for useless in self._index.useless(source, log_start)
         ]
 

@@ -1,6 +1,6 @@
 """The keys of the mirror source connector and its tasks, and their values.
 
-MirrorMaker 2's (Kafka 4.3.1), and some of our own (`_OUR_KEYS`).
+MirrorMaker 2's (Kafka 4.3.1), and some of our own (`_OUR_KEYS`, `config_losses`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance, ParsedConfig
-from connect.config.types import ConfigType, invalid_value
+from connect.config.types import ConfigType, SecretStr, invalid_value
 from connect.config.validators import OneOf, Range, ValidList
 from connect.errors import ConfigError
 from connectors.mirror.config_base import (
@@ -27,6 +27,8 @@ from connectors.mirror.config_base import (
     interval_s,
     mirror_key,
 )
+from connectors.mirror.config_losses import LOSS_KEYS, loss_policies
+from connectors.mirror.losses import LossPolicies
 
 __all__ = ["SOURCE_CONFIG_DEF", "SOURCE_TASK_CONFIG_DEF", "SourceConfig", "SourceTaskConfig"]
 
@@ -207,7 +209,7 @@ _OUR_KEYS = (
 )
 
 SOURCE_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
-    [*_DISCOVERY_KEYS, *_TOPIC_KEYS, *_OFFSET_KEYS, *_OUR_KEYS]
+    [*_DISCOVERY_KEYS, *_TOPIC_KEYS, *_OFFSET_KEYS, *_OUR_KEYS, *LOSS_KEYS]
 )
 
 SOURCE_TASK_CONFIG_DEF: ConfigDef = SOURCE_CONFIG_DEF.extended(
@@ -254,6 +256,10 @@ class SourceConfig(MirrorConfig):
     mirror_copy_merge_batch_bytes: int
     mirror_offset_map_enabled: bool
     offset_map_topic_replication_factor: int
+    losses: LossPolicies
+    mirror_quarantine_topic: str | None
+    mirror_history_url: SecretStr | None
+    mirror_history_retention_days: int
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> SourceConfig:
@@ -312,6 +318,10 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         mirror_copy_merge_batch_bytes=parsed.integer("mirror.copy.merge.batch.bytes"),
         mirror_offset_map_enabled=parsed.boolean("mirror.offset.map.enabled"),
         offset_map_topic_replication_factor=syncs_factor if map_factor is None else map_factor,
+        losses=loss_policies(parsed),
+        mirror_quarantine_topic=parsed.optional_string("mirror.quarantine.topic") or None,
+        mirror_history_url=parsed.secret("mirror.history.url"),
+        mirror_history_retention_days=parsed.integer("mirror.history.retention.days"),
     )
 
 

@@ -47,10 +47,15 @@ class PartitionMetrics:
         "_latency",
         "_level_batches",
         "_level_records",
+        "_loss",
+        "_loss_count",
+        "_lost_records",
+        "_quarantined",
         "_record_count",
         "_shallow_batches",
         "_shallow_records",
         "_source_topic",
+        "_stuck",
         "_tags",
         "_totals",
     )
@@ -84,6 +89,11 @@ class PartitionMetrics:
         self._shallow_batches = 0
         self._level_records = 0
         self._level_batches = 0
+        self._quarantined = 0
+        self._stuck = False
+        self._loss: tuple[int, float] | None = None
+        self._loss_count = 0
+        self._lost_records = 0
         self._acked_rate = Rate()
         self._byte_rate = Rate()
         self._age = WindowedStat()
@@ -129,12 +139,40 @@ class PartitionMetrics:
         self._level_records += records
         self._level_batches += batches
 
+    def lost(self, records: int) -> None:
+        """Either log lost so many offsets, or was made anew."""
+        self._loss_count += 1
+        self._lost_records += records
+
+    def quarantined(self, records: int) -> None:
+        """So many offsets were put into the quarantine topic."""
+        self._quarantined += records
+
+    def set_stuck(self, stuck: bool) -> None:
+        """Whether it neither moves nor is caught up."""
+        self._stuck = stuck
+
+    def set_time_to_loss(self, records: int, seconds: float) -> None:
+        """How many offsets the source's log start is behind, and when it will have caught up with
+        what waits to be copied; infinite: never, as it goes."""
+        self._loss = (records, seconds)
+
     # Any thread.
 
     @property
     def byte_count(self) -> int:
         """Bytes of batches that arrived."""
         return self._byte_count
+
+    def counts(self) -> tuple[int, int]:
+        """Records acknowledged, bytes read."""
+        return self._record_count, self._byte_count
+
+    def time_to_loss_ms(self) -> int | None:
+        """None: no loss is in sight, or it is not known yet."""
+        if self._loss is None or self._loss[1] == float("inf"):
+            return None
+        return round(self._loss[1] * 1000)
 
     def read(self) -> dict[str, float]:
         """All attributes; a lag that is not known yet is left out."""
@@ -158,10 +196,17 @@ class PartitionMetrics:
             "shallow-batch-count": self._shallow_batches,
             "record-level-record-count": self._level_records,
             "record-level-batch-count": self._level_batches,
+            "stuck": int(self._stuck),
+            "quarantined-record-count": self._quarantined,
+            "loss-count": self._loss_count,
+            "lost-record-count": self._lost_records,
         }
         records, ms, as_of_ms = self._lag
         if records is not None:
             values["record-lag"] = records
+        if self._loss is not None:
+            values["offsets-to-loss"] = self._loss[0]
+            values["time-to-loss-ms"] = self._loss[1] * 1000
         if ms is not None:
             values["time-lag-ms"] = ms + max(0, now_ms - as_of_ms) if ms else 0
         return values

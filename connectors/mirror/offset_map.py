@@ -36,11 +36,13 @@ __all__ = [
     "PageSpan",
     "PartitionPages",
     "Segment",
+    "get_varint",
     "page_key",
     "page_segments",
     "page_span",
     "page_target",
     "parse_page_key",
+    "put_varint",
 ]
 
 VERSION = 0
@@ -103,13 +105,13 @@ class MapPage:
         """The record value."""
         first = self.segments[0]
         out = bytearray(_VALUE_HEAD.pack(VERSION, self.session, first.target, self.end_source))
-        _put_varint(out, len(self.segments))
+        put_varint(out, len(self.segments))
         source, target = first.source, first.target
         for segment in self.segments:
-            _put_varint(out, segment.source - source)
+            put_varint(out, segment.source - source)
             gap = segment.target - target
-            _put_varint(out, (gap << 1) ^ (gap >> 63))
-            _put_varint(out, segment.length)
+            put_varint(out, (gap << 1) ^ (gap >> 63))
+            put_varint(out, segment.length)
             source = segment.source + segment.length
             target = segment.target + segment.length
         return bytes(out)
@@ -128,19 +130,19 @@ def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
     """A page's segments one by one, for who needs only the first of them. Raises CorruptData."""
     try:
         version, _, target, _ = _VALUE_HEAD.unpack_from(value)
-        count, at = _get_varint(value, _VALUE_HEAD.size)
+        count, at = get_varint(value, _VALUE_HEAD.size)
         if version != VERSION or target < 0 or not 0 < count <= len(value):
             raise CorruptData(
                 f"offset map page of version {version}, {count} segments from {target} on"
             )
         source = first_source
         for _ in range(count):
-            gap, at = _get_varint(value, at)
-            zigzag, at = _get_varint(value, at)
-            length, at = _get_varint(value, at)
+            gap, at = get_varint(value, at)
+            zigzag, at = get_varint(value, at)
+            length, at = get_varint(value, at)
             source += gap
             target += (zigzag >> 1) ^ -(zigzag & 1)
-            if length < 1 or target < 0 or max(source, target) + length > _LAST_OFFSET:
+            if target < 0 or max(source, target) + length > _LAST_OFFSET:
                 raise CorruptData(
                     f"offset map page with {length} offsets from {source} to {target}"
                 )
@@ -178,14 +180,16 @@ def page_target(value: bytes) -> int:
         raise CorruptData("offset map page cut off") from error
 
 
-def _put_varint(out: bytearray, number: int) -> None:
+def put_varint(out: bytearray, number: int) -> None:
+    """Append an unsigned LEB128 number."""
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     out.append(number)
 
 
-def _get_varint(data: bytes, at: int) -> tuple[int, int]:
+def get_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, and where it ends. Raises IndexError and CorruptData."""
     number = shift = 0
     while True:
         byte = data[at]
@@ -233,6 +237,32 @@ class PartitionPages:
         if page is not None and source > page.end_source:
             page.seen = source
             self._note(page)
+
+    def source_of(self, target: int) -> int | None:
+        """The source offset that is at this target offset, or was to be next there; None where the
+        page in the making does not say."""
+        for segment in self._current.segments if self._current is not None else ():
+            ahead = target - segment.target
+            if 0 <= ahead <= segment.length:
+                return segment.source + ahead
+        return None
+
+    def lost_from(self, source: int, target: int) -> None:
+        """The target has nothing of `source` and what follows it any more, but for what comes now:
+        until then, who is there goes on at `target`."""
+        self.begin_anew()
+        self._unsaved.append(MapPage(self._session, [Segment(source, target, 0)]))
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """What follows overrules all that came before, from its first source offset on."""
+        self._session += 1
+        self._current = None
+
+    @property
+    def session(self) -> int:
+        """That of the pages to come."""
+        return self._session
 
     def _note(self, page: MapPage) -> None:
         if not self._unsaved or self._unsaved[-1] is not page:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from connect.errors import CorruptData, RetriableError
+from connectors.mirror.log_facts import is_facts_key
 from connectors.mirror.offset_map import MapPage, page_span, page_target, parse_page_key
 from connectors.mirror.offset_map_index import PageRef, PartitionIndex, Stretch
 from connectors.mirror.translation import (
@@ -61,6 +62,8 @@ class OffsetMapStore:
     def take(self, key: bytes | None, value: bytes | None, at: int) -> None:
         """The next record of the topic; `at`: its offset. One that is no page is left out, and
         the log says so."""
+        if is_facts_key(key):
+            return
         try:
             topic, partition, first = parse_page_key(key or b"")
             page = None

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.log_facts import LogFacts, is_facts_key, parse_facts_key
 from connectors.mirror.offset_map import PageSpan, page_key, page_span, parse_page_key
 
-__all__ = ["PageIndex", "PageIndexReader"]
+__all__ = ["MapTopic", "PageIndex", "PageIndexReader"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,6 +32,11 @@ class PageIndex:
 
     def __init__(self) -> None:
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
+        self._oldest: dict[TopicPartition, int] = {}
+
+    def discard(self, key: TopicPartition, session: int) -> None:
+        """Pages of sessions before this one explain nothing any more: a log was made anew."""
+        self._oldest[key] = session
 
     def add(self, key: TopicPartition, span: PageSpan) -> None:
         """A page is in the topic (again)."""
@@ -45,16 +52,22 @@ class PageIndex:
         """Take the pages that explain nothing at or after `log_start`: their record keys, for
         tombstones."""
         pages = self._pages.get(key, {})
+        oldest = self._oldest.get(key, 0)
         covered_from = _later_starts(pages.values())
         gone = [
             span.first_source
             for span in pages.values()
             if span.end_source <= log_start
-            or span.first_source >= covered_from.get(span.session, span.end_source)
+            or span.session < oldest
+            or _reached(span.first_source, covered_from.get(span.session))
         ]
         for first in gone:
             del pages[first]
         return [page_key(key[0], key[1], first) for first in gone]
+
+
+def _reached(first_source: int, covered_from: int | None) -> bool:
+    return covered_from is not None and first_source >= covered_from
 
 
 def _later_starts(spans: Iterable[PageSpan]) -> dict[int, int]:
@@ -71,19 +84,28 @@ def _later_starts(spans: Iterable[PageSpan]) -> dict[int, int]:
     return starts
 
 
+class MapTopic(NamedTuple):
+    """What the map topic holds: the spans of its pages, and what is known of partitions' logs."""
+
+    pages: Mapping[TopicPartition, Sequence[PageSpan]]
+    facts: Mapping[TopicPartition, LogFacts]
+
+
 class PageIndexReader:
-    """Reads the map topic once. `on_read(pages)` is called on the reader's thread."""
+    """Reads the map topic once. `on_read(pages, facts)` is called on the reader's thread, with
+    nothing where the topic could not be read."""
 
     def __init__(
         self,
         topic: str,
         properties: Mapping[str, str],
-        on_read: Callable[[dict[TopicPartition, list[PageSpan]]], None],
+        on_read: Callable[[MapTopic], None],
     ) -> None:
         """Args: properties: Java consumer properties of the cluster that hosts the map."""
         self._topic = topic
         self._on_read = on_read
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
+        self._facts: dict[TopicPartition, LogFacts] = {}
         self._log = TopicLog(topic, properties, self._take)
         self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)
         self._thread.start()
@@ -93,13 +115,17 @@ class PageIndexReader:
             self._log.start(Deadline(_READ_TIMEOUT_S))
         except ConnectError as error:
             _LOG.info("the offset map was not read, so old pages stay: %s", error)
-            return
+            self._pages, self._facts = {}, {}
         finally:
             self._log.stop(Deadline(_CLOSE_S))
-        self._on_read({key: list(pages.values()) for key, pages in self._pages.items()})
+        pages = {key: list(pages.values()) for key, pages in self._pages.items()}
+        self._on_read(MapTopic(pages, self._facts))
 
     def _take(self, record: LogRecord) -> None:
         try:
+            if is_facts_key(record.key):
+                self._take_facts(record)
+                return
             topic, partition, first = parse_page_key(record.key or b"")
             pages = self._pages.setdefault((topic, partition), {})
             if record.value is None:
@@ -108,6 +134,13 @@ class PageIndexReader:
                 pages[first] = page_span(first, record.value)
         except CorruptData as error:
             _LOG.warning("topic %s holds a record that is no page: %s", self._topic, error)
+
+    def _take_facts(self, record: LogRecord) -> None:
+        key = parse_facts_key(record.key or b"")
+        if record.value is None:
+            self._facts.pop(key, None)
+        else:
+            self._facts[key] = LogFacts.decode(record.value)
 
     def close(self) -> None:
         """End the reading, also in the middle."""

@@ -21,20 +21,27 @@ from connect.plugin import (
 )
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.books import FlowBooks, Reached, position_after, source_partition
-from connectors.mirror.client_configs import source_consumer
+from connectors.mirror.client_configs import source_consumer, target_admin
 from connectors.mirror.config_source import SourceConfig, SourceTaskConfig
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.quarantine import PutAside
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
+from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
+from connectors.mirror.quarantine_topic import QuarantineTopic
+from connectors.mirror.task_history import TaskHistory
 
 __all__ = ["MirrorSourceTask", "engine_settings", "flow_part", "only_adds_partitions"]
 
 _LOG = logging.getLogger(__name__)
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+_LEARN_WITHIN_S = 5.0
+"""So long a start may wait for what was known of the logs, which is in the offset map's topic."""
+_LEARN_TURN_S = 0.05
 _ASSIGNMENT = "task.assigned.partitions"
 _PAGES_EVERY_S = 5.0
 
@@ -59,6 +66,7 @@ def engine_settings(
             check_crcs=consumer.get("check.crcs", "true").strip().lower() != "false",
         ),
         buffer_bytes=config.mirror_copy_buffer_bytes,
+        losses=config.losses,
     )
 
 
@@ -68,6 +76,10 @@ class MirrorSourceTask(TransferTask):
     def __init__(self) -> None:
         self._engine: CopyEngine | None = None
         self._books: FlowBooks | None = None
+        self._history: TaskHistory | None = None
+        self._quarantine: QuarantineTopic | None = None
+        self._learning: dict[TopicPartition, int] = {}
+        self._learn_by = 0.0
         self._totals = CopyTotals()
         self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
         self._left: list[PartitionCopy] = []
@@ -85,8 +97,26 @@ class MirrorSourceTask(TransferTask):
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
         settings = engine_settings(self._config, consumer, self.context.producer_properties())
+        self._history = TaskHistory(
+            self._config, self.context.connector_name, self.context.task_index
+        )
+        if self._config.mirror_quarantine_topic is not None:
+            self._quarantine = QuarantineTopic(
+                self._config.mirror_quarantine_topic,
+                self._config.source_cluster_alias,
+                self._config.replication_factor,
+                self.context.producer_properties(),
+                target_admin(config),
+            )
         self._books = FlowBooks(config, self._config, task.task_index)
-        self._engine = CopyEngine(settings, self._acked, transactions=self._transactions())
+        self._engine = CopyEngine(
+            settings,
+            self._acked,
+            transactions=self._transactions(),
+            on_loss=self._lost,
+            quarantine=self._quarantine,
+            on_quarantined=self._put_aside,
+        )
         self._assign(task.task_assigned_partitions)
 
     def _transactions(self) -> TransactionPlan | None:
@@ -112,7 +142,13 @@ class MirrorSourceTask(TransferTask):
         came_back = self._take_back(added)
         for key, offset in zip(added, offsets, strict=True):
             position = came_back.get(key, position_after(offset))
-            engine.add(key, self._target(key), position, self._metrics(key))
+            learns = position is not None and key not in came_back
+            engine.add(key, self._target(key), position, self._metrics(key), learns=learns)
+            if learns and position is not None:
+                self._learning[key] = position
+            if self._history is not None and position is not None:
+                self._history.begun(key, position)
+        self._learn_by = SYSTEM_CLOCK.monotonic() + _LEARN_WITHIN_S
         engine.watch()
         _LOG.info(
             "%s task %d: %d partitions, %d of them new",
@@ -153,10 +189,30 @@ class MirrorSourceTask(TransferTask):
         return metrics
 
     def step(self, timeout: float) -> None:
-        self._running().step(timeout)
+        engine = self._running()
+        engine.step(min(timeout, _LEARN_TURN_S) if self._learning else timeout)
         self._kept_books().poll()
         if self._without_pages:
             self._write_pages_now_and_then()
+        if self._learning:
+            self._learn(engine)
+        if self._history is not None:
+            self._history.look(engine.partitions)
+
+    def _learn(self, engine: CopyEngine) -> None:
+        """Tell the engine what was known of the logs of partitions that it has just begun with."""
+        facts = self._kept_books().facts()
+        if facts is None:
+            if SYSTEM_CLOCK.monotonic() >= self._learn_by:
+                # Rather late than never: what is found then is handled then.
+                for key in self._learning:
+                    engine.learn(key, None)
+                self._learn_by = float("inf")
+            return
+        for key, position in self._learning.items():
+            known = facts.get(key)
+            engine.learn(key, known if known and known.hold_for(position) else None)
+        self._learning.clear()
 
     def wake(self) -> None:
         if self._engine is not None:
@@ -190,6 +246,12 @@ class MirrorSourceTask(TransferTask):
         for remove in self._metric_removers.values():
             remove()
         self._metric_removers.clear()
+        if self._quarantine is not None:
+            self._quarantine.close()
+            self._quarantine = None
+        if self._history is not None:
+            self._history.close()
+            self._history = None
         if self._books is not None:
             self._books.close()
             self._books = None
@@ -221,6 +283,22 @@ class MirrorSourceTask(TransferTask):
             self._without_pages[partition.source] = partition
         self._kept_books().copied(partition.source, runs, base_offset)
 
+    def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
+        anchor = partition.anchored(loss.first) if loss.on_target else None
+        self._kept_books().lost(partition.source, loss, anchor)
+        if self._history is not None:
+            self._history.lost(partition, loss)
+
+    def _put_aside(self, partition: PartitionCopy, aside: PutAside) -> None:
+        """Records are in the quarantine topic; the partition goes on after them."""
+        topic = self._config.mirror_quarantine_topic
+        name = f"{partition.source[0]}-{partition.source[1]}"
+        text = f"{name}: offsets {aside.first} to {aside.last} went to {topic}: {aside.reason}"
+        _LOG.error("%s", text)
+        partition.metrics.quarantined(aside.last - aside.first + 1)
+        if self._history is not None:
+            self._history.quarantined(partition, aside.first, aside.last, text)
+
     def prepare_commit(self) -> Future[list[StoredOffset]]:
         """The acknowledged positions, once the map pages that explain them are written."""
         engine = self._running()
@@ -231,9 +309,16 @@ class MirrorSourceTask(TransferTask):
             if partition.unstored
         ]
         self._committing = moved
+        if self._history is not None:
+            self._history.reached(moved)
         return self._kept_books().prepare(
             [
-                Reached(partition.source, position, partition.log_start_offset)
+                Reached(
+                    partition.source,
+                    position,
+                    partition.log_start_offset,
+                    partition.facts(position),
+                )
                 for partition, position in moved
             ]
         )
@@ -269,8 +354,13 @@ class MirrorSourceTask(TransferTask):
         if self._without_pages:
             moved, self._without_pages = self._without_pages, {}
             self._kept_books().prepare(
-                [Reached(key, p.stored_position, p.log_start_offset) for key, p in moved.items()]
+                [
+                    Reached(key, p.stored_position, p.log_start_offset, p.facts(p.stored_position))
+                    for key, p in moved.items()
+                ]
             )
+            if self._history is not None:
+                self._history.reached((p, p.stored_position) for p in moved.values())
 
     def _forget_left(self) -> None:
         """Partitions that left and are stored need no books any more."""
@@ -281,6 +371,8 @@ class MirrorSourceTask(TransferTask):
                 still.append(partition)
             elif partition.source not in assigned:
                 self._kept_books().forget(partition.source)
+                if self._history is not None:
+                    self._history.forget(partition.source)
                 remove = self._metric_removers.pop(partition.source, None)
                 if remove is not None:
                     remove()

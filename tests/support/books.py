@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connectors.mirror.formats import Heartbeat, OffsetSync
+from connectors.mirror.log_facts import is_facts_key
 from connectors.mirror.offset_map import MapPage, OffsetMap, parse_page_key
 from tests.support.mirrored import MirroredFlow
 from tests.support.reading import ReadRecord, read_partition
@@ -27,6 +28,8 @@ def offset_map(servers: str, map_topic: str, topic: str, partition: int = 0) -> 
     pages: dict[bytes, MapPage | None] = {}
     for record in read_partition(servers, map_topic):
         assert record.key is not None
+        if is_facts_key(record.key):
+            continue
         name, number, first = parse_page_key(record.key)
         if (name, number) == (topic, partition):
             pages[record.key] = (

@@ -13,6 +13,8 @@ from connect.clock import Deadline
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.quarantine import PutAside, Quarantine
+from connectors.mirror.losses import Loss, LossPolicies
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.waiting import wait_until
 
@@ -47,10 +49,14 @@ class CopyRun:
         options: CopyOptions | None = None,
         buffer_bytes: int = 64 * 1024 * 1024,
         timeout_ms: int = 5_000,
+        losses: LossPolicies | None = None,
+        quarantine: Quarantine | None = None,
     ) -> None:
         self.mapping: dict[tuple[str, int], dict[int, int]] = {}
         self.order: dict[tuple[str, int], list[int]] = {}
         self.metrics: dict[tuple[str, int], PartitionMetrics] = {}
+        self.put_aside: list[PutAside] = []
+        self.losses: list[Loss] = []
         self.most_memory = 0
         self._commands: deque[bool] = deque()
         self._engine = CopyEngine(
@@ -61,8 +67,12 @@ class CopyRun:
                 produce=produce or ProduceSettings(request_timeout_ms=timeout_ms),
                 options=options or CopyOptions(),
                 buffer_bytes=buffer_bytes,
+                losses=losses or LossPolicies(),
             ),
             self._acked,
+            on_loss=lambda _, loss: self.losses.append(loss),
+            quarantine=quarantine,
+            on_quarantined=lambda _, aside: self.put_aside.append(aside),
         )
         self._stop = threading.Event()
         self._failure: BaseException | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Protocol
 
 from connect.clients.cluster_link import ClusterLink
@@ -16,11 +17,17 @@ from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.batches import BatchHeader, read_headers
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
-from connectors.mirror.copy.chooser import CopyOptions, outgoing_batches
+from connectors.mirror.copy.chooser import CopyOptions, Unreadable, outgoing_batches
+from connectors.mirror.copy.log_checks import LogChecks
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.quarantine import (
+    OnQuarantined,
+    PutAside,
+    Quarantine,
+    unreadable_batch,
+)
 from connectors.mirror.copy.source_node import SourceNode
-from connectors.mirror.copy.start_positions import StartPositions
 
 __all__ = ["ArrivalHooks", "Arrivals"]
 
@@ -29,6 +36,9 @@ _LOG = logging.getLogger(__name__)
 _SOURCE_RETRY_FIRST_S = 0.1
 _SOURCE_RETRY_MOST_S = 10.0
 _OFFSET_OUT_OF_RANGE = 1
+_UNREADABLE_TRIES = 5
+"""So often a batch is fetched before it counts as unreadable for good: a network may have been at
+fault."""
 _QUIET_FAILURES = 3
 """Retriable errors are not shown as the partition's error before there were more than this."""
 
@@ -62,10 +72,12 @@ class Arrivals:
         loop: SelectorLoop,
         budget: MemoryBudget,
         options: CopyOptions,
-        starts: StartPositions,
+        checks: LogChecks,
         hooks: ArrivalHooks,
         partition_bytes: int,
         preference_s: float,
+        quarantine: Quarantine | None = None,
+        on_quarantined: OnQuarantined | None = None,
     ) -> None:
         """Args: partition_bytes: how much of a partition may wait before it is held back.
         preference_s: how long the leader's choice of a replica to read from is followed."""
@@ -74,10 +86,12 @@ class Arrivals:
         self._loop = loop
         self._budget = budget
         self._options = options
-        self._starts = starts
+        self._checks = checks
         self._hooks = hooks
         self._partition_bytes = partition_bytes
         self._preference_s = preference_s
+        self._quarantine = quarantine
+        self._on_quarantined = on_quarantined or (lambda *_: None)
         self.ignoring = False
         """While True, records that arrive are left for a later fetch."""
 
@@ -89,6 +103,7 @@ class Arrivals:
             if (
                 partition is None
                 or partition.leaving
+                or partition.held_back
                 or partition.source_node != node.node_id
                 or node.requested_offset(partition) != partition.position
             ):
@@ -140,6 +155,7 @@ class Arrivals:
                 visible=False,
             )
             return
+        partition.epochs.saw(fetched.records, headers)
         position = partition.position
         partition.position = max(position, headers[-1].next_offset)
         if partition.end is not None and partition.position >= partition.end:
@@ -167,7 +183,7 @@ class Arrivals:
             budget=self._budget,
         )
         if unreadable is not None:
-            partition.position = unreadable[0]
+            partition.position = unreadable.position
         for batch in batches:
             partition.enqueue(batch)
         partition.skipped_to(partition.position)
@@ -179,11 +195,54 @@ class Arrivals:
                 )
             self._hooks.offer(partition)
         if unreadable is not None:
-            self._source_failed(partition, unreadable[1])
+            self._source_failed(partition, unreadable.reason)
+            self._put_aside(partition, fetched.records, headers, unreadable)
             return
         self._source_works(partition)
         if partition.pending_bytes >= self._partition_bytes:
             self._hooks.refresh_interest(partition)
+
+    def _put_aside(
+        self,
+        partition: PartitionCopy,
+        records: memoryview,
+        headers: list[BatchHeader],
+        unreadable: Unreadable,
+    ) -> None:
+        """Put a batch that stays unreadable into the quarantine, once all before it is copied."""
+        header = unreadable.header
+        if (
+            self._quarantine is None
+            or partition.source_failures < _UNREADABLE_TRIES
+            or partition.queue
+            or partition.in_flight
+        ):
+            return
+        after = _next_offset(header, headers, partition.high_watermark)
+        if after is None:
+            partition.source_error = f"{unreadable.reason}; where it ends cannot be told"
+            return
+        data = bytes(records[header.start : header.start + header.size])
+        first = unreadable.position
+        aside = unreadable_batch(partition, data, first, after - 1, unreadable.reason)
+        partition.quarantining = True
+        self._hooks.refresh_interest(partition)
+        self._quarantine.put(aside).add_done_callback(
+            lambda done: self._loop.post(lambda: self._put(partition, aside, done))
+        )
+
+    def _put(self, partition: PartitionCopy, aside: PutAside, done: Future[None]) -> None:
+        partition.quarantining = False
+        error = done.exception(timeout=0)
+        if error is not None:
+            partition.source_error = f"{aside.reason}; it cannot be put aside: {error}"
+        elif partition.position == aside.first and not partition.searching:
+            partition.position = aside.last + 1
+            partition.skipped_to(partition.position)
+            partition.source_retry_at = 0.0
+            self._source_works(partition)
+            self._on_quarantined(partition, aside)
+        self._hooks.refresh_interest(partition)
 
     def _prefer(self, partition: PartitionCopy, replica: int) -> None:
         """The leader sent us to a replica in our rack (KIP-392). Only it may, and not to itself."""
@@ -222,9 +281,8 @@ class Arrivals:
             )
             return
         if code == _OFFSET_OUT_OF_RANGE:
-            partition.source_retry_at = float("inf")
+            self._checks.out_of_range(partition)
             self._hooks.refresh_interest(partition)
-            self._starts.locate(partition)
             return
         topic, number = partition.source
         error = error_from_code(code, f"fetch of {topic}-{number}")
@@ -265,3 +323,13 @@ def _believable(headers: list[BatchHeader], partition: PartitionCopy) -> list[Ba
     if end < 0 or headers[-1].next_offset <= end:
         return headers
     return [header for header in headers if header.next_offset <= end]
+
+
+def _next_offset(header: BatchHeader, headers: list[BatchHeader], end: int) -> int | None:
+    """The first offset after a batch whose header may be as wrong as the rest of it; None where
+    that cannot be told. `end`: that of the partition."""
+    following = [other.base_offset for other in headers if other.start > header.start]
+    if following:
+        return following[0] if following[0] > header.base_offset else None
+    whole = header.magic == 2 and header.records == header.last_offset_delta + 1 > 0
+    return header.next_offset if whole and header.next_offset <= end else None

@@ -26,7 +26,7 @@ from connectors.mirror.copy.aborted import AbortedTransactions
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition import Outgoing
 
-__all__ = ["Chosen", "CopyOptions", "Way", "choose", "outgoing_batches"]
+__all__ = ["Chosen", "CopyOptions", "Unreadable", "Way", "choose", "outgoing_batches"]
 
 TINY_BATCH_RECORDS = 4
 TINY_BATCH_BYTES = 8 * 1024
@@ -75,12 +75,19 @@ def choose(
     return Way.SHALLOW
 
 
+class Unreadable(NamedTuple):
+    """The first batch that cannot be copied: where to fetch it from again, and why."""
+
+    position: int
+    reason: str
+    header: BatchHeader
+
+
 class Chosen(NamedTuple):
-    """Batches for the target, in order. `unreadable`: the source offset of the first batch that
-    cannot be copied, and why; the batches are then those before it."""
+    """Batches for the target, in order; before the one that is `unreadable`, if there is one."""
 
     batches: list[Outgoing]
-    unreadable: tuple[int, str] | None
+    unreadable: Unreadable | None
 
 
 def _data_batches(
@@ -183,7 +190,8 @@ def outgoing_batches(
         unreadable = error  # an earlier one than that found before
     if unreadable is None:
         return Chosen(outgoing, None)
-    return Chosen(outgoing, (max(position, unreadable.offset), str(unreadable)))
+    first = max(position, unreadable.header.base_offset)
+    return Chosen(outgoing, Unreadable(first, str(unreadable), unreadable.header))
 
 
 class _Unreadable(Exception):
@@ -191,7 +199,7 @@ class _Unreadable(Exception):
 
     def __init__(self, header: BatchHeader, reason: str) -> None:
         super().__init__(f"the batch at source offset {header.base_offset} is corrupt: {reason}")
-        self.offset = header.base_offset
+        self.header = header
 
 
 MAX_UNKNOWN_LIMIT = 1 << 30

@@ -26,6 +26,12 @@ from connectors.mirror.copy.partition import (
     Outgoing,
     PartitionCopy,
 )
+from connectors.mirror.copy.quarantine import (
+    OnQuarantined,
+    PutAside,
+    Quarantine,
+    refused_record,
+)
 from connectors.mirror.copy.transaction_hooks import Settled
 from connectors.mirror.copy.transactions import Transactions
 
@@ -45,7 +51,8 @@ _REPEAT_WARNING_EVERY = 20
 
 class Deliveries:
     """See the module. `on_moved(partition)`: it may be sent or fetched again; `on_left(partition)`:
-    nothing of a leaving partition is under way any more."""
+    nothing of a leaving partition is under way any more; `on_back(partition, offset)`: the target
+    put a batch at this offset, before the end of what it had acknowledged."""
 
     def __init__(
         self,
@@ -56,6 +63,9 @@ class Deliveries:
         on_acked: OnAcked,
         on_moved: Callable[[PartitionCopy], None],
         on_left: Callable[[PartitionCopy], None],
+        on_back: Callable[[PartitionCopy, int], None],
+        quarantine: Quarantine | None = None,
+        on_quarantined: OnQuarantined | None = None,
     ) -> None:
         self._link = link
         self._loop = loop
@@ -64,6 +74,9 @@ class Deliveries:
         self._on_acked = on_acked
         self._on_moved = on_moved
         self._on_left = on_left
+        self._on_back = on_back
+        self._quarantine = quarantine
+        self._on_quarantined = on_quarantined or (lambda *_: None)
         self._producer: tuple[int, int] | None = None
         self._producer_asked = False
         self._producerless: set[PartitionCopy] = set()
@@ -100,7 +113,8 @@ class Deliveries:
             self._failed(partition, batch, Failure.ABORT, recovery.classify(batch, result)[1])
         else:
             batch.maybe_written |= not recovery.surely_refused(result.error)
-            self._failed(partition, batch, *recovery.classify(batch, result))
+            keep = self._quarantine is not None
+            self._failed(partition, batch, *recovery.classify(batch, result, quarantine=keep))
         if partition.unanswered == 0 and partition.state is CopyState.RECOVERING:
             self._resolve(partition)
         if partition.leaving and not partition.in_flight:
@@ -120,7 +134,10 @@ class Deliveries:
             partition.forget(batch)
             # A duplicate whose place the target forgot is not before the end of what came before.
             base = batch.base_offset if batch.base_offset >= 0 else partition.target_end
-            partition.target_end = UNKNOWN if base < 0 else base + batch.records
+            if 0 <= base < partition.target_end:
+                self._on_back(partition, base)
+            if not (partition.standing or partition.searching):
+                partition.target_end = UNKNOWN if base < 0 else base + batch.records
             settled = Settled(
                 partition, batch.runs, base, batch.records, batch.max_timestamp, batch.shallow
             )
@@ -182,6 +199,8 @@ class Deliveries:
             self._activate(partition)
         elif failure is Failure.BLOCK:
             self._wait(partition, recovery.block(partition))
+        elif failure is Failure.QUARANTINE:
+            self._put_aside(partition, reason)
         elif failure is Failure.NEW_PRODUCER and not partition.failing:
             recovery.restart_sequence(partition)
             self._activate(partition)
@@ -217,6 +236,42 @@ class Deliveries:
         else:
             self._log(partition, Failure.BLOCK, reason)
             self._wait(partition, recovery.block(partition))
+
+    def _put_aside(self, partition: PartitionCopy, reason: str) -> None:
+        """Put the record of the oldest batch into the quarantine, then go on after it."""
+        assert self._quarantine is not None
+        partition.state = CopyState.BLOCKED
+        self._on_moved(partition)
+        head = partition.queue[0]
+        try:
+            aside = refused_record(partition, head, reason)
+        except (CorruptData, ValueError) as error:
+            partition.target_error = f"{reason}; it cannot be put aside: {error}"
+            self._wait(partition, recovery.block(partition))
+            return
+        self._quarantine.put(aside).add_done_callback(
+            lambda done: self._loop.post(lambda: self._put(partition, head, aside, done))
+        )
+
+    def _put(
+        self, partition: PartitionCopy, head: Outgoing, aside: PutAside, done: Future[None]
+    ) -> None:
+        if self._closed or partition.state is not CopyState.BLOCKED:
+            return
+        if not partition.queue or partition.queue[0] is not head:
+            # Its memory was needed: it is fetched, and put aside, again.
+            self._activate(partition)
+            return
+        error = done.exception(timeout=0)
+        if error is not None:
+            partition.target_error = f"{aside.reason}; it cannot be put aside: {error}"
+            self._wait(partition, recovery.block(partition))
+            return
+        recovery.skip_head(partition)
+        partition.failures = 0
+        partition.target_error = None
+        self._on_quarantined(partition, aside)
+        self._activate(partition)
 
     def relieve(self, partition: PartitionCopy) -> None:
         """Its target is silent or not known: hold no more memory for it than must be."""

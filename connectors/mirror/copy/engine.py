@@ -16,7 +16,6 @@ import logging
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from uuid import UUID
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.errors import code_facts
@@ -26,17 +25,23 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerUnavailable
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy import recovery
 from connectors.mirror.copy.arrivals import Arrivals
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.deliveries import Deliveries, OnAcked
+from connectors.mirror.copy.log_checks import LogChecks
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.node import BrokerNode
 from connectors.mirror.copy.partition import UNKNOWN, CopyState, PartitionCopy
+from connectors.mirror.copy.quarantine import OnQuarantined, Quarantine
 from connectors.mirror.copy.source_node import SourceNode
-from connectors.mirror.copy.start_positions import StartPositions
+from connectors.mirror.copy.stall_watch import StallWatch
+from connectors.mirror.copy.start_positions import OnLoss, StartPositions
 from connectors.mirror.copy.target_node import TargetNode
 from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
 from connectors.mirror.copy.transactions import Transactions
+from connectors.mirror.log_facts import LogFacts
+from connectors.mirror.losses import LossPolicies
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
@@ -57,6 +62,7 @@ class EngineSettings:
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     options: CopyOptions = field(default_factory=CopyOptions)
     buffer_bytes: int = 32 * 1024 * 1024
+    losses: LossPolicies = field(default_factory=LossPolicies)
 
 
 class CopyEngine:
@@ -68,6 +74,9 @@ class CopyEngine:
         on_acked: OnAcked,
         clock: Clock = SYSTEM_CLOCK,
         transactions: TransactionPlan | None = None,
+        on_loss: OnLoss | None = None,
+        quarantine: Quarantine | None = None,
+        on_quarantined: OnQuarantined | None = None,
     ) -> None:
         """`transactions`: to write exactly once; `on_acked` then hears of what is committed."""
         self._settings = settings
@@ -83,7 +92,17 @@ class CopyEngine:
         self._fetching = True
         self._source = ClusterLink(settings.source, self._on_metadata, clock, "mirror-source")
         self._target = ClusterLink(settings.target, self._on_metadata, clock, "mirror-target")
-        self._starts = StartPositions(self._source, self._loop, settings.fetch, self._on_located)
+        self._starts = StartPositions(
+            self._source,
+            self._loop,
+            settings.fetch,
+            self._on_located,
+            settings.losses,
+            on_loss,
+        )
+        self._checks = LogChecks(
+            self._source, self._target, self._loop, self._starts, self.refresh_interest
+        )
         self._deliveries = Deliveries(
             self._target,
             self._loop,
@@ -92,6 +111,9 @@ class CopyEngine:
             on_acked,
             self.refresh_interest,
             self._on_left,
+            self._checks.target_went_back,
+            quarantine,
+            on_quarantined,
         )
         self._transactions: Transactions | None = None
         self._offsets_topics: set[str] = set()
@@ -108,10 +130,18 @@ class CopyEngine:
             self._loop,
             self._budget,
             settings.options,
-            self._starts,
+            self._checks,
             self,
             self._partition_bytes,
             settings.source.metadata_max_age_ms / 1000,
+            quarantine,
+            on_quarantined,
+        )
+        self._stalls = StallWatch(
+            self._source,
+            self._loop,
+            settings.fetch.isolation_level,
+            settings.fetch.fetch_max_wait_ms / 1000,
         )
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
@@ -143,10 +173,12 @@ class CopyEngine:
         position: int | None,
         metrics: PartitionMetrics,
         end: int | None = None,
+        *,
+        learns: bool = False,
     ) -> None:
         """Begin to copy a partition. `position`: the first source offset to copy; None: where
         auto.offset.reset says. `end`: the first that is not to be copied; None: there is none. Not
-        for a partition that `keep` could keep."""
+        for a partition that `keep` could keep. `learns`: it is not fetched before `learn`."""
         partition = PartitionCopy(source=source, target=target, metrics=metrics, end=end)
         self._partitions[source] = partition
         self._deliveries.equip(partition)
@@ -156,6 +188,18 @@ class CopyEngine:
             partition.position = partition.acked_position = position
             partition.stored_position = position
             partition.state = CopyState.ACTIVE
+            partition.checking = learns
+
+    def learn(self, source: TopicPartition, facts: LogFacts | None) -> None:
+        """What was known of the logs when the partition's position was stored; None: nothing, or
+        it takes too long to find out. It is fetched from now on."""
+        partition = self._partitions.get(source)
+        if partition is None:
+            return
+        partition.checking = False
+        if facts is not None:
+            partition.learn(facts)
+        self.place(partition)
 
     def watch(self, others: Iterable[tuple[str, str]] = ()) -> None:
         """Ask both clusters about the partitions' topics. Call after `add`s and `remove`s.
@@ -177,9 +221,10 @@ class CopyEngine:
             return False
         if partition.leaving:
             partition.leaving = False
-            if partition.position == UNKNOWN or partition.source_retry_at == float("inf"):
+            self._starts.forget(partition)
+            if partition.position == UNKNOWN:
                 self._starts.locate(partition)
-            self.refresh_interest(partition)
+            self.place(partition)
         return True
 
     def remove(self, source: TopicPartition) -> None:
@@ -188,7 +233,7 @@ class CopyEngine:
         if partition is None or partition.leaving:
             return
         partition.leaving = True
-        self._drop_unsent(partition)
+        recovery.drop_unsent(partition)
         self.refresh_interest(partition)
         if not partition.in_flight:
             self._on_left(partition)
@@ -229,7 +274,7 @@ class CopyEngine:
         answers, and not for partitions whose batches the target surely refused."""
         self.set_fetching(False)
         for partition in self._partitions.values():
-            self._drop_unsent(partition)
+            recovery.drop_unsent(partition)
         waiting = [p for p in self._partitions.values() if p.outcome_unknown]
         while waiting:
             if deadline.expired():
@@ -248,14 +293,6 @@ class CopyEngine:
         assert self._transactions is not None, "the engine does not write in transactions"
         return self._transactions.request()
 
-    @staticmethod
-    def _drop_unsent(partition: PartitionCopy) -> None:
-        if partition.position == UNKNOWN:
-            return
-        while partition.queue and partition.queue[-1].sequence == UNKNOWN:
-            partition.forget(partition.queue.pop())
-        partition.position = partition.resume
-
     def health(self) -> list[PartitionHealth]:
         """How each partition does. From any thread."""
         now_ms = self._clock.now_ms()
@@ -267,6 +304,7 @@ class CopyEngine:
 
     def close(self) -> None:
         """Close every connection and thread."""
+        self._checks.close()
         self._starts.close()
         self._deliveries.close()
         if self._transactions is not None:
@@ -305,7 +343,7 @@ class CopyEngine:
     def place(self, partition: PartitionCopy) -> None:
         """Follow the partition's leaders on both sides."""
         source = self._source.snapshot
-        self._check_topic_id(partition, source.topic_ids.get(partition.source[0]))
+        self._checks.follow(partition)
         leader, epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))
         if epoch != partition.source_epoch or self._loop.now() >= partition.preferred_until:
             partition.preferred_replica = UNKNOWN
@@ -333,17 +371,6 @@ class CopyEngine:
         partition.target_node = leader
         if leader == UNKNOWN:
             self._deliveries.relieve(partition)
-
-    def _check_topic_id(self, partition: PartitionCopy, topic_id: UUID | None) -> None:
-        """A topic that was deleted and created again has another id, and all its records are new;
-        its offsets may well reach beyond those that were copied."""
-        before = partition.source_topic_id
-        if topic_id is None or topic_id == before:
-            return
-        partition.source_topic_id = topic_id
-        if before is not None and partition.position != UNKNOWN:
-            partition.source_retry_at = float("inf")
-            self._starts.begin_again(partition)
 
     def _on_flow(self, node: TargetNode) -> None:
         """A target broker fell silent, or answers again."""
@@ -420,6 +447,7 @@ class CopyEngine:
             and not partition.leaving
             and partition.position != UNKNOWN
             and not partition.fetched_all
+            and not partition.held_back
             and partition.source_node != UNKNOWN
             and target is not None
             and not target.stalled
@@ -502,8 +530,10 @@ class CopyEngine:
         if partition.state is CopyState.STARTING:
             partition.state = CopyState.ACTIVE
         partition.source_retry_at = 0.0
+        self._deliveries.equip(partition)
         if self._transactions is not None:
             self._transactions.relocated(partition)
+        self._checks.follow(partition)
         self.refresh_interest(partition)
 
     # Housekeeping.
@@ -514,6 +544,12 @@ class CopyEngine:
         nodes: list[BrokerNode] = [*self._source_nodes.values(), *self._target_nodes.values()]
         for node in nodes:
             node.check_deadline(now)
+        for partition in self._partitions.values():
+            partition.drop_anchor()
+            partition.forecast_loss(now)
+            if partition.standing and partition.halted and not partition.in_flight:
+                recovery.abandon(partition)
+        self._stalls.look(self._partitions.values(), self._source_nodes, paused=not self._fetching)
         homeless = [
             p
             for p in (*self._partitions.values(), *self._ledgers())

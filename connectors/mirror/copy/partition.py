@@ -13,6 +13,7 @@ The states, and who moves them (all in `engine.py` and `recovery.py`):
     BLOCKED     a fatal answer for its oldest batch: waiting for `retry_at`, then fetched anew
 
 A partition that is unassigned is `leaving` besides: what is in flight finishes, nothing starts.
+One whose logs lost something stands still (`standing`) where the user's policy says so.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from uuid import UUID
 
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.epochs import EpochStarts
+from connectors.mirror.copy.loss_forecast import LossForecast
 from connectors.mirror.copy.memory import FetchBuffer
+from connectors.mirror.log_facts import LogFacts
+from connectors.mirror.losses import Loss, LossKind
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["UNKNOWN", "CopyState", "Failure", "OffsetRun", "Outgoing", "PartitionCopy"]
@@ -36,6 +41,7 @@ OffsetRun = tuple[int, int]
 UNKNOWN = -1
 
 _FAILING_AFTER = 2
+_ANCHORS = 24
 
 
 class CopyState(enum.Enum):
@@ -54,6 +60,8 @@ class Failure(enum.Enum):
     NEW_PRODUCER = "new producer"
     BLOCK = "block"
     ABORT = "abort the transaction"
+    QUARANTINE = "quarantine"
+    """As BLOCK, but the record itself is at fault, and can be put aside."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,9 +98,17 @@ class PartitionCopy:
     metrics: PartitionMetrics
     state: CopyState = CopyState.STARTING
     leaving: bool = False
+    standing: str | None = None
+    """Why it stands still until somebody decides: what was lost, and where."""
     placement_error: str | None = None
     source_error: str | None = None
     target_error: str | None = None
+    stall: str | None = None
+    """That it does not move, though no error says so."""
+    progress: tuple[int, float] = (UNKNOWN - 1, 0.0)
+    """The acknowledged position, and since when it is that (monotonic seconds)."""
+    held_since: float = float("inf")
+    """Since when it is `held_back`; about now while it is not."""
 
     ledger: bool = False
     """One of the offsets topic: only written, together with what is copied."""
@@ -106,12 +122,27 @@ class PartitionCopy:
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     acked_timestamp: int = UNKNOWN
+    forecast: LossForecast = field(default_factory=LossForecast)
     lost_records: int = 0
     """Source offsets that were deleted before they were copied."""
 
     source_node: int = UNKNOWN
     source_epoch: int = UNKNOWN
     source_topic_id: UUID | None = None
+    epochs: EpochStarts = field(default_factory=EpochStarts)
+    """Of what was fetched."""
+    source_checked: int = UNKNOWN
+    """The leader epoch in which the source's log was last looked at."""
+    checking: bool = False
+    """Its logs are being looked at: it is not fetched meanwhile."""
+    target_checking: bool = False
+    """The target's log is being looked at: nothing is sent meanwhile."""
+    halted: bool = False
+    """Nothing more is sent: what was fetched is not what the target is to get next."""
+    quarantining: bool = False
+    """A batch that cannot be read is being put aside: it is not fetched meanwhile."""
+    searching: bool = False
+    """Where it goes on is being found out: it is not fetched meanwhile."""
     preferred_replica: int = UNKNOWN
     preferred_until: float = 0.0
     """When to ask the leader again which replica to read from (monotonic seconds)."""
@@ -122,6 +153,8 @@ class PartitionCopy:
     """Left out of fetches because enough of it waits to be produced."""
 
     target_node: int = UNKNOWN
+    target_checked: int = UNKNOWN
+    target_topic_id: UUID | None = None
     queue: deque[Outgoing] = field(default_factory=deque)
     in_flight: deque[Outgoing] = field(default_factory=deque)
     unanswered: int = 0
@@ -135,6 +168,8 @@ class PartitionCopy:
     """Has more to send, and must not before what is in flight is answered."""
     target_end: int = UNKNOWN
     """The target offset after the last one acknowledged."""
+    anchors: list[tuple[int, int]] = field(default_factory=list)
+    """(source offset, target offset) pairs, ascending: where it was at times."""
     producer_id: int = UNKNOWN
     producer_epoch: int = UNKNOWN
     next_sequence: int = 0
@@ -198,6 +233,7 @@ class PartitionCopy:
         wait for an answer."""
         self.drop_all()
         self.position = self.acked_position = offset
+        self.anchors = [anchor for anchor in self.anchors if anchor[0] <= offset]
         self.awaits_answers = False
         if self.state is CopyState.RECOVERING:
             self.state = CopyState.ACTIVE
@@ -207,6 +243,73 @@ class PartitionCopy:
         if batch.sequence == UNKNOWN:
             batch.sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + batch.records) & 0x7FFFFFFF
+
+    def drop_anchor(self) -> None:
+        """Note where it is on both sides. The older, the farther apart are those that are kept."""
+        if self.target_end == UNKNOWN:
+            return
+        here = (self.acked_position, self.target_end)
+        if self.anchors and self.anchors[-1][1] >= here[1]:
+            return
+        self.anchors.append(here)
+        if len(self.anchors) > _ANCHORS:
+            old = len(self.anchors) - _ANCHORS // 3
+            self.anchors[:old] = self.anchors[:old:2]
+
+    def forget_lost(self, loss: Loss) -> None:
+        """What was lost is known, and it goes on at `loss.resume`: so this is not to be found
+        again."""
+        if loss.on_target:
+            self.target_end = UNKNOWN
+            self.anchors = [anchor for anchor in self.anchors if anchor[1] <= loss.first]
+            if loss.kind is LossKind.TARGET_RECREATED:
+                self.target_topic_id = None
+                self.anchors.clear()
+            return
+        resume = 0 if loss.resume is None else loss.resume
+        self.epochs.cut(resume)
+        self.anchors = [anchor for anchor in self.anchors if anchor[0] <= resume]
+        if loss.kind is LossKind.SOURCE_RECREATED:
+            self.source_topic_id = None
+            self.epochs = EpochStarts()
+            self.anchors.clear()
+
+    def forecast_loss(self, now: float) -> None:
+        """Say when records will be lost that wait."""
+        start, position = self.log_start_offset, self.acked_position
+        if start == UNKNOWN or position == UNKNOWN:
+            return
+        self.forecast.note(now, start, position)
+        seconds = self.forecast.seconds(now, start, position) if self.lag else float("inf")
+        self.metrics.set_time_to_loss(max(0, position - start), seconds)
+
+    def anchored(self, target_offset: int) -> tuple[int, int] | None:
+        """The last known place on both sides that is not after `target_offset`."""
+        found = [anchor for anchor in self.anchors if anchor[1] <= target_offset]
+        return found[-1] if found else None
+
+    def facts(self, position: int) -> LogFacts:
+        """What the next start, at this position, has to know to see what was lost meanwhile."""
+        return LogFacts(
+            max(0, self.stored_position),
+            position,
+            self.target_end,
+            self.source_topic_id,
+            self.target_topic_id,
+            self.epochs.starts,
+            tuple(self.anchors),
+        )
+
+    def learn(self, facts: LogFacts) -> None:
+        """What was known when this position was stored. Call before anything is compared, or
+        later: what was seen since stays."""
+        self.source_topic_id = facts.source_topic_id or self.source_topic_id
+        self.target_topic_id = facts.target_topic_id or self.target_topic_id
+        self.epochs.precede(facts.epochs)
+        if self.target_end == UNKNOWN:
+            self.target_end = facts.target_end
+            self.anchors = list(facts.anchors)
+        self.source_checked = self.target_checked = UNKNOWN
 
     @property
     def unstored(self) -> bool:
@@ -219,6 +322,11 @@ class PartitionCopy:
         return bool(self.in_flight) or any(batch.maybe_written for batch in self.queue)
 
     @property
+    def held_back(self) -> bool:
+        """Whether it is not to be fetched for now, whatever else is the case."""
+        return bool(self.standing) or self.checking or self.searching or self.quarantining
+
+    @property
     def failing(self) -> bool:
         """Whether the target refused it more than once in a row: fetching more is no use then."""
         return self.failures >= _FAILING_AFTER
@@ -226,7 +334,13 @@ class PartitionCopy:
     @property
     def error(self) -> str | None:
         """Why it does not move; None while it moves or is caught up."""
-        return self.placement_error or self.source_error or self.target_error
+        return (
+            self.standing
+            or self.placement_error
+            or self.source_error
+            or self.target_error
+            or self.stall
+        )
 
     @property
     def lag(self) -> int | None:
@@ -249,9 +363,11 @@ class PartitionCopy:
             lag_ms=self.lag_ms(now_ms),
             error=self.error,
             details={
-                "state": self.state.value,
+                "state": "standing" if self.standing else self.state.value,
                 "position": self.acked_position,
                 "high_watermark": self.high_watermark,
+                "log_start": self.log_start_offset,
+                "time_to_loss_ms": self.metrics.time_to_loss_ms(),
                 "target": f"{self.target[0]}-{self.target[1]}",
             },
         )

@@ -19,12 +19,15 @@ from connectors.mirror.copy.partition import UNKNOWN, CopyState, Failure, Outgoi
 __all__ = [
     "DUPLICATE_SEQUENCE_NUMBER",
     "SPOILS",
+    "abandon",
     "block",
     "classify",
+    "drop_unsent",
     "evacuate",
     "requeue",
     "restart_sequence",
     "shed",
+    "skip_head",
     "split_head",
     "surely_refused",
 ]
@@ -34,11 +37,13 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 MESSAGE_TOO_LARGE = 10
 RECORD_LIST_TOO_LARGE = 18
 NOT_ENOUGH_REPLICAS = 19
+INVALID_TIMESTAMP = 32
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 DUPLICATE_SEQUENCE_NUMBER = 46
 INVALID_PRODUCER_EPOCH = 47
 INVALID_PRODUCER_ID_MAPPING = 49
 UNKNOWN_PRODUCER_ID = 59
+INVALID_RECORD = 87
 PRODUCER_FENCED = 90
 
 _TOO_LARGE = (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
@@ -49,6 +54,10 @@ _LOST_SEQUENCE = (
     UNKNOWN_PRODUCER_ID,
     PRODUCER_FENCED,
 )
+
+_BAD_RECORD = (INVALID_TIMESTAMP, INVALID_RECORD)
+"""One record of the batch or more breaks a rule of the target topic: one without a key in a
+compacted topic, a timestamp out of bounds. The broker refuses the whole batch."""
 
 _NOT_APPENDED = (UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS, *_TOO_LARGE, *_LOST_SEQUENCE)
 """Answers given before the log was touched. After others the batch may be in it all the same: a
@@ -64,8 +73,11 @@ _FIRST_BLOCK_S = 1.0
 _LONGEST_BLOCK_S = 60.0
 
 
-def classify(batch: Outgoing, result: ProducedPartition) -> tuple[Failure, str]:
-    """What to do about an error answer, and the sentence that says what it was."""
+def classify(
+    batch: Outgoing, result: ProducedPartition, *, quarantine: bool = False
+) -> tuple[Failure, str]:
+    """What to do about an error answer, and the sentence that says what it was. `quarantine`:
+    records that are at fault themselves are put aside."""
     facts = code_facts(result.error)
     first = batch.runs[0][0]
     reason = f"the target refused the batch at source offset {first}: {facts.name}"
@@ -74,10 +86,12 @@ def classify(batch: Outgoing, result: ProducedPartition) -> tuple[Failure, str]:
     if result.error in _TOO_LARGE:
         if batch.records > 1:
             return Failure.SPLIT, reason
-        return Failure.BLOCK, (
+        return Failure.QUARANTINE if quarantine else Failure.BLOCK, (
             f"the record at source offset {first} ({len(batch.data)} bytes as a batch) is larger "
             "than the target topic's max.message.bytes: raise it there, and copying goes on"
         )
+    if quarantine and result.error in _BAD_RECORD:
+        return Failure.SPLIT if batch.records > 1 else Failure.QUARANTINE, reason
     if result.error in _LOST_SEQUENCE:
         return Failure.NEW_PRODUCER, reason
     if facts.retriable or facts.stale_metadata:
@@ -103,9 +117,26 @@ def requeue(partition: PartitionCopy) -> tuple[Failure, str]:
     unknown = any(batch.maybe_written for batch in partition.in_flight)
     partition.queue.extendleft(reversed(partition.in_flight))
     partition.in_flight.clear()
-    if failure is Failure.BLOCK and unknown:
+    if failure in (Failure.BLOCK, Failure.QUARANTINE) and unknown:
         failure = Failure.RETRY  # later bytes may be there already: they must be sent the same
     return failure, reason
+
+
+def abandon(partition: PartitionCopy) -> None:
+    """Forget all that waits, whatever became of what was sent: the next batch has another producer,
+    who is to be asked for."""
+    partition.drop_all()
+    restart_sequence(partition)
+    partition.position = partition.acked_position
+
+
+def drop_unsent(partition: PartitionCopy) -> None:
+    """Forget what was never sent; it is fetched again, if at all."""
+    if partition.position == UNKNOWN:
+        return
+    while partition.queue and partition.queue[-1].sequence == UNKNOWN:
+        partition.forget(partition.queue.pop())
+    partition.position = partition.resume
 
 
 def shed(partition: PartitionCopy, budget: MemoryBudget) -> None:
@@ -179,6 +210,16 @@ def restart_sequence(partition: PartitionCopy) -> None:
     for batch in partition.queue:
         batch.sequence = UNKNOWN
         batch.maybe_written = False
+
+
+def skip_head(partition: PartitionCopy) -> None:
+    """The oldest batch was put aside: go on after it, with what follows fetched anew. Only where
+    none of what waits can be on the target, as for `block`."""
+    oldest = partition.queue[0]
+    partition.next_sequence = oldest.sequence
+    partition.drop_all()
+    partition.position = partition.acked_position = oldest.resume
+    partition.max_batch_bytes = 0
 
 
 def block(partition: PartitionCopy) -> float:

@@ -74,6 +74,8 @@ class SourceNode(BrokerNode):
         self._session = FetchSession()
         budget.readers += 1
         self._reserved = 0
+        self.waits_since: float | None = None
+        """When the fetch that is under way was sent."""
         self._silent_until = 0.0
         self.held = 0
         self.paused = False
@@ -137,6 +139,7 @@ class SourceNode(BrokerNode):
             rack=self._fetch.client_rack,
         )
         self._reserve(size)
+        self.waits_since = self._loop.now()
         deadline = self._loop.now() + (wait_ms + self._settings.request_timeout_ms) / 1000
         try:
             channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
@@ -159,6 +162,7 @@ class SourceNode(BrokerNode):
 
     def _answered(self, response: Response) -> None:
         self._reserve(0)
+        self.waits_since = None
         fetched = parse_fetch(response.body)
         self.throttle(fetched.throttle_ms)
         buffer = FetchBuffer(self._budget, response.buffer, held=True)
@@ -187,6 +191,7 @@ class SourceNode(BrokerNode):
 
     def on_lost(self, error: ConnectError) -> None:
         self._reserve(0)
+        self.waits_since = None
         self._budget.withdraw(self)
         self._session.reset()
         self._on_source_lost(self, error)

@@ -1,7 +1,8 @@
-"""Where to begin a partition: without a stored offset, and after the source lost what was next.
+"""Where to begin a partition: without a stored offset, and after one of its logs lost something.
 
 Asks the source for its earliest or latest offsets, in one request for all partitions that wait,
-and tries again until it knows. Runs on the copy engine's thread.
+and tries again until it knows. What was lost is told to `on_loss`, and the user's policy decides
+how it goes on. Runs on the copy engine's thread.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import FetchSettings
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy import recovery
 from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.losses import Loss, LossKind, LossPolicies, LossPolicy
 
-__all__ = ["StartPositions"]
+__all__ = ["OnLoss", "StartPositions"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,14 +33,23 @@ _PENDING_S = 0.1
 _ASK_TIMEOUT_S = 5.0
 """Partitions that can be answered wait no longer for those that cannot."""
 
+OnLoss = Callable[[PartitionCopy, Loss], None]
+"""Called before anything is done about it."""
+
 Located = Mapping[TopicPartition, "int | ConnectError"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
+    """`kind`: which offset to ask for; None: `resume` is known. `loss`: what was found before the
+    search, and the offsets that are lost; None: the answer tells."""
+
     partition: PartitionCopy
-    kind: int
-    created_again: bool = False
+    kind: int | None
+    loss: LossKind | None = None
+    first: int = UNKNOWN
+    end: int = UNKNOWN
+    resume: int = UNKNOWN
 
 
 class StartPositions:
@@ -49,11 +61,15 @@ class StartPositions:
         loop: SelectorLoop,
         fetch: FetchSettings,
         on_located: Callable[[PartitionCopy], None],
+        policies: LossPolicies | None = None,
+        on_loss: OnLoss | None = None,
     ) -> None:
         self._link = link
         self._loop = loop
         self._fetch = fetch
         self._on_located = on_located
+        self._policies = policies or LossPolicies()
+        self._on_loss = on_loss or (lambda *_: None)
         self._waiting: dict[TopicPartition, _Search] = {}
         self._asked = False
         self._retry_posted = False
@@ -62,6 +78,7 @@ class StartPositions:
     def locate(self, partition: PartitionCopy) -> None:
         """Find the offset to begin this partition at, as auto.offset.reset says."""
         if self._fetch.auto_offset_reset == "none":
+            partition.searching = True
             partition.source_error = (
                 f"there is no usable offset for {partition.source[0]}-{partition.source[1]} and "
                 "auto.offset.reset=none forbids choosing one: set it to earliest or latest, or "
@@ -73,11 +90,77 @@ class StartPositions:
         if known is None or known.partition is not partition:
             self._search(_Search(partition, kind))
 
-    def begin_again(self, partition: PartitionCopy) -> None:
-        """Begin at the first record of a topic that was created again."""
-        self._search(_Search(partition, EARLIEST, created_again=True))
+    def truncated(self, partition: PartitionCopy, end: int) -> None:
+        """The source has other records from `end` on than those that were copied."""
+        position = partition.position
+        if self._stands(partition, LossKind.TRUNCATION, end, position):
+            return
+        again = self._policies.of(LossKind.TRUNCATION) is LossPolicy.COPY
+        kind = EARLIEST if again else None
+        self._search(_Search(partition, kind, LossKind.TRUNCATION, end, position, end))
+
+    def created_again(self, partition: PartitionCopy) -> None:
+        """The source's topic is another one: begin at its first record."""
+        kind = LossKind.SOURCE_RECREATED
+        if not self._stands(partition, kind, 0, partition.position):
+            self._search(_Search(partition, EARLIEST, kind, 0, partition.position))
+
+    def target_lost(
+        self, partition: PartitionCopy, kind: LossKind, first: int, end: int, again: int | None
+    ) -> None:
+        """The target has not (any more) its offsets `first` to `end` - 1. `again`: the source
+        offset to copy again from if that is wanted; None: where the source begins."""
+        if self._stands(partition, kind, first, end):
+            return
+        if self._policies.of(kind) is LossPolicy.REPORT:
+            self._tell(_Search(partition, None, kind, first, end), partition.acked_position)
+            self._on_located(partition)
+            return
+        partition.halted = True
+        ask = EARLIEST if again is None else None
+        self._search(_Search(partition, ask, kind, first, end, again or 0))
+
+    def _stands(self, partition: PartitionCopy, kind: LossKind, first: int, end: int) -> bool:
+        """Whether the policy says that it is to stand still from now on."""
+        if self._policies.of(kind) is not LossPolicy.FAIL:
+            return False
+        self.forget(partition)
+        self._tell(_Search(partition, None, kind, first, end), None)
+        partition.halted = kind in (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED)
+        self._on_located(partition)
+        return True
+
+    def forget(self, partition: PartitionCopy) -> None:
+        """Search no more for this partition."""
+        known = self._waiting.get(partition.source)
+        if known is not None and known.partition is partition:
+            del self._waiting[partition.source]
+        partition.searching = False
+
+    def _tell(self, search: _Search, resume: int | None) -> None:
+        partition, kind = search.partition, search.loss
+        assert kind is not None
+        loss = Loss(
+            kind,
+            self._policies.of(kind),
+            partition.source,
+            partition.target,
+            search.first,
+            search.end,
+            max(0, partition.position),
+            resume,
+        )
+        _LOG.error("%s", loss)
+        if resume is None:
+            partition.standing = str(loss)
+        else:
+            partition.forget_lost(loss)
+        partition.lost_records += loss.never_copied
+        partition.metrics.lost(loss.records)
+        self._on_loss(partition, loss)
 
     def _search(self, search: _Search) -> None:
+        search.partition.searching = True
         self._waiting[search.partition.source] = search
         self._loop.post(self.ask)
 
@@ -94,24 +177,35 @@ class StartPositions:
         """Ask for what waits. Call when the source's leaders may be others."""
         if self._asked or self._closed:
             return
-        for key in [key for key, search in self._waiting.items() if search.partition.leaving]:
-            del self._waiting[key]
+        for search in [each for each in self._waiting.values() if each.partition.leaving]:
+            self.forget(search.partition)
         if not self._waiting:
             return
         # What was fetched before is copied before: until then its positions are not replaced.
-        idle = [s for s in self._waiting.values() if not s.partition.queue]
-        idle = [s for s in idle if not s.partition.in_flight]
+        idle = [s for s in self._waiting.values() if self._idle(s.partition)]
+        for search in [s for s in idle if s.kind is None]:
+            del self._waiting[search.partition.source]
+            self._move(search, search.resume)
+        idle = [s for s in idle if s.kind is not None]
         led = [s for s in idle if s.partition.source in self._link.snapshot.leaders]
         if not led:
-            self._ask_after(_RETRY_S if idle else _PENDING_S)
+            if self._waiting:
+                self._ask_after(_RETRY_S if idle else _PENDING_S)
             return
         kind = led[0].kind
+        assert kind is not None
         keys = tuple(s.partition.source for s in led if s.kind == kind)
         self._asked = True
         isolation = self._fetch.isolation_level
         future = self._link.list_offsets(keys, kind, isolation, _ASK_TIMEOUT_S)
         asked = {key: self._waiting[key] for key in keys}
         future.add_done_callback(lambda done: self._loop.post(lambda: self._answered(done, asked)))
+
+    @staticmethod
+    def _idle(partition: PartitionCopy) -> bool:
+        if partition.halted and not partition.in_flight:
+            recovery.abandon(partition)
+        return not partition.queue and not partition.in_flight
 
     def _answered(self, future: Future[Located], asked: Mapping[TopicPartition, _Search]) -> None:
         self._asked = False
@@ -131,7 +225,7 @@ class StartPositions:
             if self._waiting.get(key) is not search:
                 continue  # it is searched anew
             if search.partition.leaving:
-                del self._waiting[key]
+                self.forget(search.partition)
                 continue
             if isinstance(offset, ConnectError):
                 search.partition.source_error = str(offset)
@@ -145,33 +239,20 @@ class StartPositions:
     def _set(self, search: _Search, offset: int) -> None:
         partition = search.partition
         before = partition.position
-        name = f"{partition.source[0]}-{partition.source[1]}"
-        if search.created_again:
-            _LOG.error(
-                "%s: the source's topic was deleted and created again; offset %d was next, now "
-                "copying the new topic from %d",
-                name,
-                before,
-                offset,
-            )
-        elif before != UNKNOWN and offset > before:
-            _LOG.error(
-                "%s: the source no longer has offsets %d to %d: they were deleted before they "
-                "were copied; going on at %d",
-                name,
-                before,
-                offset - 1,
-                offset,
-            )
-            partition.lost_records += offset - before
-        elif before != UNKNOWN:
-            _LOG.error(
-                "%s: the source ends before offset %d, which was next: it was truncated or "
-                "re-created; copying again from %d",
-                name,
-                before,
-                offset,
-            )
+        if search.loss is not None or before == UNKNOWN:
+            self._move(search, offset)
+            return
+        # The source answered that it has not the offset that was next.
+        kind = LossKind.RETENTION if offset > before else LossKind.TRUNCATION
+        end = offset if kind is LossKind.RETENTION else before
+        if not self._stands(partition, kind, before, end):
+            self._move(_Search(partition, None, kind, before, end), offset)
+
+    def _move(self, search: _Search, offset: int) -> None:
+        partition = search.partition
+        if search.loss is not None:
+            self._tell(search, offset)
+        partition.searching = partition.halted = False
         partition.source_error = None
         partition.position = offset
         partition.skipped_to(offset)

@@ -76,6 +76,7 @@ class TargetNode(BrokerNode):
         self._on_flow = on_flow
         self._gate = gate
         self.stalled = False
+        self._gone = False
         self._progress_at = 0.0
         self._ready: OrderedDict[PartitionCopy, None] = OrderedDict()
         self._sent: deque[Sent] = deque()
@@ -83,7 +84,7 @@ class TargetNode(BrokerNode):
 
     def needed(self) -> bool:
         known = self.node_id in self._link.snapshot.nodes
-        return bool(self._ready) or (self.stalled and known)
+        return bool(self._ready) or ((self.stalled or self._gone) and known)
 
     def offer(self, partition: PartitionCopy) -> None:
         """This partition has a batch to send; `pump` sends it."""
@@ -134,6 +135,8 @@ class TargetNode(BrokerNode):
             not partition.queue
             or partition.target_node != self.node_id
             or partition.state is not CopyState.ACTIVE
+            or partition.halted
+            or partition.target_checking
             or partition.producer_id < 0
         ):
             return False
@@ -202,6 +205,7 @@ class TargetNode(BrokerNode):
         self.pump()
 
     def on_connected(self) -> None:
+        self._gone = False
         self._flow(stalled=False)
 
     def check_deadline(self, now: float) -> None:
@@ -219,6 +223,9 @@ class TargetNode(BrokerNode):
             self._on_flow(self)
 
     def on_lost(self, error: ConnectError) -> None:
+        # Also where nothing is sent: whoever leads now may not have all that was acknowledged, and
+        # only trying to connect tells that another does.
+        self._gone = True
         waiting, self._sent = self._sent, deque()
         for sent in waiting:
             for partition, batch in sent:

@@ -97,3 +97,21 @@ def test_tasks_are_listed_by_number(book: StatusBook) -> None:
 
 def test_instances_print_as_in_kafka_connect() -> None:
     assert (str(InstanceId("c")), str(TASK)) == ("c", "c-0")
+
+
+def test_a_running_instance_can_say_what_does_not_move() -> None:
+    told: list[Status] = []
+    clock = FakeClock(1000)
+    book = StatusBook("worker-1", clock, lambda _, status: told.append(status))
+    book.move(TASK, State.RUNNING)
+    clock.advance(5.0)
+    for trace in ("t-0 stands still", "t-0 stands still", None):
+        book.annotate(TASK, trace)
+    assert [status.trace for status in told] == [None, "t-0 stands still", None]
+    assert {status.state for status in told} == {State.RUNNING}
+    assert len({status.since_ms for status in told}) == 1
+    book.validate()
+
+    book.move(TASK, State.FAILED, "the real trouble")
+    book.annotate(TASK, "t-0 stands still")
+    assert told[-1].trace == "the real trouble"

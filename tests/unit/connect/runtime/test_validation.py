@@ -23,6 +23,7 @@ from connect.runtime.override_policy import (
 )
 from connect.runtime.plugins import PluginRegistry
 from connect.runtime.validation import ConfigValidator, Preflight, invalid_config
+from connectors.mirror.config_losses import LOSS_KEYS
 from connectors.mirror.plugins import register
 from tests.support.plugins import LaneConnector
 
@@ -33,6 +34,7 @@ CASES: dict[str, dict[str, Any]] = json.loads(GOLDEN.read_text())
 OURS = {
     "mirror.engine",
     "mirror.spark.batch.ms",
+    *(key.name for key in LOSS_KEYS),
     "mirror.copy.buffer.bytes",
     "mirror.copy.merge.batch.bytes",
     "mirror.offset.map.enabled",

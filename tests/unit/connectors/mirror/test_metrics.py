@@ -17,6 +17,10 @@ MM2_ATTRIBUTES = {
     "replication-latency-ms-avg",
 }  # fmt: skip
 OUR_ATTRIBUTES = {
+    "loss-count",
+    "lost-record-count",
+    "quarantined-record-count",
+    "stuck",
     "shallow-record-count", "shallow-batch-count",
     "record-level-record-count", "record-level-batch-count",
 }  # fmt: skip

@@ -154,7 +154,7 @@ def test_what_comes_before_a_corrupt_batch_is_copied(
     chosen = fetched.chosen(options=CopyOptions(codec=codec))
     assert offsets(chosen) == list(range(bad * size))
     assert chosen.unreadable is not None
-    at, reason = chosen.unreadable
+    at, reason, _ = chosen.unreadable
     assert at == bad * size
     assert f"source offset {at} is corrupt" in reason
     fetched.release(chosen)
@@ -172,7 +172,7 @@ def test_records_that_do_not_parse_cost_no_memory(size: int) -> None:
     chosen = fetched.chosen(options=CopyOptions(codec=0, check_crcs=False))
     assert offsets(chosen) == list(range(3 * size))
     assert chosen.unreadable is not None
-    assert chosen.unreadable[0] == 3 * size
+    assert chosen.unreadable.position == 3 * size
     fetched.release(chosen)
     assert fetched.budget.used == 0
 

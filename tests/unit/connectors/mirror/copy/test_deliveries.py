@@ -55,7 +55,14 @@ class Copier:
         self.left: list[PartitionCopy] = []
         link = cast("ClusterLink", target)
         self.deliveries = Deliveries(
-            link, self.loop, SETTINGS, self.budget, self._acked, self.moved, self.left.append
+            link,
+            self.loop,
+            SETTINGS,
+            self.budget,
+            self._acked,
+            self.moved,
+            self.left.append,
+            self._back,
         )
         self.nodes = {
             n: TargetNode(
@@ -92,6 +99,9 @@ class Copier:
                 acked[first + n] = base
                 base += 1
         self.resumes[partition.source[1]].append(partition.acked_position)
+
+    def _back(self, partition: PartitionCopy, base: int) -> None:
+        raise AssertionError(f"{partition.target} has lost nothing, yet went back to {base}")
 
     def moved(self, partition: PartitionCopy) -> None:
         if partition.queue and partition.target_node != UNKNOWN:

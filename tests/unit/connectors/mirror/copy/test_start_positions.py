@@ -183,7 +183,7 @@ def test_a_position_is_not_replaced_before_what_was_fetched_is_copied(starting: 
     partition.acked_position = 10
     partition.enqueue(batch)
     starting.source.leads(partition.source)
-    starting.starts.begin_again(partition)
+    starting.starts.created_again(partition)
     starting.turn(1.0)
     assert starting.source.asked == []
     partition.queue.clear()

@@ -1,0 +1,64 @@
+"""Which leader epochs the copied batches of a partition were written in. Pure.
+
+A batch says its epoch in its header, so this costs one look at the last header of each fetch. With
+it the source can be asked whether the records before a position still are those that were copied.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from connect.protocol.batches import BatchHeader
+
+__all__ = ["EpochStarts"]
+
+_EPOCH = struct.Struct(">i")
+_EPOCH_AT = 12
+_KEPT = 16
+"""Only the newest matters unless the log is cut off more than once."""
+
+
+class EpochStarts:
+    """(epoch, first offset copied in it), ascending in both."""
+
+    __slots__ = ("_starts",)
+
+    def __init__(self, starts: Iterable[tuple[int, int]] = ()) -> None:
+        self._starts = list(starts)
+
+    @property
+    def starts(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self._starts)
+
+    def saw(self, records: memoryview, headers: Sequence[BatchHeader]) -> None:
+        """These batches were fetched."""
+        newest = self._starts[-1][0] if self._starts else -1
+        last = headers[-1]
+        if last.magic == 2 and _EPOCH.unpack_from(records, last.start + _EPOCH_AT)[0] == newest:
+            return
+        for header in headers:
+            if header.magic != 2:
+                continue
+            (epoch,) = _EPOCH.unpack_from(records, header.start + _EPOCH_AT)
+            if epoch > newest:
+                newest = epoch
+                self._starts.append((epoch, header.base_offset))
+        del self._starts[:-_KEPT]
+
+    def precede(self, starts: Iterable[tuple[int, int]]) -> None:
+        """This was copied earlier."""
+        first = self._starts[0][0] if self._starts else None
+        earlier = [entry for entry in starts if first is None or entry[0] < first]
+        self._starts = [*earlier, *self._starts][-_KEPT:]
+
+    def before(self, position: int) -> int | None:
+        """The epoch of the last record before `position`; None where that is not known."""
+        for epoch, start in reversed(self._starts):
+            if start < position:
+                return epoch
+        return None
+
+    def cut(self, end: int) -> None:
+        """What is at `end` and after it is not there any more."""
+        self._starts = [entry for entry in self._starts if entry[1] < end]

@@ -1,0 +1,244 @@
+"""Whether both logs of a partition still are those that were copied.
+
+Looked at where that can have changed: at the start, when a log has another leader, when a topic has
+another id, and when the target puts a batch before the end of what it had acknowledged. Meanwhile
+the partition is not fetched (`checking`). What is found goes to `StartPositions`, which decides.
+
+Runs on the copy engine's thread; asks in one request for all partitions that wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.epoch_ends import epoch_ends
+from connect.clients.offset_listing import OffsetResult
+from connect.clients.selector_loop import SelectorLoop
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.start_positions import LATEST, StartPositions
+from connectors.mirror.losses import LossKind
+
+__all__ = ["LogChecks"]
+
+_LOG = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+_ASK_TIMEOUT_S = 5.0
+
+Answers = Mapping[TopicPartition, OffsetResult]
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One question about one partition: the source's log up to `position`, of `epoch`; or, with
+    epoch None, whether the target's reaches `position`."""
+
+    partition: PartitionCopy
+    position: int
+    epoch: int | None
+    out_of_range: bool = False
+
+
+@dataclass(slots=True)
+class _Side:
+    """The questions to one cluster, by the partition's name there."""
+
+    link: ClusterLink
+    waiting: dict[TopicPartition, _Check] = field(default_factory=dict)
+    asked: bool = False
+
+
+class LogChecks:
+    """See the module. `on_checked(partition)`: it may be fetched again."""
+
+    def __init__(
+        self,
+        source: ClusterLink,
+        target: ClusterLink,
+        loop: SelectorLoop,
+        starts: StartPositions,
+        on_checked: Callable[[PartitionCopy], None],
+    ) -> None:
+        self._source = _Side(source)
+        self._target = _Side(target)
+        self._loop = loop
+        self._starts = starts
+        self._on_checked = on_checked
+        self._closed = False
+
+    # What calls for a look.
+
+    def follow(self, partition: PartitionCopy) -> None:
+        """The clusters' metadata is new: compare topic ids and leader epochs."""
+        if not self._watched(partition):
+            return
+        source, target = self._source.link.snapshot, self._target.link.snapshot
+        if self._another_source(partition, source.topic_ids.get(partition.source[0])):
+            return
+        if self._another_target(partition, target.topic_ids.get(partition.target[0])):
+            return
+        epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))[1]
+        if epoch > partition.source_checked:
+            partition.source_checked = epoch
+            self._look_at_source(partition)
+        epoch = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[1]
+        if epoch > partition.target_checked:
+            partition.target_checked = epoch
+            if partition.target_end != UNKNOWN:
+                self._ask_soon(
+                    self._target,
+                    partition.target,
+                    _Check(partition, partition.target_end, None),
+                )
+
+    def _another_source(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
+        """A topic that was deleted and created again has another id, and all its records are new;
+        its offsets may well reach beyond those that were copied."""
+        if topic_id is None or topic_id == partition.source_topic_id:
+            return False
+        if partition.source_topic_id is None:
+            partition.source_topic_id = topic_id
+            return False
+        partition.source_checked = UNKNOWN
+        self._starts.created_again(partition)
+        return True
+
+    def _another_target(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
+        if topic_id is None or topic_id == partition.target_topic_id:
+            return False
+        if partition.target_topic_id is None:
+            partition.target_topic_id = topic_id
+            return False
+        partition.target_checked = UNKNOWN
+        end = max(0, partition.target_end)
+        self._starts.target_lost(partition, LossKind.TARGET_RECREATED, 0, end, None)
+        return True
+
+    @staticmethod
+    def _watched(partition: PartitionCopy) -> bool:
+        """Whether anything found now would be news."""
+        return not (
+            partition.leaving
+            or partition.standing
+            or partition.searching
+            or partition.position == UNKNOWN
+        )
+
+    def target_went_back(self, partition: PartitionCopy, base: int) -> None:
+        """The target put a batch at `base`, before the end of what it had acknowledged."""
+        if self._watched(partition):
+            self._target_ends(partition, base, partition.target_end)
+
+    def out_of_range(self, partition: PartitionCopy) -> None:
+        """The source does not have the position."""
+        if not self._look_at_source(partition, out_of_range=True):
+            self._starts.locate(partition)
+
+    def _look_at_source(self, partition: PartitionCopy, *, out_of_range: bool = False) -> bool:
+        position = partition.position
+        epoch = partition.epochs.before(position)
+        if epoch is None or position <= 0:
+            return False
+        check = _Check(partition, position, epoch, out_of_range)
+        self._ask_soon(self._source, partition.source, check)
+        return True
+
+    # Questions and answers.
+
+    def _ask_soon(self, side: _Side, key: TopicPartition, check: _Check) -> None:
+        check.partition.checking = True
+        if check.epoch is None:
+            check.partition.target_checking = True
+        side.waiting[key] = check
+        self._loop.post(lambda: self._ask(side))
+
+    def _ask(self, side: _Side) -> None:
+        if side.asked or self._closed:
+            return
+        for key in [key for key, check in side.waiting.items() if check.partition.leaving]:
+            left = side.waiting.pop(key).partition
+            left.checking = left.target_checking = False
+        asked = dict(side.waiting)
+        if not asked:
+            return
+        side.asked = True
+        epochs = {key: check.epoch for key, check in asked.items() if check.epoch is not None}
+        if side is self._source:
+            future = epoch_ends(side.link, epochs, _ASK_TIMEOUT_S)
+        else:
+            future = side.link.list_offsets(asked, LATEST, 0, _ASK_TIMEOUT_S)
+        future.add_done_callback(
+            lambda done: self._loop.post(lambda: self._answered(side, done, asked))
+        )
+
+    def _answered(
+        self, side: _Side, future: Future[Answers], asked: Mapping[TopicPartition, _Check]
+    ) -> None:
+        side.asked = False
+        try:
+            answers = future.result(timeout=0)
+        except CancelledError:
+            return
+        except ConnectError as error:
+            answers = dict.fromkeys(asked, error)
+        again = False
+        for key, check in asked.items():
+            if side.waiting.get(key) is not check:
+                again = True  # it is asked anew
+                continue
+            answer = answers.get(key)
+            if isinstance(answer, ConnectError) and answer.retriable:
+                again = True
+                continue
+            del side.waiting[key]
+            if check.epoch is None:
+                check.partition.target_checking = False
+            check.partition.checking = any(
+                other.partition is check.partition
+                for each in (self._source, self._target)
+                for other in each.waiting.values()
+            )
+            if answer is None or isinstance(answer, ConnectError):
+                # The cluster cannot say, as very old ones: then fetching is the only test.
+                _LOG.info("%s-%d: its log was not looked at: %s", *key, answer)
+                answer = UNKNOWN
+            self._judge(side, check, answer)
+        if again:
+            self._loop.after(_RETRY_S, lambda: self._ask(side))
+
+    def _judge(self, side: _Side, check: _Check, end: int) -> None:
+        """`end`: where the epoch, or the target's log, ends; UNKNOWN: nobody can say."""
+        partition = check.partition
+        if not self._watched(partition):
+            return
+        if side is self._target:
+            if UNKNOWN < end < check.position == partition.target_end:
+                self._target_ends(partition, end, check.position)
+            else:
+                self._on_checked(partition)
+        elif partition.position != check.position:
+            # Something arrived meanwhile, of a later epoch perhaps.
+            if not self._look_at_source(partition):
+                self._on_checked(partition)
+        elif UNKNOWN < end < check.position:
+            self._starts.truncated(partition, end)
+        elif check.out_of_range:
+            self._starts.locate(partition)
+        else:
+            self._on_checked(partition)
+
+    def _target_ends(self, partition: PartitionCopy, end: int, before: int) -> None:
+        """The target has nothing from `end` on, where it had everything up to `before`."""
+        anchor = partition.anchored(end)
+        again = None if anchor is None else anchor[0]
+        self._starts.target_lost(partition, LossKind.TARGET_LOSS, end, before, again)
+
+    def close(self) -> None:
+        self._closed = True

@@ -1,0 +1,133 @@
+"""Which partitions do not move, and since when: also where no error says so.
+
+A partition is well when it moves or is caught up, as of an answer that is not old. A broker that is
+silent, a queue nobody serves, a fault of ours: all look the same from here, and are said.
+
+The figures of a partition that is not fetched would stand still, too: so its source is asked for
+both ends of its log now and then, and its lag and its time to loss stay true.
+
+Runs on the copy engine's thread, once a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import CancelledError, Future
+from datetime import UTC, datetime
+from typing import Literal
+
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.offset_listing import OffsetResult
+from connect.clients.selector_loop import SelectorLoop
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.source_node import SourceNode
+from connectors.mirror.copy.start_positions import EARLIEST, LATEST
+
+__all__ = ["StallWatch"]
+
+_SILENT_S = 5.0
+"""Beyond the time that a fetch may wait at the broker."""
+_IDLE_S = 10.0
+"""So long records may wait without one of them being acknowledged."""
+_PROBE_EVERY_S = 10.0
+_ASK_TIMEOUT_S = 5.0
+
+
+class StallWatch:
+    """See the module. `isolation`: as fetches have it."""
+
+    def __init__(
+        self, link: ClusterLink, loop: SelectorLoop, isolation: Literal[0, 1], fetch_wait_s: float
+    ) -> None:
+        self._link = link
+        self._loop = loop
+        self._isolation = isolation
+        self._silent_s = _SILENT_S + fetch_wait_s
+        self._probe_at = 0.0
+        self._asked = 0
+
+    def look(
+        self,
+        partitions: Iterable[PartitionCopy],
+        nodes: Mapping[int, SourceNode],
+        *,
+        paused: bool,
+    ) -> None:
+        """Call once a second. `paused`: nothing is to move."""
+        now = self._loop.now()
+        stuck: dict[TopicPartition, PartitionCopy] = {}
+        for partition in partitions:
+            if partition.acked_position != partition.progress[0] or paused:
+                partition.progress = (partition.acked_position, now)
+            if not partition.held_back or paused:
+                partition.held_since = now
+            partition.stall = None if paused else self._stall(partition, nodes, now)
+            ill = partition.error is not None
+            partition.metrics.set_stuck(ill)
+            if ill and partition.position != UNKNOWN:
+                stuck[partition.source] = partition
+        if stuck and now >= self._probe_at and not self._asked:
+            self._probe_at = now + _PROBE_EVERY_S
+            self._probe(stuck)
+
+    def _stall(
+        self, partition: PartitionCopy, nodes: Mapping[int, SourceNode], now: float
+    ) -> str | None:
+        if partition.leaving or partition.done:
+            return None
+        node = nodes.get(partition.source_node)
+        waits = None if node is None else node.waits_since
+        if waits is not None and now - waits > self._silent_s and not partition.in_flight:
+            return f"source broker {partition.source_node} has not answered {self._ago(now, waits)}"
+        if now - partition.held_since > _SILENT_S:
+            return f"its logs are being looked at {self._ago(now, partition.held_since)}"
+        since = partition.progress[1]
+        if partition.lag == 0 or now - since < _IDLE_S:
+            return None
+        what = "its position is not known" if partition.lag is None else "records wait"
+        doing = "being sent" if partition.in_flight or partition.queue else "to be fetched"
+        return f"nothing was copied {self._ago(now, since)}, though {what} {doing}"
+
+    def _ago(self, now: float, since: float) -> str:
+        """As a moment: a text that stays the same is told once."""
+        seconds = self._loop.now_ms() / 1000 - (now - since)
+        return f"since {datetime.fromtimestamp(round(seconds), UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+    # The ends of logs that are not fetched.
+
+    def _probe(self, stuck: Mapping[TopicPartition, PartitionCopy]) -> None:
+        known = {key: p for key, p in stuck.items() if key in self._link.snapshot.leaders}
+        if not known:
+            return
+        for kind in (EARLIEST, LATEST):
+            self._asked += 1
+            future = self._link.list_offsets(known, kind, self._isolation, _ASK_TIMEOUT_S)
+            future.add_done_callback(
+                lambda done, kind=kind: self._loop.post(  # type: ignore[misc]
+                    lambda: self._answered(done, kind, known)
+                )
+            )
+
+    def _answered(
+        self,
+        future: Future[Mapping[TopicPartition, OffsetResult]],
+        kind: int,
+        asked: Mapping[TopicPartition, PartitionCopy],
+    ) -> None:
+        self._asked -= 1
+        try:
+            found = future.result(timeout=0)
+        except (CancelledError, ConnectError):
+            return  # the partitions say already why they do not move
+        now_ms = self._loop.now_ms()
+        for key, partition in asked.items():
+            offset = found.get(key)
+            if not isinstance(offset, int) or partition.error is None:
+                continue
+            if kind == EARLIEST:
+                partition.log_start_offset = max(offset, partition.log_start_offset)
+            else:
+                partition.high_watermark = offset
+            partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))

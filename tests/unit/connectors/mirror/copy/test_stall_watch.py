@@ -1,0 +1,106 @@
+"""A partition that does not move is seen, also where no error says so; one that is well is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from types import MappingProxyType, SimpleNamespace
+from typing import cast
+
+import pytest
+
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_snapshot import ClusterSnapshot
+from connect.clients.selector_loop import SelectorLoop
+from connect.clock import FakeClock
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.partition import CopyState, PartitionCopy
+from connectors.mirror.copy.source_node import SourceNode
+from connectors.mirror.copy.stall_watch import StallWatch
+from connectors.mirror.copy.start_positions import EARLIEST
+from connectors.mirror.metrics import PartitionMetrics
+
+KEY = ("t", 0)
+
+
+class Source:
+    """Answers where a log begins and ends."""
+
+    def __init__(self) -> None:
+        self.snapshot = ClusterSnapshot(version=1, leaders=MappingProxyType({KEY: (1, 0)}))
+        self.asked = 0
+
+    def list_offsets(
+        self, partitions: Iterable[TopicPartition], kind: int, isolation: int, limit: float
+    ) -> Future[Mapping[TopicPartition, int]]:
+        self.asked += 1
+        answer: Future[Mapping[TopicPartition, int]] = Future()
+        answer.set_result({KEY: 40 if kind == EARLIEST else 500})
+        return answer
+
+
+class Watched:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.loop = SelectorLoop(self.clock)
+        self.source = Source()
+        self.watch = StallWatch(cast("ClusterLink", self.source), self.loop, 0, 0.5)
+        self.node = SimpleNamespace(waits_since=None)
+        metrics = PartitionMetrics("s", "t", "copy", 0, clock=self.clock)
+        self.partition = PartitionCopy(KEY, ("copy", 0), metrics)
+        self.partition.state = CopyState.ACTIVE
+        self.partition.position = self.partition.acked_position = 100
+        self.partition.high_watermark = 100
+        self.partition.source_node = 1
+
+    def pass_by(self, seconds: int, *, paused: bool = False) -> str | None:
+        nodes = cast("Mapping[int, SourceNode]", {1: self.node})
+        for _ in range(seconds):
+            self.clock.advance(1.0)
+            self.watch.look([self.partition], nodes, paused=paused)
+            self.loop.turn(0.0)
+        return self.partition.error
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    made = Watched()
+    yield made
+    made.loop.close()
+
+
+def test_one_that_is_caught_up_is_well(watched: Watched) -> None:
+    assert watched.pass_by(60) is None
+    assert watched.source.asked == 0
+    assert watched.partition.metrics.read()["stuck"] == 0
+
+
+def test_records_that_wait_and_do_not_move_are_told_with_true_figures(watched: Watched) -> None:
+    watched.partition.high_watermark = 200
+    assert watched.pass_by(9) is None
+    error = watched.pass_by(3)
+    assert "nothing was copied since" in str(error)
+    assert watched.pass_by(1) == error, "the text is the same while it lasts"
+    figures = watched.partition.metrics.read()
+    assert (figures["stuck"], figures["record-lag"]) == (1, 400)
+    assert watched.partition.log_start_offset == 40
+    watched.partition.acked_position = 150
+    assert watched.pass_by(1) is None
+
+
+def test_a_broker_that_is_silent_is_told_also_of_one_that_was_caught_up(watched: Watched) -> None:
+    watched.node.waits_since = watched.loop.now()
+    assert watched.pass_by(5) is None
+    assert "source broker 1 has not answered since" in str(watched.pass_by(2))
+
+
+def test_one_whose_logs_are_looked_at_for_long_is_told(watched: Watched) -> None:
+    watched.pass_by(1)
+    watched.partition.checking = True
+    assert "its logs are being looked at since" in str(watched.pass_by(7))
+
+
+def test_what_is_paused_is_not_stuck(watched: Watched) -> None:
+    watched.partition.high_watermark = 200
+    assert watched.pass_by(60, paused=True) is None
+    assert watched.pass_by(5) is None
