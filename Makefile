@@ -19,7 +19,7 @@ FUZZ_SECONDS ?= 20
 RUNTIME_STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 
-.PHONY: help install install-test brokers demo demo-cluster check test slow bench faults fuzz lock clean
+.PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -28,6 +28,7 @@ help:
 	@echo "make install  the commands (connect-mirror-maker, ...) in $(BIN)"
 	@echo "make demo     two Kafka clusters and a mirror between them, until Ctrl-C (or DEMO_SECONDS)"
 	@echo "make demo-cluster  three Connect workers share the mirror; their leader is killed; ends by itself"
+	@echo "make demo-spark  a backfill, the mirror on Spark, an audit, a tampered record; ends by itself"
 	@echo "make check    lint, types and unit tests"
 	@echo "make test     check, and all tests on real brokers: everything CI runs"
 	@echo "make slow     the tests that take minutes each, which make test leaves out"
@@ -74,6 +75,9 @@ demo: $(RUNTIME_STAMP)
 
 demo-cluster: $(RUNTIME_STAMP)
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/python -m deploy.demo cluster
+
+demo-spark: $(RUNTIME_STAMP)
+	@if [ -t 0 ]; then set -m; fi; $(BIN)/python -m deploy.demo spark
 
 check: install-test
 	@$(PIP) check

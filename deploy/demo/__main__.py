@@ -2,11 +2,13 @@
 
     python -m deploy.demo            connect-mirror-maker
     python -m deploy.demo cluster    a group of connect-distributed, whose leader is killed
+    python -m deploy.demo spark      a backfill, the mirror on Spark, and audits
 
 The first goes on until Ctrl-C or SIGTERM, or for DEMO_SECONDS (environment) counted from the moment
-both clusters are up; it never ends by itself before all was in sync once. The second ends by itself
-when its story is told, and not before DEMO_SECONDS. Exit status 0, with all their processes gone;
-1, after one clear sentence, when something failed. A second Ctrl-C ends them at once.
+both clusters are up; it never ends by itself before all was in sync once. The others end by
+themselves when their story is told, and not before DEMO_SECONDS. Exit status 0, with all their
+processes gone; 1, after one clear sentence, when something failed. A second Ctrl-C ends them at
+once.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from connect.errors import ConfigError, ConnectError
 from deploy.demo.stopping import Stop, StopRequested, own_foreground
+
+if TYPE_CHECKING:
+    from deploy.demo.view import View
 
 __all__ = ["SECONDS_VARIABLE", "demo_seconds", "main"]
 
@@ -53,6 +58,9 @@ class Told(Protocol):
     def lines(self) -> Iterator[str]: ...
 
 
+Story = Callable[["View", Stop, float | None], Told]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run a demo; returns the exit status."""
     stop = Stop()
@@ -63,10 +71,12 @@ def main(arguments: Sequence[str]) -> int:
             # These import for most of a second, in which Ctrl-C is to work already.
             from deploy.demo.group_session import run_group_demo
             from deploy.demo.session import run_demo
+            from deploy.demo.spark_session import run_spark_demo
             from deploy.demo.view import make_view
         with own_foreground(), make_view(sys.stdout) as view:
-            run = run_group_demo if list(arguments) == ["cluster"] else run_demo
-            summary: Told = run(view, stop, seconds)
+            stories: dict[str, Story] = {"cluster": run_group_demo, "spark": run_spark_demo}
+            run = stories.get(" ".join(arguments), run_demo)
+            summary = run(view, stop, seconds)
     except StopRequested:
         print("Stopped.")
         return 0

@@ -176,18 +176,7 @@ class _Demo:
             mirror.check()
             self._stage.observe(mirror.reported_lag())
             self._show()
-            if self._drained():
+            if self._stage.drained():
                 return self._stage.checker.compare(self._progress.latest.ends)
             deadline.check("Copying the last records")
             self._stop.event.wait(BUSY_TICK_S)
-
-    def _drained(self) -> bool:
-        """Whether nothing is left to copy, by offsets and by the newest records."""
-        ends = self._progress.latest.ends
-        left = any(
-            ends[key].source_end != ends[key].target_end
-            for topic in TOPICS
-            if topic.gapless
-            for key in topic.partition_keys
-        )
-        return not left and not self._stage.checker.newest_arrived(ends)

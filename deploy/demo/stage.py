@@ -132,6 +132,7 @@ class Stage:
         self.until = until
         self.directory = directory
         self.servers = (source.bootstrap_servers, target.bootstrap_servers)
+        self.target_data = target.node(1).directory / "data"
         self.clock = clock
         self.checker = Checker(TOPICS, *self.servers, PREFIX)
         self.progress = Progress(TOPICS, repeats=repeats)
@@ -215,3 +216,14 @@ class Stage:
             return not self.checker.newest_arrived(ends)
         except RetriableError:
             return False  # asked again at the next look; whatever is wrong shows there
+
+    def drained(self) -> bool:
+        """Whether nothing is left to copy, by offsets and by the newest records."""
+        ends = self.progress.latest.ends
+        left = any(
+            ends[key].source_end != ends[key].target_end
+            for topic in TOPICS
+            if topic.gapless
+            for key in topic.partition_keys
+        )
+        return not left and not self.checker.newest_arrived(ends)

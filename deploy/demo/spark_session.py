@@ -1,0 +1,208 @@
+"""The demo of Spark: history is backfilled, the mirror's engine is Spark, an audit says that all is
+there, and, after one record was tampered with on the target, names it.
+
+Everything runs on the main thread; what is started is closed in reverse order, whatever happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from deploy.brokers import ProcessFailed
+from deploy.brokers.cache import cache_directory
+from deploy.brokers.ports import LOOPBACK, PortLease
+from deploy.demo.commands import Ran, run_command
+from deploy.demo.comparing import Comparison
+from deploy.demo.events import topic_named
+from deploy.demo.mirror import Mirror, mm2_properties
+from deploy.demo.stage import BUSY_TICK_S, PREFIX, TICK_S, Child, Stage, on_two_clusters
+from deploy.demo.stopping import Stop
+from deploy.demo.tampering import tamper
+from deploy.demo.view import View
+
+__all__ = ["SparkSummary", "run_spark_demo"]
+
+HISTORY = topic_named("clicks")
+"""The topic that is backfilled before the mirror starts."""
+
+TAMPERED = topic_named("logs")
+"""Uncompressed, so that a byte of a value is a byte of the log."""
+
+_SPARK = """
+# The flow's tasks copy on Spark's executors; here they are threads of one JVM beside the mirror.
+mirror.engine = spark
+spark.master = local[2]
+"""
+_COMMAND_S = 300.0
+_STEP_S = 180.0
+_PRODUCER_STOP_S = 20.0
+_MIRROR_STOP_S = 60.0
+_EQUAL, _DIFFERENT = 0, 3
+"""Exit codes of connect-mirror-audit."""
+
+
+@dataclass(slots=True)
+class SparkSummary:
+    """What happened; None for what did not come to pass. `named`: the audit's line about the record
+    that was tampered with."""
+
+    records: int = 0
+    seconds: float = 0.0
+    backfill: Ran | None = None
+    comparison: Comparison | None = None
+    audit: Ran | None = None
+    second_audit: Ran | None = None
+    tampered: str = ""
+    named: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """What was wrong, in one sentence; None when all went well."""
+        if self.backfill is not None and self.backfill.status:
+            return f"The backfill ended with status {self.backfill.status}"
+        if self.comparison is not None and self.comparison.different is not None:
+            return "The copy is not equal to its source"
+        if self.audit is not None and self.audit.status != _EQUAL:
+            return f"The audit of a good copy ended with status {self.audit.status}"
+        if self.second_audit is not None and self.named is None:
+            return "The audit did not name the record that was tampered with"
+        return None
+
+    def lines(self) -> Iterator[str]:
+        if self.backfill is not None:
+            yield (
+                f"Backfill of {HISTORY.name}: {HISTORY.backlog:,} records that were there before, "
+                f"in {self.backfill.seconds:.0f} s, Spark's start included"
+            )
+        yield f"Copied {self.records:,} records on Spark in all, in {self.seconds:.0f} s"
+        if self.comparison is not None and self.comparison.different is None:
+            yield f"Compared record by record: {self.comparison.equal:,} equal, none different"
+        if self.audit is not None:
+            yield f"Audit ({self.audit.seconds:.0f} s): {self.audit.lines[-1]}"
+        if self.named is not None:
+            yield f"One byte of {self.tampered} changed on the target; the audit: {self.named}"
+
+
+def run_spark_demo(
+    view: View, stop: Stop, seconds: float | None, clock: Clock = SYSTEM_CLOCK
+) -> SparkSummary:
+    """Run the story to its end, or until `stop`; with `seconds` the mirror goes on until so long
+    after the clusters were up. Raises as `on_two_clusters`."""
+    return on_two_clusters(view, stop, seconds, clock, lambda stage: _SparkDemo(stage).run())
+
+
+class _SparkDemo:
+    """What happens once both clusters are up."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._view = stage.view
+        self._properties = stage.directory / "mm2.properties"
+        self._told = SparkSummary()
+
+    def run(self) -> SparkSummary:
+        stage = self._stage
+        stage.create_topics()
+        stage.produce_backlog()
+        with contextlib.ExitStack() as stack:
+            producer = stage.start_producer("steady")
+            stack.enter_context(producer.process)
+            lease = stack.enter_context(contextlib.closing(PortLease(cache_directory() / "ports")))
+            listener = f"http://{LOOPBACK}:{lease.port}"
+            self._properties.write_text(mm2_properties(*stage.servers, listener) + _SPARK)
+            self._backfill()
+            self._mirror(producer, listener)
+        self._audit()
+        self._tamper_and_audit()
+        self._told.seconds = stage.elapsed_s
+        return self._told
+
+    def _backfill(self) -> None:
+        arguments = ["connect-mirror-backfill", str(self._properties), "--topics", HISTORY.name]
+        self._told.backfill = self._run(arguments, "backfill.log", self._view.say)
+
+    def _mirror(self, producer: Child, listener: str) -> None:
+        self._view.say(f"Starting: connect-mirror-maker {self._properties}")
+        self._view.say(f"Its pages: {listener}/metrics and {listener}/health")
+        log = self._stage.directory / "mirror.log"
+        with contextlib.closing(Mirror(self._properties, log, listener)) as mirror:
+            self._until(producer, mirror, self._stage.all_arrived, "all is in sync")
+            self._view.say(
+                f"All is in sync {self._stage.elapsed_s:.1f} s after the clusters were up"
+            )
+            until = self._stage.until
+            while until is not None and not until.expired():
+                self._look(producer, mirror, "in sync")
+                self._stage.stop.event.wait(TICK_S)
+            self._view.say("Ending: the producer stops, the last records are copied and compared")
+            producer.process.stop(_PRODUCER_STOP_S)
+            self._until(producer, mirror, self._stage.drained, "the last records are copied")
+            self._told.comparison = self._stage.checker.compare(self._stage.progress.latest.ends)
+            self._told.records = self._stage.progress.copied_records()
+            status = mirror.stop(_MIRROR_STOP_S)
+            if status:
+                raise ProcessFailed(f"connect-mirror-maker ended with status {status}; see {log}")
+
+    def _audit(self) -> None:
+        arguments = ["connect-mirror-audit", str(self._properties)]
+        self._told.audit = self._run(arguments, "audit.log")
+        self._view.say(self._told.audit.lines[-1])
+
+    def _tamper_and_audit(self) -> None:
+        """Change the record in the middle of a partition."""
+        partition = 0
+        end = self._stage.progress.latest.ends[TAMPERED.name, partition].target_end
+        topic = f"{PREFIX}{TAMPERED.name}"
+        tamper(self._stage.target_data, topic, partition, end // 2)
+        self._told.tampered = f"the record at offset {end // 2} of {topic}-{partition}"
+        self._view.say(f"Changed one byte of {self._told.tampered}, in the broker's log")
+        arguments = [
+            "connect-mirror-audit",
+            str(self._properties),
+            *("--topics", TAMPERED.name),
+        ]
+        ran = self._told.second_audit = self._run(arguments, "second-audit.log")
+        self._told.named = _line_about(ran, end // 2)
+        self._view.say(self._told.named or f"The audit ended with status {ran.status}")
+
+    def _run(
+        self, arguments: Sequence[str], log: str, say: Callable[[str], None] = lambda line: None
+    ) -> Ran:
+        self._view.say(" ".join(arguments))
+        stage = self._stage
+        return run_command(
+            arguments, Path(stage.directory / log), stage.stop, stage.clock, _COMMAND_S, say
+        )
+
+    # Looking.
+
+    def _until(
+        self, producer: Child, mirror: Mirror, condition: Callable[[], bool], what: str
+    ) -> None:
+        deadline = Deadline(_STEP_S, self._stage.clock)
+        while True:
+            self._look(producer, mirror, "copying on Spark")
+            if condition():
+                return
+            if deadline.expired():
+                raise ProcessFailed(f"It took longer than {_STEP_S:g} s until {what}")
+            self._stage.stop.event.wait(BUSY_TICK_S)
+
+    def _look(self, producer: Child, mirror: Mirror, state: str) -> None:
+        self._stage.stop.check()
+        producer.check()
+        mirror.check()
+        self._stage.observe(mirror.reported_lag())
+        self._stage.show(state)
+
+
+def _line_about(ran: Ran, offset: int) -> str | None:
+    """The audit's line about the one record at this offset; None where it does not name it."""
+    if ran.status != _DIFFERENT:
+        return None
+    words = str(offset)
+    return next((line for line in ran.lines if "changed" in line and words in line.split()), None)
