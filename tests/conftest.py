@@ -27,6 +27,8 @@ _KEEP = {"log.retention.ms": "-1"}
 # The history of mirrors that tests run is not to get into the user's own.
 os.environ.setdefault("XDG_STATE_HOME", str(_TESTS.parent / "build" / "state"))
 _LOGS = _TESTS.parent / "build" / "test-logs" / str(os.getpid())
+# The history of the mirrors that tests start is not the user's.
+os.environ["XDG_STATE_HOME"] = str(_LOGS / "state")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -32,6 +32,7 @@ from connect.config.types import SecretStr
 from connect.errors import ConfigError
 
 if TYPE_CHECKING:
+    from sqlalchemy import Select
     from sqlalchemy.engine import Engine
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "default_history_file",
     "open_history",
     "read_events",
+    "read_history",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -151,19 +153,42 @@ def read_events(url: SecretStr | None, limit: int) -> list[dict[str, Any]]:
     """The newest events, oldest first, each with the columns of `mirror_events`. Raises
     ConfigError where there is no history."""
     from sqlalchemy import select
-    from sqlalchemy.exc import SQLAlchemyError
 
     from connectors.mirror.history_tables import TABLES
 
     where = default_history_file() if url is None else None
     if where is not None and not where.exists():
         raise ConfigError(f"There is no history at {where}; --url says where else it is")
-    engine = _engine(_parsed(url.reveal()) if url is not None else _file_url(where))
     table = TABLES.tables["mirror_events"]
     newest = select(table).order_by(table.c.at_ms.desc(), table.c.id.desc()).limit(limit)
+    return _read(url, newest)[::-1]
+
+
+def read_history(
+    url: SecretStr | None, name: str, source: str, target: str
+) -> list[dict[str, Any]]:
+    """A flow's rows of one of the tables, oldest first; none where there is no history yet. Raises
+    ConfigError where it cannot be read."""
+    from sqlalchemy import select
+
+    from connectors.mirror.history_tables import TABLES
+
+    off = url is not None and url.reveal().strip().lower() in (HISTORY_OFF, "")
+    if off or (url is None and not default_history_file().exists()):
+        return []
+    table = TABLES.tables[name]
+    mine = select(table).where(table.c.source == source, table.c.target == target)
+    return _read(url, mine.order_by(table.c.at_ms, table.c.id))
+
+
+def _read(url: SecretStr | None, query: Select[Any]) -> list[dict[str, Any]]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    where = _file_url(default_history_file()) if url is None else _parsed(url.reveal())
+    engine = _engine(where)
     try:
         with engine.connect() as connection:
-            return [dict(row._mapping) for row in connection.execute(newest)][::-1]
+            return [dict(row._mapping) for row in connection.execute(query)]
     except SQLAlchemyError as error:
         raise ConfigError(f"The history cannot be read: {_without_url(error)}") from error
     finally:

@@ -1,5 +1,5 @@
-"""What a mirror knows, as DataFrames for people: offset syncs, copied ranges, checkpoints and
-heartbeats of one flow.
+"""What a mirror knows, as DataFrames for people: offset syncs, copied ranges, checkpoints,
+heartbeats and the history of one flow.
 
     from connectors.spark.frames import open_frames
 
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -33,6 +34,8 @@ from connect.clients.admin import Admin
 from connectors.maker.named_flow import named_flow
 from connectors.mirror import client_configs
 from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.history import read_history
+from connectors.mirror.history_tables import TABLES
 from connectors.mirror.policy import replication_policy
 from connectors.spark.kafka_tables import kafka_options, newest_pages, page_records, sync_records
 from connectors.spark.map_breaks import map_breaks
@@ -93,6 +96,9 @@ HEARTBEAT_ROWS = StructType(
 )
 """One heartbeat as it stands on the target. Where the topic has LogAppendTime, `written_at` less
 `sent_at` is how long it took."""
+
+_ARROW_TYPES = {int: pa.int64(), str: pa.string()}
+"""Of the history's columns, by what SQLAlchemy gives for them."""
 
 
 def _int(column: str, at: str, length: int, kind: str) -> str:
@@ -166,6 +172,7 @@ class MirrorFrames:
         self._policy = replication_policy(properties)
         self._source, self._target = config.source_cluster_alias, config.target_cluster_alias
         on_source = config.offset_syncs_topic_location == "source"
+        self._history_url = config.mirror_history_url
         self._other = self._target if on_source else self._source
 
     def offset_syncs(self) -> DataFrame:
@@ -187,6 +194,28 @@ class MirrorFrames:
         """HEARTBEAT_ROWS of all flows that send heartbeats to the target."""
         topic = self._policy.heartbeats_topic()
         return self._read(topic, self._target_client(), _heartbeats, HEARTBEAT_ROWS)
+
+    def events(self) -> DataFrame:
+        """What was lost, re-created or quarantined, and which partitions stood still: the columns
+        of `mirror_events` (`connectors.mirror.history_tables`), and `at` as a time."""
+        return self._history("mirror_events")
+
+    def copied(self) -> DataFrame:
+        """What was copied between two commits of a partition: `mirror_ranges`, and `at`."""
+        return self._history("mirror_ranges")
+
+    def lags(self) -> DataFrame:
+        """How far behind each partition was at a commit: `mirror_lags`, and `at`."""
+        return self._history("mirror_lags")
+
+    def _history(self, name: str) -> DataFrame:
+        """The flow's rows. They are read here, and not by executors: the default is a file of this
+        host."""
+        rows = read_history(self._history_url, name, self._source, self._target)
+        columns = TABLES.tables[name].columns
+        schema = pa.schema([(c.name, _ARROW_TYPES[c.type.python_type]) for c in columns])
+        frame = self._session.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
+        return frame.withColumn("at", F.timestamp_millis("at_ms")).drop("id", "at_ms")
 
     def _syncs_client(self) -> dict[str, str]:
         return client_configs.offset_syncs_consumer(self._props)

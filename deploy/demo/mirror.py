@@ -68,6 +68,9 @@ emit.checkpoints.interval.seconds = 5
 sync.topic.configs.enabled = false
 sync.topic.acls.enabled = false
 
+# The history of losses, copied ranges and lag goes to a database; nobody looks back at a demo.
+mirror.history.url = none
+
 # Pages /metrics (Prometheus) and /health of the mirror.
 metrics.listener = {listener}
 """

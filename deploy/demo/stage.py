@@ -217,6 +217,10 @@ class Stage:
         except RetriableError:
             return False  # asked again at the next look; whatever is wrong shows there
 
+    def nearly_in_sync(self) -> bool:
+        """Whether all partitions are within two seconds of their sources."""
+        return nearly_in_sync(TOPICS, self.progress.latest.ends)
+
     def drained(self) -> bool:
         """Whether nothing is left to copy, by offsets and by the newest records."""
         ends = self.progress.latest.ends

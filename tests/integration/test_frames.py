@@ -11,6 +11,7 @@ from connectors.maker.named_flow import named_flow
 from connectors.spark.arrow import collect
 from connectors.spark.frames import MirrorFrames
 from deploy.brokers import KafkaCluster
+from deploy.examples.plot_flow import lag_by_topic, throughput_by_topic
 from tests.support.books import heartbeats, mapping, offset_syncs
 from tests.support.groups import commit, latest_checkpoints
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
@@ -43,6 +44,7 @@ def test_frames_show_what_the_mirrors_topics_hold(
             "A.consumer.isolation.level": "read_committed",
             "groups": f"{flow.prefix}.*",
             "emit.heartbeats.enabled": "true",
+            "mirror.history.url": f"sqlite:///{tmp_path}/history.db",
         }
     )
     path = tmp_path / FILE
@@ -82,3 +84,10 @@ def test_frames_show_what_the_mirrors_topics_hold(
         beat.timestamp_ms for beat, _ in sent
     )
     assert sent
+
+    copied = rows(frames.copied().where(f"topic = '{topic}'").orderBy("source_start"))
+    assert copied[0]["source_start"] == 0
+    assert sum(row["records"] for row in copied) == len(exact)
+    assert throughput_by_topic(frames)[topic]
+    assert lag_by_topic(frames).keys() <= {topic}
+    assert rows(frames.events()) == []

@@ -1,0 +1,1 @@
+"""Programs to learn from; none is part of a mirror."""

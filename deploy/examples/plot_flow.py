@@ -1,0 +1,92 @@
+"""Plots how far behind a flow was, and how much it copied, from the mirror's history.
+
+    python -m deploy.examples.plot_flow mm2.properties flow.png [A->B]
+
+An example of `connectors.spark.frames`: the history becomes DataFrames, Spark sums them up, and
+matplotlib (`pip install matplotlib`, or this project's extra `examples`) draws one line for each
+topic. Works the same in a notebook.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from connect.errors import ConnectError
+from connectors.spark.arrow import collect
+from connectors.spark.frames import MirrorFrames, open_frames
+
+__all__ = ["draw", "lag_by_topic", "main", "throughput_by_topic"]
+
+WINDOW_S = 10
+
+Line = list[tuple[datetime, float]]
+"""Points: time and value."""
+
+
+def lag_by_topic(frames: MirrorFrames) -> dict[str, Line]:
+    """Seconds behind: of each topic's partitions the one that is furthest, for each window."""
+    worst = F.max("lag_ms") / 1000
+    return _lines(frames.lags().where("lag_ms is not null"), worst)
+
+
+def throughput_by_topic(frames: MirrorFrames) -> dict[str, Line]:
+    """MB of batches copied in a second, for each window."""
+    return _lines(frames.copied(), F.sum("bytes") / 1e6 / WINDOW_S)
+
+
+def _lines(rows: DataFrame, value: Any) -> dict[str, Line]:
+    window = F.window("at", f"{WINDOW_S} seconds").alias("window")
+    summed = rows.groupBy(window, "topic").agg(value.alias("value"))
+    ordered = summed.selectExpr("window.start as at", "topic", "value").orderBy("at")
+    lines: dict[str, Line] = defaultdict(list)
+    for row in collect(ordered).to_pylist():
+        lines[row["topic"]].append((row["at"], row["value"]))
+    return lines
+
+
+def draw(charts: Iterable[tuple[str, Mapping[str, Line]]], file: str) -> None:
+    """One chart above the other, each with its title, into `file`: PNG, SVG or PDF by its name."""
+    from matplotlib.figure import Figure
+
+    shown = list(charts)
+    figure = Figure(figsize=(10, 4 * len(shown)), layout="constrained")
+    for axes, (title, lines) in zip(
+        figure.subplots(len(shown), sharex=True, squeeze=False).flat, shown, strict=True
+    ):
+        axes.set_title(title)
+        for topic, points in sorted(lines.items()):
+            axes.plot([at for at, _ in points], [value for _, value in points], label=topic)
+        axes.grid(visible=True, alpha=0.3)
+        if lines:
+            axes.legend(loc="upper right", fontsize="small")
+    figure.savefig(file)
+
+
+def main(arguments: Sequence[str]) -> int:
+    if not 2 <= len(arguments) <= 3:
+        print(__doc__, file=sys.stderr)
+        return 1
+    config, file, *flow = arguments
+    try:
+        with open_frames(config, flow[0] if flow else None) as frames:
+            charts = [
+                ("Seconds behind the source", lag_by_topic(frames)),
+                ("MB copied in a second", throughput_by_topic(frames)),
+            ]
+    except ConnectError as error:
+        print(error, file=sys.stderr)
+        return 1
+    draw(charts, file)
+    print(f"Drawn into {file}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
