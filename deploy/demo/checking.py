@@ -28,18 +28,22 @@ _READ_S = 20.0
 _NEAR_S = 2.0
 
 
-def nearly_in_sync(topics: Iterable[DemoTopic], ends: Mapping[PartitionKey, PartitionEnds]) -> bool:
-    """Whether it is worth looking: offsets, where they tell, are less than `_NEAR_S` apart."""
+def nearly_in_sync(
+    topics: Iterable[DemoTopic],
+    ends: Mapping[PartitionKey, PartitionEnds],
+    near_s: float = _NEAR_S,
+) -> bool:
+    """Whether it is worth looking: offsets, where they tell, are less than `near_s` apart."""
     for topic in topics:
         for key in topic.partition_keys:
             end = ends[key]
             if not end.source_end:
                 continue
             if not end.target_end or (
-                topic.gapless and end.source_end - end.target_end > topic.rate * _NEAR_S
+                topic.gapless and end.source_end - end.target_end > topic.rate * near_s
             ):
                 return False
-            if end.source_timestamp_ms - end.target_timestamp_ms > _NEAR_S * 1000:
+            if end.source_timestamp_ms - end.target_timestamp_ms > near_s * 1000:
                 return False
     return True
 

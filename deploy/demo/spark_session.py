@@ -39,6 +39,7 @@ spark.master = local[2]
 """
 _COMMAND_S = 300.0
 _STEP_S = 180.0
+_NEAR_S = 5.0
 _PRODUCER_STOP_S = 20.0
 _MIRROR_STOP_S = 60.0
 _EQUAL, _DIFFERENT = 0, 3
@@ -131,10 +132,10 @@ class _SparkDemo:
         log = self._stage.directory / "mirror.log"
         with contextlib.closing(Mirror(self._properties, log, listener)) as mirror:
             # The engine copies in steps, so that something is always on its way.
-            self._until(producer, mirror, self._stage.nearly_in_sync, "all is nearly in sync")
+            self._until(producer, mirror, self._following, "it follows")
             self._view.say(
-                f"All is within two seconds of its source, {self._stage.elapsed_s:.1f} s after the "
-                "clusters were up"
+                f"All is within {_NEAR_S:g} s of its source, {self._stage.elapsed_s:.1f} s after "
+                "the clusters were up"
             )
             until = self._stage.until
             while until is not None and not until.expired():
@@ -182,6 +183,9 @@ class _SparkDemo:
 
     # Looking.
 
+    def _following(self) -> bool:
+        return self._stage.nearly_in_sync(_NEAR_S)
+
     def _until(
         self, producer: Child, mirror: Mirror, condition: Callable[[], bool], what: str
     ) -> None:
@@ -203,8 +207,11 @@ class _SparkDemo:
 
 
 def _line_about(ran: Ran, offset: int) -> str | None:
-    """The audit's line about the one record at this offset; None where it does not name it."""
+    """What the audit says of the one record at this offset; None where it does not name it."""
     if ran.status != _DIFFERENT:
         return None
-    words = str(offset)
-    return next((line for line in ran.lines if "changed" in line and words in line.split()), None)
+    for line in ran.lines:
+        kind, *rest = line.split("\t")
+        if kind == "changed" and rest[-1] == str(offset):
+            return f"{rest[0]} record {kind}, at offset {rest[1]} of the source, {rest[2]} here"
+    return None

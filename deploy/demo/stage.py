@@ -217,9 +217,9 @@ class Stage:
         except RetriableError:
             return False  # asked again at the next look; whatever is wrong shows there
 
-    def nearly_in_sync(self) -> bool:
-        """Whether all partitions are within two seconds of their sources."""
-        return nearly_in_sync(TOPICS, self.progress.latest.ends)
+    def nearly_in_sync(self, near_s: float) -> bool:
+        """Whether all partitions are within so many seconds of their sources."""
+        return nearly_in_sync(TOPICS, self.progress.latest.ends, near_s)
 
     def drained(self) -> bool:
         """Whether nothing is left to copy, by offsets and by the newest records."""
