@@ -160,6 +160,7 @@ def test_a_leader_hangs_for_a_while(pair: Pair, side: str) -> None:
     copying.during(trouble)
 
 
+@pytest.mark.slow
 def test_all_brokers_of_both_clusters_restart_one_after_the_other(pair: Pair) -> None:
     def trouble() -> None:
         for node_id in (1, 2, 3):

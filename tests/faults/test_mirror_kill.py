@@ -152,6 +152,7 @@ def test_killed_five_times_it_loses_nothing_and_keeps_the_order(
     assert doubled > 0, "no kill fell between an acknowledgement and the next stored offset"
 
 
+@pytest.mark.slow
 def test_brokers_killed_on_each_side_lose_nothing_and_double_nothing(
     kafka: KafkaRuntime, logs: Path, tmp_path: Path
 ) -> None:

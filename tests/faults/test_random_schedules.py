@@ -39,6 +39,7 @@ def prove(rules: Rules, kafka: KafkaRuntime, logs: Path) -> None:
     assert outcome.tally.jumps <= outcome.most_jumps, outcome.line()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_short_schedule_on_single_brokers(kafka: KafkaRuntime, logs: Path) -> None:
     prove(Rules(seed=1, seconds=_SHORT_S, nodes=1), kafka, logs)

@@ -96,6 +96,7 @@ def test_the_live_flow_goes_on_right_behind_a_backfill(
     assert {job.copied_records for job in again.jobs.values()} == {0}
 
 
+@pytest.mark.slow
 def test_a_big_topic_joins_a_running_flow(flow: MirroredFlow, tmp_path: Path) -> None:
     """Backfilled while the flow leaves it out; refused while the flow copies, or would copy, it."""
     small, big = flow.topic("small"), flow.topic("big")

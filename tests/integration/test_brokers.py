@@ -186,6 +186,7 @@ def test_a_node_that_cannot_start_says_why(kafka: KafkaRuntime, logs: Path) -> N
     assert cluster.nodes == ()
 
 
+@pytest.mark.slow
 def test_a_port_taken_by_a_stranger_is_replaced(
     kafka: KafkaRuntime, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

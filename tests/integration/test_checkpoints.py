@@ -31,7 +31,13 @@ def log(logs: Path) -> Path:
     return logs / "mirror.log"
 
 
-@pytest.mark.parametrize("min_offsets", ["1000", "0"], ids=["here", "on-spark"])
+@pytest.mark.parametrize(
+    "min_offsets",
+    [
+        pytest.param("1000", id="here"),
+        pytest.param("0", id="on-spark", marks=pytest.mark.slow),
+    ],
+)
 def test_groups_are_translated_to_precisely_the_next_record(
     flow: MirroredFlow, log: Path, tmp_path: Path, min_offsets: str
 ) -> None:

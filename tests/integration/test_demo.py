@@ -136,6 +136,7 @@ def test_workers_lose_their_leader_while_they_copy_and_nothing_is_lost(
     assert demo.leftovers() == []
 
 
+@pytest.mark.slow
 def test_a_signal_after_the_kill_ends_the_workers_too(kafka: KafkaRuntime, directory: Path) -> None:
     demo = Demo(directory, {}, "cluster")
     demo.wait_for("kill -9")
