@@ -1,7 +1,7 @@
 """Random faults, replayable by their seed: whatever happens, the copy is proved from the logs.
 
 `make faults FAULT_SEED=7 FAULT_MINUTES=5` runs one seed for so long; without, the seeds below run,
-which found something once, and a short one, which CI runs too. The schedule and what was done when
+which found something once, and a short one (`make slow`). The schedule and what was done when
 are in the test's logs, `story.txt`.
 """
 
