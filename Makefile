@@ -30,7 +30,7 @@ help:
 	@echo "make demo-cluster  three Connect workers share the mirror; their leader is killed; ends by itself"
 	@echo "make demo-spark  a backfill, the mirror on Spark, an audit, a tampered record; ends by itself"
 	@echo "make check    lint, types and unit tests"
-	@echo "make test     check, and all tests on real brokers: everything CI runs"
+	@echo "make test     check, and the tests on real brokers but the slow ones: everything CI runs"
 	@echo "make slow     the tests that take minutes each, which make test leaves out"
 	@echo "make bench    rates, CPU and memory beside Java's MirrorMaker 2"
 	@echo "make faults   the fault tests, the long ones too; with FAULT_SEED=n (and FAULT_MINUTES=n) a"
