@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import random
 import sys
@@ -26,8 +25,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from api.cli.program import EXIT_ERROR, UsageParser, positive, run_to_exit_code
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
@@ -40,35 +40,20 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 EXIT_EQUAL = 0
-EXIT_USAGE = 1
-EXIT_ERROR = 2
 EXIT_DIFFERENT = 3
 EXIT_UNACCOUNTED = 4
 
 DEFAULT_SAMPLES = 100
 SAMPLE_FETCH_BYTES = 512 * 1024
 
-log = logging.getLogger("connect-mirror-audit")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: at least 1")
-    return number
+PROGRAM = "connect-mirror-audit"
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES
 
-    parser = _Parser(
-        prog="connect-mirror-audit",
+    parser = UsageParser(
+        prog=PROGRAM,
         description="Compare a flow's copies with their sources, record by record.",
         epilog="Exit codes: 0 all is there, 1 usage, 2 could not be run, 3 differences found, "
         "4 not all is accounted for (--mode ledger).",
@@ -90,7 +75,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--samples",
-        type=_positive,
+        type=positive,
         default=DEFAULT_SAMPLES,
         metavar="N",
         help="of --mode ledger: how many ranges are drawn and compared (default: %(default)s)",
@@ -104,14 +89,14 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--processes",
-        type=_positive,
+        type=positive,
         default=os.cpu_count() or 1,
         metavar="N",
         help="of --engine local (default: one for each core)",
     )
     parser.add_argument(
         "--range-bytes",
-        type=_positive,
+        type=positive,
         default=DEFAULT_RANGE_BYTES,
         metavar="N",
         help="how much of a source's log is one range, about, where the offset map allows to cut "
@@ -132,26 +117,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns its exit code."""
-    try:
-        arguments = _arguments(argv)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else EXIT_USAGE
-    from api.cli.logs import configure_logging
-
-    configure_logging(logging.WARNING)
-    try:
-        return _run(arguments)
-    except ConfigError as error:
-        print(f"connect-mirror-audit: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except ConnectError as error:
-        print(f"connect-mirror-audit: {error}", file=sys.stderr)
-        return EXIT_ERROR
-    except KeyboardInterrupt:
-        return 128 + 2
-    except Exception:  # the top of the program: a mistake of ours, told in full
-        log.exception("ended by an unexpected error")
-        return EXIT_ERROR
+    return run_to_exit_code(PROGRAM, lambda: _arguments(argv), _run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,6 @@ Exit codes:
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import re
 import sys
@@ -23,9 +22,10 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from connect.errors import ConfigError, ConnectError
+from api.cli.program import EXIT_ERROR, UsageParser, positive, run_to_exit_code
+from connect.errors import ConfigError
 
 if TYPE_CHECKING:
     from api.cli.backfill_output import ProgressView
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 EXIT_DONE = 0
-EXIT_USAGE = 1
-EXIT_ERROR = 2
 EXIT_REFUSED = 3
 EXIT_STOPPED = 4
 
@@ -54,13 +52,7 @@ JSON_S = 10.0
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?(?:/s)?", re.IGNORECASE)
 
-log = logging.getLogger("connect-mirror-backfill")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+PROGRAM = "connect-mirror-backfill"
 
 
 def size_of(text: str) -> float:
@@ -91,16 +83,9 @@ def _count(text: str) -> int:
     return number
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: at least 1")
-    return number
-
-
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(
-        prog="connect-mirror-backfill",
+    parser = UsageParser(
+        prog=PROGRAM,
         description="Copy a flow's history as one job, and hand over to the live flow.",
         epilog="Exit codes: 0 done, 1 usage, 2 failed, 3 refused, 4 stopped. Start it again to go "
         "on where it stopped, whatever ended it.",
@@ -131,7 +116,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--parallel",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="pieces at a time (default: Spark's default parallelism: its cores)",
     )
@@ -165,30 +150,17 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns its exit code."""
-    try:
-        arguments = _arguments(argv)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else EXIT_USAGE
-    from api.cli.logs import configure_logging
+    return run_to_exit_code(PROGRAM, lambda: _arguments(argv), _run_unless_refused)
+
+
+def _run_unless_refused(arguments: argparse.Namespace) -> int:
     from connectors.mirror.backfill.errors import BackfillRefused
 
-    configure_logging(logging.WARNING)
     try:
         return _run(arguments)
-    except ConfigError as error:
-        print(f"connect-mirror-backfill: {error}", file=sys.stderr)
-        return EXIT_USAGE
     except BackfillRefused as error:
-        print(f"connect-mirror-backfill: refused: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: refused: {error}", file=sys.stderr)
         return EXIT_REFUSED
-    except ConnectError as error:
-        print(f"connect-mirror-backfill: {error}", file=sys.stderr)
-        return EXIT_ERROR
-    except KeyboardInterrupt:
-        return 128 + 2
-    except Exception:  # the top of the program: a mistake of ours, told in full
-        log.exception("ended by an unexpected error")
-        return EXIT_ERROR
 
 
 def _run(arguments: argparse.Namespace) -> int:

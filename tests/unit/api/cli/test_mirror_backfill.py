@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from api.cli.backfill_output import ProgressView, progress_text, size_text, to_json, write_json
-from api.cli.mirror_backfill import EXIT_USAGE, main, partitions_of, size_of
+from api.cli.mirror_backfill import main, partitions_of, size_of
+from api.cli.program import EXIT_USAGE
 from connect.clock import FakeClock
 from connect.errors import ConfigError, ConnectError
 from connectors.mirror.backfill.dealing import PartitionJob
