@@ -188,14 +188,13 @@ class LogChecks:
             return
         except ConnectError as error:
             answers = dict.fromkeys(asked, error)
-        again = False
+        failed = False
         for key, check in asked.items():
             if side.waiting.get(key) is not check:
-                again = True  # it is asked anew
-                continue
+                continue  # it is asked anew
             answer = answers.get(key)
             if isinstance(answer, ConnectError) and answer.retriable:
-                again = True
+                failed = True
                 continue
             del side.waiting[key]
             if check.epoch is None:
@@ -210,8 +209,10 @@ class LogChecks:
                 _LOG.info("%s-%d: its log was not looked at: %s", *key, answer)
                 answer = UNKNOWN
             self._judge(side, check, answer)
-        if again:
+        if failed:
             self._loop.after(_RETRY_S, lambda: self._ask(side))
+        else:
+            self._ask(side)  # what came while this was asked
 
     def _judge(self, side: _Side, check: _Check, end: int) -> None:
         """`end`: where the epoch, or the target's log, ends; UNKNOWN: nobody can say."""
