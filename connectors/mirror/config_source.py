@@ -180,7 +180,8 @@ _OUR_KEYS = (
         Range(1024 * 1024),
         Importance.MEDIUM,
         "Bound of the memory, in bytes, that a task uses for what is fetched and not yet "
-        "acknowledged. Not a key of MirrorMaker 2.",
+        "acknowledged. Left at its default, it becomes up to twice as much where the way to the "
+        "source is long. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         "mirror.copy.merge.batch.bytes",
@@ -260,6 +261,12 @@ class SourceConfig(MirrorConfig):
     mirror_quarantine_topic: str | None
     mirror_history_url: SecretStr | None
     mirror_history_retention_days: int
+
+    @property
+    def far_buffer_bytes(self) -> int:
+        """The bound for a long way: what somebody set stays."""
+        given = self.mirror_copy_buffer_bytes
+        return 2 * given if given == DEFAULT_COPY_BUFFER_BYTES else given
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> SourceConfig:

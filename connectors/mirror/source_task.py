@@ -66,6 +66,7 @@ def engine_settings(
             check_crcs=consumer.get("check.crcs", "true").strip().lower() != "false",
         ),
         buffer_bytes=config.mirror_copy_buffer_bytes,
+        far_buffer_bytes=config.far_buffer_bytes,
         losses=config.losses,
     )
 

@@ -1,6 +1,7 @@
 """One partition over a long way: how fast it is copied at 100 ms round trip, and without.
 
-    python -m tests.benchmarks.wan [--round-trip-ms 100] [--megabytes 600] [--buffer-mb 32]
+    python -m tests.benchmarks.wan [--round-trip-ms 100] [--megabytes 1200] [--buffer-mb 32]
+                                  [--far-buffer-mb 64]
 
 The source's broker is behind a link of ours (`tests/support/long_link.py`); copier and target are
 here. The broker's socket buffers are left to its system (`socket.send.buffer.bytes=-1`), whose
@@ -45,11 +46,14 @@ def _fill(servers: str, megabytes: int) -> str:
     return topic
 
 
-def _rate(source: str, target: str, topic: str, fetch: FetchSettings, buffer_mb: int) -> float:
+def _rate(
+    source: str, target: str, topic: str, fetch: FetchSettings, buffer_mb: int, far_mb: int
+) -> float:
     """MB/s of the second half: the first is for connections, and sizes that are measured."""
     copy = create_topic(target, name=unique("copy"))
     end = end_offset(source, topic)
-    run = CopyRun(source, target, fetch=fetch, buffer_bytes=buffer_mb << 20)
+    far = far_mb << 20
+    run = CopyRun(source, target, fetch=fetch, buffer_bytes=buffer_mb << 20, far_buffer_bytes=far)
     run.add(topic, copy)
     with run:
         run.wait({(topic, 0): end // _HALF}, 300.0)
@@ -62,8 +66,9 @@ def _rate(source: str, target: str, topic: str, fetch: FetchSettings, buffer_mb:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--round-trip-ms", type=float, default=100.0)
-    parser.add_argument("--megabytes", type=int, default=600)
+    parser.add_argument("--megabytes", type=int, default=1_200)
     parser.add_argument("--buffer-mb", type=int, default=32)
+    parser.add_argument("--far-buffer-mb", type=int, default=64, help="for a long way")
     given = parser.parse_args()
     jvm = JvmOptions(quick=False)
     with (
@@ -75,8 +80,11 @@ def main() -> None:
         topic = _fill(source, given.megabytes)
         for round_trip_ms in (0.0, given.round_trip_ms):
             link.delay(round_trip_ms / 1000)
-            for name, fetch in (("4 MiB", _FIXED), ("sized", FetchSettings())):
-                rate = _rate(source, target, topic, fetch, given.buffer_mb)
+            for name, fetch, far_mb in (
+                ("4 MiB", _FIXED, given.buffer_mb),
+                ("sized", FetchSettings(), given.far_buffer_mb),
+            ):
+                rate = _rate(source, target, topic, fetch, given.buffer_mb, far_mb)
                 print(f"round trip {round_trip_ms:5.0f} ms, {name}: {rate:7.1f} MB/s", flush=True)
 
 

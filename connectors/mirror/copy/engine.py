@@ -54,7 +54,7 @@ _HOUSEKEEPING_S = 1.0
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Everything the flow says about copying. `buffer_bytes` bounds fetched, not yet acknowledged
-    bytes."""
+    bytes; `far_buffer_bytes` does where the way to the source is long."""
 
     source: WireSettings
     target: WireSettings
@@ -62,6 +62,7 @@ class EngineSettings:
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     options: CopyOptions = field(default_factory=CopyOptions)
     buffer_bytes: int = 32 * 1024 * 1024
+    far_buffer_bytes: int | None = None
     losses: LossPolicies = field(default_factory=LossPolicies)
 
 
@@ -82,7 +83,7 @@ class CopyEngine:
         self._settings = settings
         self._clock = clock
         self._loop = SelectorLoop(clock)
-        self._budget = MemoryBudget(settings.buffer_bytes)
+        self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes)
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
         self._departed: list[PartitionCopy] = []
         self._source_nodes: dict[int, SourceNode] = {}

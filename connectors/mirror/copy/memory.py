@@ -21,8 +21,10 @@ LINK_BYTES_PER_S = 250_000_000
 class MemoryBudget:
     """Bytes held, against a limit. `limit` is exceeded by at most one response."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, most: int | None = None) -> None:
+        """Args: most: what the limit may become for a long way; None: it stays."""
         self.limit = limit
+        self._most = most or limit
         self.used = 0
         self.readers = 0
         """How many source brokers share the memory."""
@@ -32,6 +34,11 @@ class MemoryBudget:
     @property
     def free(self) -> int:
         return max(0, self.limit - self.used)
+
+    def reach(self, round_trip_s: float) -> None:
+        """A reader's way is so long: two fetches are to have room beside the next."""
+        wanted = 3 * max(1, self.readers) * round(round_trip_s * LINK_BYTES_PER_S)
+        self.limit = max(self.limit, min(self._most, wanted))
 
     def response_bytes(self, round_trip_s: float) -> int:
         """What one fetch may ask for: so little that all readers' fetches together, which hold it

@@ -120,6 +120,7 @@ class SourceNode(BrokerNode):
         if channel is None:
             self._budget.withdraw(self)
             return
+        self._budget.reach(self.round_trip_s)
         size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes(self.round_trip_s))
         if not self._budget.admit(self, size):
             return

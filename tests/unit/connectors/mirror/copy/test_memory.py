@@ -69,3 +69,20 @@ def test_over_a_long_way_a_fetch_brings_more_but_leaves_the_same_room() -> None:
     for readers in (1, 4, 5, 50, 1_000):
         budget.readers = readers
         assert readers * budget.response_bytes(0.3) <= budget.limit // 2
+
+
+def test_for_a_long_way_the_limit_grows_as_far_as_it_may() -> None:
+    budget = MemoryBudget(32 * MIB, most=64 * MIB)
+    budget.readers = 1
+    budget.reach(0.001)
+    assert budget.limit == 32 * MIB
+    budget.reach(0.05)
+    assert (budget.limit, budget.response_bytes(0.05)) == (37_500_000, 12_500_000)
+    budget.reach(1.0)
+    assert budget.limit == 64 * MIB
+
+
+def test_a_limit_that_somebody_set_stays() -> None:
+    budget = MemoryBudget(16 * MIB)
+    budget.reach(1.0)
+    assert budget.limit == 16 * MIB
