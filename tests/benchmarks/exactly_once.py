@@ -3,8 +3,8 @@ real clusters.
 
     python -m tests.benchmarks.exactly_once [--flow json] [--records N] [--rounds 4]
 
-Both read committed records. The first round, in which the brokers' JVMs compile, is not counted. Exit
-status 1 where the rate with it is below 80 % of that without.
+Both read committed records. The first round, in which the brokers' JVMs compile, is not counted.
+Exit status 1 where the rate with it is below 80 % of that without.
 """
 
 from __future__ import annotations
