@@ -1,8 +1,8 @@
 """The consumer groups of a cluster, many at a time: which there are, and what they committed.
 
-Over one confluent-kafka admin client, and connections of our own for what groups committed; safe to
-use from any thread. Groups of consumers only, of the classic and the new protocol (KIP-848), those
-without members included.
+Over one confluent-kafka admin client, and connections of our own for reading and setting what
+groups committed; safe to use from any thread. Groups of consumers only, of the classic and the new
+protocol (KIP-848), those without members included.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from connect.clients import factory
 from connect.clients.committed_offsets import Committed, TopicPartitionKey, fetch_committed
-from connect.clients.errors import error_from_code, from_librdkafka
+from connect.clients.errors import from_librdkafka
+from connect.clients.offset_commits import commit_offsets
 from connect.clients.properties import wire_settings
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
@@ -84,31 +84,13 @@ class ConsumerGroups:
 
     def commit(
         self,
-        group: str,
-        offsets: Mapping[TopicPartitionKey, Committed],
+        offsets: Mapping[str, Mapping[TopicPartitionKey, Committed]],
         deadline: Deadline,
-    ) -> None:
-        """Set these offsets of a group, which must have no members; others stay. Raises
-        `BrokerError` (UNKNOWN_MEMBER_ID) where it has some, and for the first refused partition."""
-        what = f"Setting offsets of group {group}"
-        partitions = [
-            TopicPartition(topic, partition, committed.offset, committed.metadata)
-            for (topic, partition), committed in offsets.items()
-            if committed.offset is not None
-        ]
-        if not partitions:
-            return
-        client, timeout = self._open(), _timeout(deadline)
-        request = ConsumerGroupTopicPartitions(group, partitions)
-        try:
-            futures = client.alter_consumer_group_offsets([request], request_timeout=timeout)
-        except confluent_kafka.KafkaException as error:
-            raise from_librdkafka(error, what) from error
-        answer = self._answer(what, futures[group], deadline)
-        for changed in answer.topic_partitions or ():
-            if changed.error is not None:
-                name = f"{changed.topic}-{changed.partition}"
-                raise error_from_code(changed.error.code(), f"{what} for {name}")
+    ) -> dict[str, ConnectError]:
+        """Set these offsets of groups, which must have no members; others stay. Returns the groups
+        that failed, and why: `BrokerError` (UNKNOWN_MEMBER_ID) for one that has members."""
+        self._open()
+        return commit_offsets(self._wire, offsets, deadline)
 
     def _open(self) -> AdminClient:
         client = self._client

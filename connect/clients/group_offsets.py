@@ -15,13 +15,13 @@ from itertools import groupby
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from kafka.protocol.consumer import OffsetDeleteRequest
 
 from connect.clients import factory
-from connect.clients.committed_offsets import fetch_committed
+from connect.clients.committed_offsets import Committed, fetch_committed
 from connect.clients.coordinators import Coordinated, open_coordinator
 from connect.clients.errors import broker_code, error_from_code, from_librdkafka
+from connect.clients.offset_commits import commit_at
 from connect.clients.properties import wire_settings
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
@@ -60,19 +60,14 @@ class GroupOffsets:
         """Commit these offsets; others stay."""
         if not offsets:
             return
-        partitions = [
-            TopicPartition(topic, partition, offset)
-            for (topic, partition), offset in offsets.items()
-        ]
-        request = ConsumerGroupTopicPartitions(self._group, partitions)
+        settings = wire_settings(self._properties)
+        commits = {partition: Committed(offset) for partition, offset in offsets.items()}
 
         def attempt() -> None:
-            answer = self._ask("alter_consumer_group_offsets", [request], "Setting", deadline)
-            for changed in answer.topic_partitions or ():
-                if changed.error is not None:
-                    name = f"{changed.topic}-{changed.partition}"
-                    what = f"Setting the offset of {name} in group {self._group}"
-                    raise error_from_code(changed.error.code(), what)
+            with closing(
+                open_coordinator(settings, Coordinated.GROUP, self._group, deadline)
+            ) as connection:
+                commit_at(connection, self._group, commits, deadline)
 
         _with_patience(attempt, deadline)
 
@@ -99,21 +94,16 @@ class GroupOffsets:
 
     def delete_group(self, deadline: Deadline) -> None:
         """Forget the group. No error where there is none."""
-        try:
-            self._ask("delete_consumer_groups", [self._group], "Deleting", deadline)
-        except ConnectError as error:
-            if broker_code(error) != _GROUP_ID_NOT_FOUND:
-                raise
-
-    def _ask(self, call: str, request: list[Any], doing: str, deadline: Deadline) -> Any:
-        what = f"{doing} the offsets of group {self._group}"
+        what = f"Deleting group {self._group}"
         timeout = max(0.1, deadline.remaining())
         client = factory.admin_client(self._properties)
         try:
-            futures = getattr(client, call)(request, request_timeout=timeout)
-            return futures[self._group].result(timeout + _ANSWER_GRACE_S)
+            futures = client.delete_consumer_groups([self._group], request_timeout=timeout)
+            futures[self._group].result(timeout + _ANSWER_GRACE_S)
         except confluent_kafka.KafkaException as error:
-            raise from_librdkafka(error, what) from error
+            found = from_librdkafka(error, what)
+            if broker_code(found) != _GROUP_ID_NOT_FOUND:
+                raise found from error
         except concurrent.futures.TimeoutError as error:
             raise DeadlineExceeded(f"{what} had no answer within {timeout:g} s") from error
 

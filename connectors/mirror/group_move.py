@@ -312,17 +312,20 @@ def commit_moves(
     target = ConsumerGroups(_admin(clusters, "to"))
     try:
         states = target.list_groups(deadline)
-        for group, offsets in writes.items():
+        for group in list(writes):
             listing = states.get(group)
             if listing is not None and not listing.empty and not listing.dead:
                 outcome[group] = _has_members(group)
-                continue
-            try:
-                target.commit(group, offsets, deadline)
+                del writes[group]
+        refused = target.commit(writes, deadline)
+        for group in writes:
+            error = refused.get(group)
+            if error is None:
                 outcome[group] = None
-            except ConnectError as error:
-                active = broker_code(error) == _UNKNOWN_MEMBER_ID
-                outcome[group] = _has_members(group) if active else str(error)
+            elif broker_code(error) == _UNKNOWN_MEMBER_ID:
+                outcome[group] = _has_members(group)
+            else:
+                outcome[group] = str(error)
     finally:
         target.close()
     return outcome

@@ -111,14 +111,14 @@ def sync_group_offsets(
             outcome.failed[group] = found
         else:
             committed[group] = found
-    for group, offsets in plan(checkpoints, states, committed).items():
-        try:
-            target.commit(group, offsets, deadline)
-        except ConnectError as error:
-            if broker_code(error) == _UNKNOWN_MEMBER_ID:
-                outcome.active.add(group)
-            else:
-                outcome.failed[group] = error
-        else:
+    writes = plan(checkpoints, states, committed)
+    refused = target.commit(writes, deadline)
+    for group, offsets in writes.items():
+        error = refused.get(group)
+        if error is None:
             outcome.written[group] = len(offsets)
+        elif broker_code(error) == _UNKNOWN_MEMBER_ID:
+            outcome.active.add(group)
+        else:
+            outcome.failed[group] = error
     return outcome

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
@@ -10,8 +12,9 @@ from connectors.mirror.formats import Checkpoint
 from tests.support.mirrored import MirroredFlow
 from tests.support.reading import read_partition
 from tests.support.topics import admin, topic_names
+from tests.support.waiting import wait_until
 
-__all__ = ["checkpoints", "commit", "committed", "latest_checkpoints"]
+__all__ = ["checkpoints", "commit", "committed", "latest_checkpoints", "member"]
 
 _TIMEOUT_S = 30.0
 
@@ -21,7 +24,8 @@ TopicPartitionKey = tuple[str, int]
 def commit(
     servers: str, group: str, offsets: Mapping[TopicPartitionKey, int], metadata: str = ""
 ) -> None:
-    """Commit offsets for a group that has no members."""
+    """Commit offsets for a group that has no members. Where there is metadata, confluent-kafka
+    commits the end of the C string with it: a NUL."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
     try:
         partitions = [
@@ -59,3 +63,33 @@ def latest_checkpoints(flow: MirroredFlow, group: str) -> dict[TopicPartitionKey
         (each.topic, each.partition): (each.upstream_offset, each.downstream_offset)
         for each in checkpoints(flow, group)
     }
+
+
+@contextmanager
+def member(servers: str, group: str, topic: str) -> Iterator[None]:
+    """A member of the group, which has its partitions and commits nothing."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+        }
+    )
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.is_set():
+            consumer.poll(0.1)
+
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        consumer.subscribe([topic])
+        wait_until(lambda: consumer.poll(0.1) is None and consumer.assignment(), 30, "assignment")
+        thread.start()
+        yield
+    finally:
+        stop.set()
+        if thread.ident is not None:
+            thread.join(10)
+        consumer.close()
