@@ -27,7 +27,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from api.cli.program import EXIT_ERROR, UsageParser, positive, run_to_exit_code
+from api.cli.program import (
+    EXIT_ERROR,
+    WITHOUT_SPARK,
+    UsageParser,
+    positive,
+    run_to_exit_code,
+)
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
@@ -238,7 +244,7 @@ def _engine(arguments: argparse.Namespace, flow: FlowToAudit) -> Iterator[AuditE
     from connectors.spark.audit import spark_engine
     from connectors.spark.own_session import own_session
 
-    with own_session("connect-mirror-audit", flow.properties) as session:
+    with own_session(PROGRAM, flow.properties, instead=WITHOUT_SPARK) as session:
         yield spark_engine(session)
 
 

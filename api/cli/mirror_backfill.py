@@ -24,7 +24,13 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from api.cli.program import EXIT_ERROR, UsageParser, positive, run_to_exit_code
+from api.cli.program import (
+    EXIT_ERROR,
+    WITHOUT_SPARK,
+    UsageParser,
+    positive,
+    run_to_exit_code,
+)
 from connect.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -248,7 +254,7 @@ def _engine(
 
     # A task that ran once must not run again by itself: see `connectors.spark.backfill`.
     properties = {"spark.task.maxFailures": "1", **flow.properties, "spark.speculation": "false"}
-    session = stack.enter_context(own_session("connect-mirror-backfill", properties))
+    session = stack.enter_context(own_session(PROGRAM, properties, instead=WITHOUT_SPARK))
     slots = arguments.parallel or slots_of(session)
     return spark_engine(session, CopyFlow(flow.properties, consumer(slots), flow.producer())), slots
 

@@ -10,10 +10,20 @@ from typing import NoReturn
 
 from connect.errors import ConfigError, ConnectError
 
-__all__ = ["EXIT_ERROR", "EXIT_USAGE", "UsageParser", "positive", "run_to_exit_code"]
+__all__ = [
+    "EXIT_ERROR",
+    "EXIT_USAGE",
+    "WITHOUT_SPARK",
+    "UsageParser",
+    "positive",
+    "run_to_exit_code",
+]
 
 EXIT_USAGE = 1
 EXIT_ERROR = 2
+WITHOUT_SPARK = "use --engine local, which needs no Spark"
+"""What a command that has both engines says where Spark is not there."""
+
 _INTERRUPTED = 128 + 2
 
 

@@ -2,31 +2,93 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from connect.clock import Deadline
 from connectors.spark.errors import SparkUnavailable
-from connectors.spark.session import SharedSession
+from connectors.spark.properties import MASTER
+from connectors.spark.session import SharedSession, SparkLease, SparkPhase
 
-__all__ = ["own_session"]
+__all__ = ["Patience", "own_session"]
 
-_START_S = 300.0
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.2
+
+
+class Patience(NamedTuple):
+    """Seconds that a session is waited for."""
+
+    silent: float = 5.0
+    """Before the log says what is waited for: a local session takes about as long."""
+    start: float = 300.0
+    """In all: a first start may have to fetch Spark's Kafka source."""
+    failed: float = 30.0
+    """After a first failure: a master that is started anew is back by then."""
+
+
+_PATIENCE = Patience()
 
 
 @contextmanager
 def own_session(
-    who: str, props: Mapping[str, str], *, kafka: bool = False
+    who: str,
+    props: Mapping[str, str],
+    *,
+    kafka: bool = False,
+    instead: str = "",
+    patience: Patience = _PATIENCE,
 ) -> Iterator[SparkSession]:
     """A session as the `spark.*` of `props` say, `kafka`: with Spark's Kafka source; it ends with
-    the block. Raises `SparkUnavailable` where there is none within five minutes."""
+    the block. While there is none the log says why, and what is waited for. Raises
+    `SparkUnavailable` after `patience`, naming what can be done, `instead` too; and `ConfigError`
+    at once where none can be made of `props`."""
     shared, ready = SharedSession(), threading.Event()
     try:
         lease = shared.acquire(who, props, kafka=kafka, on_ready=ready.set)
-        if not ready.wait(_START_S) or lease.session is None:
-            raise SparkUnavailable(f"Spark is not there: {lease.state}")
-        yield lease.session
+        _wait(shared, lease, ready, patience, instead)
+        session = lease.session
+        if session is None:
+            raise SparkUnavailable(f"Spark was lost as soon as it was there: {lease.state}")
+        yield session
     finally:
         shared.close()
+
+
+def _wait(
+    shared: SharedSession,
+    lease: SparkLease,
+    ready: threading.Event,
+    patience: Patience,
+    instead: str,
+) -> None:
+    whole, silent = Deadline(patience.start), Deadline(patience.silent)
+    failed: Deadline | None = None
+    told = False
+    while not ready.wait(_POLL_S):
+        if shared.ended_by is not None:
+            raise shared.ended_by
+        state = lease.state
+        if state.phase is SparkPhase.FAILED:
+            if failed is None:  # the loop that tries has logged the reason
+                told, failed = True, Deadline(patience.failed)
+                log.warning("Spark on %s is tried for %.0f s more", state.master, patience.failed)
+            # A try that is under way is let end.
+            if failed.expired():
+                raise SparkUnavailable(_given_up(state.reason, instead))
+        if not told and silent.expired():
+            told = True
+            log.warning("Waiting for Spark on %s", state.master)
+        if whole.expired():
+            raise SparkUnavailable(_given_up(f"{state.master} did not answer in time", instead))
+
+
+def _given_up(reason: str, instead: str) -> str:
+    remedy = f"Given up. See that it can run there, or name another master in {MASTER}"
+    return f"There is no Spark: {reason}. {'; or '.join([remedy, *([instead] if instead else [])])}"

@@ -126,6 +126,8 @@ class SharedSession:
         self._session: SparkSession | None = None
         self._state = SparkState(SparkPhase.UNUSED)
         self._closed = False
+        self.ended_by: Exception | None = None
+        """What no try can mend, as a `ConfigError`: no session will come."""
         self._starts = 0
         self._idle_s = self._last_wanted = 0.0
         self._loop = self._new_loop()
@@ -325,6 +327,7 @@ class SharedSession:
         return self._session.version if self._session is not None else ""
 
     def _ended(self, error: Exception) -> None:
+        self.ended_by = error
         log.error("Spark cannot be used: %s", error)
 
     # The owner's thread, or the one that closes, after the owner's has ended.
