@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors.mirror import offset_map
 from connectors.mirror.formats import OffsetSync
+from connectors.mirror.offset_map import MapPage, OffsetMap, Segment
 from connectors.mirror.offset_map_store import OffsetMapStore
 from connectors.mirror.offset_sync_store import OffsetSyncStore
 from connectors.mirror.translation import Place, by_sync, nearer
@@ -100,7 +101,7 @@ sync_lists = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 120)), max_si
 
 @SOME
 @given(
-    st.lists(copied_logs(java=True), min_size=PARTITIONS, max_size=PARTITIONS),
+    st.lists(copied_logs(java=True, losses=True), min_size=PARTITIONS, max_size=PARTITIONS),
     st.lists(sync_lists, min_size=PARTITIONS, max_size=PARTITIONS),
 )
 def test_every_offset_is_translated_as_it_would_be_alone(
@@ -198,6 +199,33 @@ def test_the_example_of_the_documentation(spark: SparkSession) -> None:
             "seen_end": 211,
         },
     ]
+
+
+def test_segments_of_no_length_say_where_to_go_on_until_there_is_more(
+    spark: SparkSession,
+) -> None:
+    """As the mirror writes them where the target lost what it had: alone, and followed by what was
+    copied then."""
+    before = MapPage(1, [Segment(0, 0, 10)])
+    lost = MapPage(2, [Segment(7, 7, 0)])
+    after = MapPage(3, [Segment(10, 7, 5)])
+    maps = [[before, lost], [before, lost, after]]
+    rows = [
+        ("t", number, page.first_source, page.encode())
+        for number, pages in enumerate(maps)
+        for page in pages
+    ]
+    breaks = map_breaks(frame(spark, PAGES, rows))
+    shown = sorted(
+        (row["partition"], row["source_start"], row["source_end"], row["target_start"])
+        for row in collect(breaks).to_pylist()
+    )
+    assert shown == [(0, 0, 7, 0), (0, 7, 7, 7), (1, 0, 7, 0), (1, 7, 7, 7), (1, 10, 15, 7)]
+    answers = translated(spark, frame(spark, SYNCS, []), breaks, all_offsets(spark, [13, 13]))
+    for number, pages in enumerate(maps):
+        alone = OffsetMap(pages)
+        for offset in range(13):
+            assert answers[f"g{offset}", number].downstream == alone.downstream(offset), offset
 
 
 def test_a_page_that_is_cut_off_is_named(spark: SparkSession) -> None:

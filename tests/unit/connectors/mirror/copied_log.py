@@ -2,7 +2,8 @@
 
 The model holds both logs whole, with everything that breaks the line between them: offsets without
 a record (markers, aborted and compacted records), crashes before pages or positions were stored,
-records of other programs, and runs that another mirror copied. The truth is then found by looking.
+records of other programs, runs that another mirror copied, and targets that lost their newest
+records. The truth is then found by looking.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class CopiedLog:
     pages: dict[int, bytes] = field(default_factory=dict)
     next: int = 0
     foreign_copies: bool = False
+    lost: set[int] = field(default_factory=set)
+    """Source offsets whose later copy the target has lost."""
     _session: int = 1
     _stored: int = 0
     _written: int = 0
@@ -51,6 +54,7 @@ class CopiedLog:
             if self.next > first:
                 self._writer.copied(first, self.next - first, len(self.target))
                 self.target += range(first, self.next)
+                self.lost -= set(range(first, self.next))
             else:
                 self.next += 1
 
@@ -66,7 +70,7 @@ class CopiedLog:
         self._stored = self._written
 
     def crash(self, _: int) -> None:
-        self._session += 10
+        self._session = self._writer.session + 10
         self._writer = PartitionPages(self._session)
         self.next = self._written = self._stored
 
@@ -84,6 +88,26 @@ class CopiedLog:
         self.next = self._written = self._stored = end
         self.crash(0)
 
+    def lose(self, count: int) -> None:
+        """The target loses its newest records, and they are not copied again."""
+        self.flush(0)
+        end = max(0, len(self.target) - count)
+        if end == len(self.target):
+            return
+        self.lost |= {offset for offset in self.target[end:] if offset is not None}
+        del self.target[end:]
+        exact = self._writer.source_of(end)
+        kept = [at for at, offset in enumerate(self.target) if offset is not None]
+        if exact is not None:
+            self._writer.lost_from(exact, end)
+        elif kept:
+            self._writer.lost_from(self.target[kept[-1]] or 0, kept[-1])
+        else:
+            self._writer.begin_anew()
+            self.pages.clear()
+        # A mirror that ends before this is written finds the loss again.
+        self.flush(0)
+
     def explained(self) -> set[int]:
         """The target offsets that a page says something about."""
         return {
@@ -99,18 +123,26 @@ class CopiedLog:
         return [MapPage.decode(first, value) for first, value in self.pages.items()]
 
     def next_record(self, source: int) -> int | None:
-        """The first record at or after `source` that was copied. One that is going to be copied
-        again, as its position was lost in a crash, is not there yet."""
-        return next((offset for offset in range(source, self.next) if self.source[offset]), None)
+        """The first record at or after `source` that was copied and not lost. One that is going to
+        be copied again, as its position was lost in a crash, is not there yet."""
+        return next(
+            (
+                offset
+                for offset in range(source, self.next)
+                if self.source[offset] and offset not in self.lost
+            ),
+            None,
+        )
 
     def later_copy(self, record: int) -> int:
         """Where a record was copied to last."""
         return max(at for at, offset in enumerate(self.target) if offset == record)
 
 
-def copied_logs(*, java: bool = False) -> st.SearchStrategy[CopiedLog]:
-    """Logs after any course of events."""
-    names = ["copy", "copy", "copy", "flush", "store", "crash", "foreign"] + ["java"] * java
+def copied_logs(*, java: bool = False, losses: bool = False) -> st.SearchStrategy[CopiedLog]:
+    """Logs after any course of events. With `losses` the map has segments of no length."""
+    names = ["copy", "copy", "copy", "flush", "store", "crash", "foreign"]
+    names += ["java"] * java + ["lose", "lose"] * losses
     ops = st.lists(st.tuples(st.sampled_from(names), st.integers(1, 12)), max_size=25)
     content = st.lists(st.sampled_from([True, True, True, False]), max_size=60)
     return st.builds(lambda source, steps: CopiedLog(source).play(steps), content, ops)

@@ -49,7 +49,7 @@ def test_every_position_leads_to_the_next_record_in_its_later_copy(log: CopiedLo
             assert found.offset <= log.later_copy(record)
 
 
-@given(copied_logs(java=True))
+@given(copied_logs(java=True, losses=True))
 def test_no_record_is_ever_left_out(log: CopiedLog) -> None:
     index = index_of(log.pages)
     first = index.first()
@@ -63,7 +63,7 @@ def test_no_record_is_ever_left_out(log: CopiedLog) -> None:
             assert found.offset <= end
 
 
-@given(copied_logs(java=True))
+@given(copied_logs(java=True, losses=True))
 def test_pages_known_by_their_heads_say_what_whole_pages_say(log: CopiedLog) -> None:
     index, whole = index_of(log.pages), OffsetMap(log.map_pages())
     for source in range(len(log.source) + 2):
@@ -72,7 +72,7 @@ def test_pages_known_by_their_heads_say_what_whole_pages_say(log: CopiedLog) -> 
         assert (None if found is None else found.offset) == whole.downstream(source)
 
 
-@given(copied_logs(java=True))
+@given(copied_logs(java=True, losses=True))
 def test_the_order_in_which_pages_are_read_does_not_matter(log: CopiedLog) -> None:
     forwards = index_of(log.pages)
     backwards = index_of(dict(reversed(log.pages.items())))
@@ -102,6 +102,17 @@ def test_going_back_never_leaves_out_a_record_and_is_exact_where_pages_know(
             assert not {o for o in log.target if o is not None and o < found.offset} - read
         if target in explained:
             assert found == Place(log.target[target] or 0, True)
+
+
+@given(copied_logs(losses=True))
+def test_going_back_leaves_nothing_out_where_the_target_lost_records(log: CopiedLog) -> None:
+    """Offsets of the target that were given twice are those of the later records now."""
+    backward = BackwardMap(log.map_pages())
+    for target in range(len(log.target) + 1):
+        found = backward.upstream(target)
+        if found is not None:
+            read = set(log.target[:target])
+            assert not {o for o in log.target if o is not None and o < found.offset} - read
 
 
 def test_many_positions_are_found_in_one_pass() -> None:
