@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from api.cli.mirror_backfill import main
+from api.cli.program import EXIT_ERROR
 from connect.clock import SYSTEM_CLOCK
 from connectors.mirror.backfill.dealing import PartitionState, Piece
 from connectors.mirror.backfill.engines import PieceEngine, PieceOutcome
@@ -24,9 +26,12 @@ from connectors.mirror.backfill.errors import (
     WouldLeaveGap,
 )
 from connectors.mirror.backfill.wish import Wish
+from connectors.spark import own_session
+from connectors.spark.own_session import Patience
 from deploy.brokers import KafkaCluster
 from tests.support.backfills import backfill, properties_file
 from tests.support.books import mapping, offset_map
+from tests.support.compacting import SOON_COMPACTED, wait_compacted
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.producing import Record, numbered, produce, produce_transactions
 from tests.support.topics import create_topic, end_offset, topic_names
@@ -94,6 +99,48 @@ def test_the_live_flow_goes_on_right_behind_a_backfill(
     again = backfill(properties, tmp_path)
     assert again.complete
     assert {job.copied_records for job in again.jobs.values()} == {0}
+
+
+@pytest.mark.slow
+def test_the_gaps_of_compaction_and_of_aborted_transactions_are_handed_over(
+    flow: MirroredFlow, tmp_path: Path
+) -> None:
+    """In pieces so small that many of them end in a gap; and both logs end with one. Nothing at
+    all is left of the last transaction, which was aborted."""
+    source = flow.source_servers
+    compacted = flow.topic("compacted", configs=SOON_COMPACTED)
+    transactional = flow.topic("transactional")
+    for n in range(4):
+        keys = [k if k % 4 else 1000 * n + k for k in range(200)]
+        records = [Record(b"%d" % n, b"k%d" % key) for key in keys]
+        produce(source, compacted, records, compression="lz4", batch_records=40)
+    groups = [(numbered(40, start=40 * n), n % 2 == 0) for n in range(10)]
+    produce_transactions(source, transactional, groups)
+    wait_compacted(source, compacted, 300)
+    # A copy that was compacted as well could not be compared record by record.
+    properties = flow.properties({**COMMITTED, "config.properties.exclude": ".*"})
+
+    done = backfill(properties, tmp_path, piece_bytes=700)
+
+    assert done.complete
+    ends = {(topic, 0): end_offset(source, topic) - 1 for topic in (compacted, transactional)}
+    assert flow.stored_offsets() == ends
+    assert done.records(transactional) == 200
+    for topic in (compacted, transactional):
+        assert_equal_logs(flow, topic)
+        assert_exact_map(flow, topic)
+
+    there = end_offset(flow.target_servers, flow.remote(compacted))
+    log = tmp_path / "mirror.log"
+    with running(properties, tmp_path, log) as mirror:
+        produce(source, compacted, numbered(30))
+        produce_transactions(source, transactional, groups[:2])
+        flow.wait_records(compacted, [there + 30])
+        flow.wait_records(transactional, [240])
+        stop_cleanly(mirror, log)
+    for topic in (compacted, transactional):
+        assert_equal_logs(flow, topic)
+        assert_exact_map(flow, topic)
 
 
 @pytest.mark.slow
@@ -172,6 +219,25 @@ def test_what_was_copied_and_not_stored_is_found_on_the_target(
     assert_equal_logs(flow, topic)
     for partition in range(2):
         assert_exact_map(flow, topic, partition)
+
+
+def test_without_a_spark_master_it_ends_soon_and_the_next_one_copies(
+    flow: MirroredFlow,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = flow.topic()
+    produce(flow.source_servers, topic, numbered(10))
+    quick = partial(own_session.own_session, patience=Patience(failed=0.5))
+    monkeypatch.setattr(own_session, "own_session", quick)
+    file = properties_file(flow.properties({"spark.master": "spark://127.0.0.1:1"}), tmp_path)
+    assert main([str(file)]) == EXIT_ERROR
+    said = capsys.readouterr().err
+    assert "There is no Spark: The Spark master spark://127.0.0.1:1 cannot be reached" in said
+    assert "use --engine local" in said
+    assert main([str(file), "--engine", "local"]) == 0, "nothing is locked any more"
+    assert end_offset(flow.target_servers, flow.remote(topic)) == 10
 
 
 def test_a_target_with_records_of_its_own_is_refused(flow: MirroredFlow, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from connect.clients.settings import Compression, FetchSettings, ProduceSettings
 from connectors.mirror.copy.chooser import CopyOptions
 from deploy.brokers import KafkaCluster
+from tests.support.compacting import SOON_COMPACTED, wait_compacted
 from tests.support.copying import CopyRun
 from tests.support.producing import COMPRESSIONS, Record, produce, produce_transactions
 from tests.support.reading import ReadRecord, contents, read_partition
@@ -167,16 +168,7 @@ def test_compacted_topics_keep_their_gaps_out_and_their_order(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster
 ) -> None:
     servers = source_cluster.bootstrap_servers
-    topic = create_topic(
-        servers,
-        configs={
-            "cleanup.policy": "compact",
-            "segment.ms": "100",
-            "min.cleanable.dirty.ratio": "0.001",
-            "max.compaction.lag.ms": "200",
-            "delete.retention.ms": "60000",
-        },
-    )
+    topic = create_topic(servers, configs={**SOON_COMPACTED, "delete.retention.ms": "60000"})
     copy = create_topic(target_cluster.bootstrap_servers, configs={"cleanup.policy": "compact"})
 
     def rounds(first: int) -> None:
@@ -192,17 +184,7 @@ def test_compacted_topics_keep_their_gaps_out_and_their_order(
 
     rounds(0)
 
-    def compacted() -> bool:
-        produce(servers, topic, [Record(b"tick", b"tick")])
-        return len(read_partition(servers, topic)) < end_offset(servers, topic) - 100
-
-    wait_until(compacted, 60.0, "the broker compacts the topic")
-    # Let nothing change any more while both sides are read.
-    alter_topic(
-        servers,
-        topic,
-        {"min.cleanable.dirty.ratio": "1.0", "max.compaction.lag.ms": "9000000000"},
-    )
+    wait_compacted(servers, topic, 100)
 
     before, after, run = copied(source_cluster, target_cluster, topic, copy)
 

@@ -11,6 +11,7 @@ from kafka.partitioner.default import murmur2
 from connectors.mirror.formats import OffsetSync
 from deploy.brokers import KafkaCluster
 from tests.support.books import heartbeats, java_syncs, mapping, offset_map, offset_syncs
+from tests.support.compacting import SOON_COMPACTED, wait_compacted
 from tests.support.mirrored import (
     MirroredFlow,
     assert_equal_logs,
@@ -21,7 +22,7 @@ from tests.support.mirrored import (
 )
 from tests.support.producing import Record, numbered, produce, produce_transactions
 from tests.support.reading import read_partition
-from tests.support.topics import alter_topic, end_offset, topic_names
+from tests.support.topics import end_offset, topic_names
 from tests.support.waiting import wait_until
 
 TRANSACTIONS: list[tuple[Sequence[Record], bool]] = [
@@ -152,25 +153,12 @@ def test_the_offset_map_is_exact_over_the_gaps_of_compaction(
     flow: MirroredFlow, log: Path, tmp_path: Path
 ) -> None:
     source = flow.source_servers
-    topic = flow.topic(
-        configs={
-            "cleanup.policy": "compact",
-            "segment.ms": "100",
-            "min.cleanable.dirty.ratio": "0.001",
-            "max.compaction.lag.ms": "200",
-        }
-    )
+    topic = flow.topic(configs=SOON_COMPACTED)
     for n in range(4):
         records = [Record(b"%d" % n, b"k%d" % (k if k % 4 else 1000 * n + k)) for k in range(200)]
         produce(source, topic, records, compression="lz4", batch_records=40)
 
-    def compacted() -> bool:
-        produce(source, topic, [Record(b"tick", b"tick")])
-        return len(read_partition(source, topic)) < end_offset(source, topic) - 300
-
-    wait_until(compacted, 60.0, "the broker compacts the topic")
-    still = {"min.cleanable.dirty.ratio": "1.0", "max.compaction.lag.ms": "9000000000"}
-    alter_topic(source, topic, still)
+    wait_compacted(source, topic, 300)
     before = read_partition(source, topic)
 
     # A copy that was compacted as well could not be compared record by record.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -58,9 +59,7 @@ def test_a_start_that_takes_long_is_told_and_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As behind a firewall that drops what it does not let through."""
-    monkeypatch.setattr(
-        sessions.socket, "create_connection", lambda *_: sessions.threading.Event().wait(2.0)
-    )
+    monkeypatch.setattr(socket, "create_connection", lambda *_: threading.Event().wait(2.0))
     patience = Patience(silent=0.1, start=0.5, failed=0.1)
     with (
         caplog.at_level(logging.WARNING),
