@@ -96,12 +96,12 @@ def caught_up(flow: MirroredFlow, topics: dict[str, int], timeout_s: float = 60.
     wait_until(all_stored, timeout_s, "everything is copied and stored")
 
 
-def wait_copying(flow: MirroredFlow, topic: str) -> None:
+def wait_copying(flow: MirroredFlow, topic: str, timeout_s: float = 90.0) -> None:
     """Until the copy grows."""
     flow.wait_created(topic)
     before = end_offset(flow.target_servers, flow.remote(topic))
     wait_until(
-        lambda: end_offset(flow.target_servers, flow.remote(topic)) > before, 90.0, "copying"
+        lambda: end_offset(flow.target_servers, flow.remote(topic)) > before, timeout_s, "copying"
     )
 
 
