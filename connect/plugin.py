@@ -249,6 +249,14 @@ class Connector(ABC):
         not be `connector`."""
         return False
 
+    @classmethod
+    def live_keys(cls) -> frozenset[str]:
+        """Keys whose values the tasks, being transfer tasks, take over while they run. Where
+        nothing else of the config has changed the connector is not told, and the tasks are
+        (`TransferTask.reconfigure`). Tasks have these values from the connector's config, not from
+        what `task_configs` says."""
+        return frozenset()
+
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
         """Begin. Must return within seconds; long work goes to a thread the connector owns."""
@@ -338,7 +346,8 @@ class TransferTask(ABC):
         drain(deadline); prepare_commit() once more, stored; committed(); stop()
 
     Under exactly-once, where `writes_transactions`: the task commits through `context.transfer`, in
-    its steps and at the end of `drain`, and `reconfigure` is not called.
+    its steps and at the end of `drain`, and `reconfigure` is called for nothing but the connector's
+    `live_keys`.
     """
 
     context: TaskContext

@@ -16,12 +16,13 @@ from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff
 from connect.runtime.command_thread import CommandThread
 from connect.runtime.connect_herder import NotFound
+from connect.runtime.live_keys import differ_only_live, with_live
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.task_configs import enforces_tasks_max, kept_task_configs, too_many_tasks
 from connect.runtime.task_configs import tasks_max as allowed_tasks
 from connect.runtime.task_host import TaskHost, stop_tasks
-from connect.runtime.task_update import update_tasks
+from connect.runtime.task_update import offered, update_tasks
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import ConnectorHost, TasksAnswer
 
@@ -97,6 +98,8 @@ class ConnectorSet:
             entry = _Entry(name, ConnectorView(dict(config), target or TargetState.STARTED))
             self._entries[name] = entry
             self._move(name, State.UNASSIGNED)
+        elif target in (None, entry.target) and self._take_live(entry, config):
+            return entry.ready
         else:
             if entry.host is not None:
                 self._stop_host(entry, State.UNASSIGNED)
@@ -105,6 +108,29 @@ class ConnectorSet:
             )
         self._begin(entry)
         return entry.ready
+
+    def _take_live(self, entry: _Entry, config: Mapping[str, str]) -> bool:
+        """Take a config over in place, where only `live_keys` are others and the connector runs."""
+        if entry.host is None or not entry.host.running or self._is_failed(entry.name):
+            return False
+        if entry.applied is None or not entry.ready.done():
+            return False
+        resolved = self._worker.resolved(config)
+        live = self._worker.live_keys(resolved)
+        if not differ_only_live(entry.applied, resolved, live):
+            return False
+        shown = tuple(with_live(each, config, live) for each in entry.view.task_configs)
+        entry.view = replace(entry.view, config=dict(config), task_configs=shown)
+        entry.applied = entry.config = resolved
+        for number, task in enumerate(entry.tasks):
+            wanted = with_live(task.config, resolved, live)
+            if offered(task, wanted):
+                continue
+            task.config = wanted
+            if task.alive:
+                self._restart_tasks(entry, [number])
+        self._publish()
+        return True
 
     def delete(self, name: str) -> None:
         """Stop the connector and its tasks and forget them."""
@@ -316,8 +342,15 @@ class ConnectorSet:
         if self._too_many(entry, len(configs)):
             return
         name_of_class = self._worker.plugins.name_of(task_class)
-        kept = kept_task_configs(entry.view.config, name_of_class, configs)
-        wanted = kept_task_configs(entry.config, name_of_class, configs)
+        live = self._worker.live_keys(entry.config)
+        kept = [
+            with_live(each, entry.view.config, live)
+            for each in kept_task_configs(entry.view.config, name_of_class, configs)
+        ]
+        wanted = [
+            with_live(each, entry.config, live)
+            for each in kept_task_configs(entry.config, name_of_class, configs)
+        ]
         connector_changed = entry.applied is not None and entry.applied != entry.config
         entry.tasks = update_tasks(
             self._worker,

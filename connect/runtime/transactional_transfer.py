@@ -82,6 +82,9 @@ class ExactlyOnceTransferTask(WorkerTask):
     def commit_soon(self) -> Future[None]:
         return self._task.request_commit()
 
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        return self._begun and self._task.reconfigure(config)
+
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
         """Nothing is copied twice where this is not possible: what is open is dropped."""
         if failed or not self._begun:

@@ -195,6 +195,13 @@ class Worker:
             clock=self.clock,
         )
 
+    def live_keys(self, connector_config: Mapping[str, str]) -> frozenset[str]:
+        """See `Connector.live_keys`; none of a connector that is not known here."""
+        try:
+            return self.plugins.connector(connector_config.get("connector.class", "")).live_keys()
+        except ConfigError:
+            return frozenset()
+
     def task_class(
         self, connector_config: Mapping[str, str], task_config: Mapping[str, str]
     ) -> type:

@@ -61,10 +61,12 @@ class ConfigFollower:
 
     def follow(self, changes: ChangeSet) -> None:
         """Restart connectors with other configs, change target states, end tasks with other
-        configs."""
+        configs. Where nothing but `live_keys` are others, everything goes on."""
         herder, configs = self._herder, self._herder.configs
         for name in sorted(changes.connectors):
-            if herder.assigned_here(InstanceId(name)) and configs.contains(name):
+            if not herder.assigned_here(InstanceId(name)) or not configs.contains(name):
+                continue
+            if not herder.work.keeps_running(name, configs):
                 with herder.stages.during(f"restarting connector {name} with its new config"):
                     herder.work.restart_connector(name, configs, shown=False)
         for name in sorted(changes.targets):
@@ -73,6 +75,9 @@ class ConfigFollower:
                 with herder.stages.during(f"changing connector {name} to {target.value}"):
                     herder.work.set_target(name, target)
         self._end_outdated(changes.tasks)
+        if changes.connectors:
+            with herder.stages.during("giving tasks other values of their connectors"):
+                herder.work.take_live(configs)
 
     def _end_outdated(self, committed: frozenset[InstanceId]) -> None:
         """Tasks with other configs end before the rebalance, which begins them again, here or

@@ -18,6 +18,7 @@ from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff
 from connect.runtime.distributed.leader_requests import InternalRequests, LeaderRefused
 from connect.runtime.distributed.work import AssignedWork
+from connect.runtime.live_keys import differ_only_live, without_live
 from connect.runtime.task_configs import (
     enforces_tasks_max,
     kept_task_configs,
@@ -140,11 +141,15 @@ class TaskConfigPublisher:
         raw = configs.raw_connector_config(connector)
         if raw is None:
             return False
-        kept = kept_task_configs(raw, self._worker.plugins.name_of(task_class), generated)
+        live = self._worker.live_keys(config)
+        kept = [
+            without_live(each, live)
+            for each in kept_task_configs(raw, self._worker.plugins.name_of(task_class), generated)
+        ]
         sent = self._sent.get(connector)
         # Right after a commit our own view of the topic may still be from before it.
         unread = sent is not None and sent[0] is host and sent[1] != kept
-        if not unread and not task_configs_changed(connector, configs, kept, config):
+        if not unread and not task_configs_changed(connector, configs, kept, config, live):
             self._backoffs.pop(connector, None)
             return False
         _log.info("Connector %s has %d tasks to commit", connector, len(kept))
@@ -208,16 +213,18 @@ def task_configs_changed(
     configs: ClusterConfigState,
     kept: Sequence[Mapping[str, str]],
     connector_config: Mapping[str, str],
+    live: frozenset[str] = frozenset(),
 ) -> bool:
     """Whether these task configs differ from the committed ones, or the connector's config from
-    the one that those were made from. Pure."""
+    the one that those were made from, other than in `live` keys. Pure."""
     tasks = configs.tasks(connector)
     if len(kept) != len(tasks):
         return True
     for task, config in zip(tasks, kept, strict=True):
         if configs.raw_task_config(task) != config:
             return True
-    return configs.applied_connector_config(connector) != connector_config
+    applied = configs.applied_connector_config(connector)
+    return applied is None or not differ_only_live(applied, connector_config, live)
 
 
 def _check_count(connector: str, count: int, config: Mapping[str, str]) -> None:

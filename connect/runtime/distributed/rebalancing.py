@@ -204,6 +204,7 @@ class Rebalancing:
         if over:
             self.on_revoked(frozenset(over))
         herder.work.grow(herder.configs)
+        herder.work.take_live(herder.configs)
         if not new:
             return
         with herder.stages.during("starting assigned connectors and tasks"):

@@ -15,6 +15,7 @@ from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import TransferTask
 from connect.runtime.distributed.exactly_once import TaskRun
+from connect.runtime.live_keys import differ_only_live, with_live
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.task_configs import check_task_count
 from connect.runtime.task_host import TaskHost, stop_tasks
@@ -146,6 +147,26 @@ class AssignedWork:
         self._statuses.try_move(InstanceId(name), state)
         return self.begin_connector(name, configs)
 
+    def keeps_running(self, name: str, configs: ClusterConfigState) -> bool:
+        """Whether a connector's newer config is nothing to it, but only to its tasks: then it has
+        it now."""
+        entry = self._connectors.get(name)
+        if (
+            self.host_of(name) is None
+            or entry is None
+            or self._statuses.is_failed(InstanceId(name))
+        ):
+            return False
+        try:
+            config = self._resolved(configs.raw_connector_config(name))
+        except Exception as error:  # noqa: BLE001 - a provider's; the connector, restarted, shows it
+            _log.warning("The new config of connector %s cannot be resolved: %s", name, error)
+            return False
+        if config is None or not self._only_live(entry.config, config):
+            return False
+        entry.config = config
+        return True
+
     def set_target(self, name: str, target: TargetState) -> None:
         """Pause, stop or resume the connector and its tasks, as far as they are here."""
         for instance, task in self._tasks.items():
@@ -214,10 +235,13 @@ class AssignedWork:
         connector_config: Mapping[str, str] | None,
     ) -> bool:
         task = self._tasks[instance]
-        config = self._resolved(configs.raw_task_config(instance))
+        committed = self._resolved(configs.raw_task_config(instance))
         self._growing.discard(instance)
-        if config is None or task.connector_config != connector_config:
+        if committed is None or connector_config is None:
             return True
+        if not self._only_live(task.connector_config, connector_config):
+            return True
+        config = self._as_running(committed, task)
         if task.config == config:
             return False
         if _only_adds(task, config):
@@ -251,6 +275,47 @@ class AssignedWork:
                 host.disown(deadline)
         self.end_tasks([instance for instance in sorted(frozen) if instance not in tasks])
 
+    def take_live(self, configs: ClusterConfigState) -> None:
+        """Give running tasks what their connectors' newer configs say of `live_keys`. A task that
+        does not take it is restarted with it. Those that stand still get it when they go on."""
+        wanted: dict[str, Mapping[str, str] | None] = {}
+        for instance in sorted(self._tasks.keys() - self._frozen):
+            name, task = instance.connector, self._tasks[instance]
+            try:
+                if name not in wanted:
+                    wanted[name] = self._resolved(configs.raw_connector_config(name))
+            except Exception as error:  # noqa: BLE001 - a provider's; who restarts it shows it
+                _log.warning("The config of connector %s cannot be resolved: %s", name, error)
+                wanted[name] = None
+            config = wanted[name]
+            if config is not None and config != task.connector_config:
+                self._take_live(instance, task, config, configs)
+
+    def _take_live(
+        self,
+        instance: InstanceId,
+        task: _Task,
+        connector_config: Mapping[str, str],
+        configs: ClusterConfigState,
+    ) -> None:
+        if task.host is None or not self._only_live(task.connector_config, connector_config):
+            return
+        config = with_live(task.config, connector_config, self._worker.live_keys(connector_config))
+        if offered(task.host, config):
+            _log.info("Task %s goes on with other values of its connector", instance)
+            task.connector_config, task.config = connector_config, config
+        elif task.host.alive:
+            self.end_tasks([instance])
+            self.begin_tasks([instance], configs)
+
+    def _only_live(self, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        return before == after or differ_only_live(before, after, self._worker.live_keys(after))
+
+    def _as_running(self, committed: Mapping[str, str], task: _Task) -> Mapping[str, str]:
+        """What is committed for a task, with the values that it has of its connector."""
+        live = self._worker.live_keys(task.connector_config)
+        return with_live(committed, task.connector_config, live)
+
     def grow(self, configs: ClusterConfigState) -> None:
         """Give running tasks what newer configs add for them, once all workers have ended what had
         to end. A task that does not take its config is restarted with it."""
@@ -262,11 +327,14 @@ class AssignedWork:
 
     def _grow(self, task: _Task, raw: Mapping[str, str] | None) -> bool:
         try:
-            config = self._resolved(raw)
+            committed = self._resolved(raw)
         except Exception as error:  # noqa: BLE001 - a provider's; the task, begun again, shows it
             _log.warning("A task's new config cannot be resolved: %s", error)
             return False
-        if config is None or task.host is None or not offered(task.host, config):
+        if committed is None or task.host is None:
+            return False
+        config = self._as_running(committed, task)
+        if not offered(task.host, config):
             return False
         _log.info("Task %s goes on with more work", task.host.instance)
         task.config = config
@@ -326,9 +394,11 @@ class AssignedWork:
         self._tasks[instance] = entry
         try:
             connector_config = self._resolved(configs.raw_connector_config(instance.connector))
-            config = self._resolved(configs.raw_task_config(instance))
-            if connector_config is None or config is None:
+            committed = self._resolved(configs.raw_task_config(instance))
+            if connector_config is None or committed is None:
                 raise TaskFailed(f"Task {instance} has no committed config")
+            live = self._worker.live_keys(connector_config)
+            config = with_live(committed, connector_config, live)
             entry.connector_config, entry.config = connector_config, config
             check_task_count(
                 instance.connector, configs.task_count(instance.connector), connector_config

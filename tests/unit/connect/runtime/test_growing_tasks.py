@@ -44,10 +44,10 @@ class Lanes(TransferTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._awake = threading.Event()
-        self.told.append(f"start {config['lanes']}")
+        self.told.append(f"start {config['lanes']}{config.get('rate', '')}")
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
-        self.told.append(f"offered {config['lanes']}")
+        self.told.append(f"offered {config['lanes']}{config.get('rate', '')}")
         return not self.stubborn
 
     def step(self, timeout: float) -> None:
@@ -82,6 +82,10 @@ class Lanes(TransferTask):
 
 
 class LanesConnector(LaneConnector):
+    @classmethod
+    def live_keys(cls) -> frozenset[str]:
+        return frozenset({"rate"})
+
     def task_class(self) -> type[TransferTask]:
         return Lanes
 
@@ -172,3 +176,71 @@ def test_what_was_to_be_added_counts_no_more_once_it_is_given_back(work: Assigne
     assert work.outdated("c", configs("ab")) == []
     work.grow(configs("ab"))
     assert Lanes.told == ["start ab"]
+
+
+def rate(text: str) -> dict[str, str]:
+    return {"rate": text}
+
+
+def test_a_task_takes_live_values_of_its_connector_in_place(work: AssignedWork) -> None:
+    begin(work, configs("ab"))
+    faster = configs("ab", connector=rate("9"))
+    assert work.outdated("c", faster) == []
+    work.take_live(faster)
+    tells(["start ab", "offered ab9"])
+    work.take_live(faster)
+    work.take_live(configs("ab"))
+    tells(["start ab", "offered ab9", "offered ab"])
+
+
+def test_a_task_begins_with_its_connectors_live_values(work: AssignedWork) -> None:
+    work.begin_tasks([TASK], configs("ab", connector=rate("9")))
+    tells(["start ab9"])
+
+
+def test_what_is_added_leaves_live_values_as_they_are(work: AssignedWork) -> None:
+    work.begin_tasks([TASK], configs("ab", connector=rate("9")))
+    tells(["start ab9"])
+    more = configs("abc", connector=rate("8"))
+    assert work.outdated("c", more) == []
+    work.grow(more)
+    work.take_live(more)
+    tells(["start ab9", "offered abc9", "offered abc8"])
+
+
+def test_a_task_that_does_not_take_live_values_is_restarted_with_them(work: AssignedWork) -> None:
+    Lanes.stubborn = True
+    begin(work, configs("ab"))
+    work.take_live(configs("ab", connector=rate("9")))
+    tells(["start ab", "offered ab9", "stop", "start ab9"])
+
+
+def test_other_changes_of_the_connector_are_not_taken_in_place(work: AssignedWork) -> None:
+    begin(work, configs("ab"))
+    both = configs("ab", connector={**rate("9"), "changed": "yes"})
+    work.take_live(both)
+    assert work.outdated("c", both) == [TASK]
+    assert Lanes.told == ["start ab"]
+
+
+def test_a_task_that_stands_still_takes_live_values_when_it_goes_on(work: AssignedWork) -> None:
+    begin(work, configs("ab"))
+    assert work.freeze([TASK]) == {TASK}
+    work.take_live(configs("ab", connector=rate("9")))
+    assert Lanes.told == ["start ab"]
+    work.thaw([TASK])
+    work.take_live(configs("ab", connector=rate("9")))
+    tells(["start ab", "offered ab9"])
+
+
+def test_a_connector_hears_of_no_change_of_live_values(work: AssignedWork) -> None:
+    first = configs("ab", connector={"topic": "t", "lanes": "a"})
+    work.begin_connector("c", first).result(5.0)
+    host = work.host_of("c")
+    assert host is not None
+    faster = configs("ab", connector={"topic": "t", "lanes": "a", "rate": "9"})
+    assert work.keeps_running("c", faster)
+    assert work.config_of("c")["rate"] == "9"
+    assert work.host_of("c") is host
+    other = configs("ab", connector={"topic": "u", "lanes": "a", "rate": "9"})
+    assert not work.keeps_running("c", other)

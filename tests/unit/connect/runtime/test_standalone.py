@@ -45,6 +45,13 @@ BYTES = "ByteArrayConverter"
 class Idle(TransferTask):
     """Moves nothing. `commits` "slow": gathering its offsets takes turns of its loop."""
 
+    taken: ClassVar[list[str]] = []
+    """The live values that tasks were offered."""
+
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        self.taken.append(config.get("live", "none"))
+        return config.get("live") != "refused"
+
     def start(self, config: Mapping[str, str]) -> None:
         self._config = config
         self.context.topic_used(f"t-{self.context.connector_name}")
@@ -107,6 +114,10 @@ class Gated(Connector):
         return "7.1"
 
     @classmethod
+    def live_keys(cls) -> frozenset[str]:
+        return frozenset({"live"})
+
+    @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
         if any(offset == {"o": 13} for _, offset in offsets):
             raise BadRequest("there is no offset 13")
@@ -151,6 +162,7 @@ def store() -> MemoryOffsetStore:
 def herder(heard: Heard, store: MemoryOffsetStore) -> Iterator[StandaloneHerder]:
     Gated.wanted, Gated.asked, Gated.failures = 1, threading.Semaphore(0), []
     Gated.same_configs = Gated.external_offsets = False
+    Idle.taken = []
     Gated.gate.set()
     plugins = PluginRegistry(discover=False)
     plugins.register(Gated)
@@ -403,6 +415,39 @@ def test_tasks_restart_when_only_the_connectors_config_has_changed(
     put_config(herder, **{"producer.override.linger.ms": "1"})
     has_tasks(herder, State.RUNNING)
     assert State.UNASSIGNED in [status.state for instance, status in heard if instance.is_task]
+
+
+def test_what_tasks_take_while_they_run_restarts_nothing(
+    herder: StandaloneHerder, heard: Heard
+) -> None:
+    put_config(herder, live="1")
+    has_tasks(herder, State.RUNNING)
+    connector = Gated.last
+    heard.clear()
+    put_config(herder, live="2")
+    herder.patch_connector_config("c", {"live": None})
+    assert Idle.taken == ["2", "none"]
+    assert heard == []
+    assert Gated.last is connector
+    assert "live" not in herder.connector_config("c")
+    put_config(herder, live="3")
+    assert herder.task_infos("c")[0].config["live"] == "3"
+    connector.context.request_task_reconfiguration()
+    Gated.asked.acquire()
+    put_config(herder, live="4")
+    assert Idle.taken == ["2", "none", "3", "4"], "the connector's own value is old"
+
+
+def test_a_task_that_does_not_take_a_live_value_is_restarted_with_it(
+    herder: StandaloneHerder, heard: Heard
+) -> None:
+    put_config(herder)
+    has_tasks(herder, State.RUNNING)
+    heard.clear()
+    put_config(herder, live="refused")
+    has_tasks(herder, State.RUNNING)
+    assert State.RESTARTING in [status.state for instance, status in heard if instance.is_task]
+    assert not [status for instance, status in heard if not instance.is_task]
 
 
 def test_a_stopped_connector_has_no_tasks(herder: StandaloneHerder) -> None:

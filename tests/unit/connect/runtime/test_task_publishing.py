@@ -79,6 +79,7 @@ class Stand:
         self.host, self.leader = Host(), Leader()
         self._posted: list[Callable[[], None]] = []
         self.waits: list[float] = []
+        self.changed: dict[str, str] = {}
         self.publisher = TaskConfigPublisher(
             cast(Worker, self),
             cast(AssignedWork, self),
@@ -95,11 +96,14 @@ class Stand:
     def name_of(self, task_class: type) -> str:
         return "T"
 
+    def live_keys(self, config: Mapping[str, str]) -> frozenset[str]:
+        return frozenset({"live"})
+
     def host_of(self, connector: str) -> ConnectorHost:
         return cast(ConnectorHost, self.host)
 
     def config_of(self, connector: str) -> Mapping[str, str]:
-        return CONFIG
+        return {**CONFIG, **self.changed}
 
     def _later(self, seconds: float, command: Callable[[], None]) -> None:
         if seconds:
@@ -188,3 +192,18 @@ def test_who_cannot_ask_the_leader_commits_itself_where_that_is_allowed(stand: S
     stand.ask([{"n": "0"}])
     stand.ask([])
     assert (stand.sent, stand.leader.posts) == ([1, 0], 0)
+
+
+def test_what_tasks_take_of_their_connector_while_they_run_is_not_committed(stand: Stand) -> None:
+    stand.ask([{"n": "0", "live": "1"}])
+    (committed, answer), *_ = stand.leader.asked
+    assert committed == [{"n": "0", "task.class": "T"}]
+    stand.leader.read_back(committed)
+    answer.set_result(None)
+    stand.turn()
+    stand.changed = {"live": "2"}
+    stand.ask([{"n": "0", "live": "2"}])
+    assert stand.sent == [1]
+    stand.changed = {"other": "2"}
+    stand.ask([{"n": "0", "live": "2"}])
+    assert stand.sent == [1, 1]
