@@ -65,6 +65,12 @@ class FetchSession:
         """What to send now. The caller sends it, or calls `reset`."""
         for key in self._removed:
             del self._known[key]
+        if self._id == _NO_SESSION:
+            # Without a session brokers serve in the order of the request: who has just been served
+            # (a new offset) goes behind those who have not, or a few with long histories would
+            # fill every answer.
+            for key in self._changed:
+                self._known.pop(key, None)
         self._known.update(self._changed)
         if self._id == _NO_SESSION:
             request = SessionRequest(_NO_SESSION, _FIRST_EPOCH, dict(self._known), frozenset())

@@ -84,6 +84,16 @@ def test_a_broker_without_room_for_sessions_gets_full_requests() -> None:
     assert (request.session_id, request.epoch, dict(request.partitions)) == (0, 0, {A: at(0)})
 
 
+def test_without_a_session_who_was_served_comes_after_who_was_not() -> None:
+    session = FetchSession()
+    for key in (A, B):
+        session.want(key, at(0))
+    session.next_request()
+    session.accepted(0)
+    session.want(A, at(10))
+    assert list(session.next_request().partitions) == [B, A]
+
+
 def test_it_is_empty_when_everything_was_dropped() -> None:
     session = established(A)
     assert not session.empty
