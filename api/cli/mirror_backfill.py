@@ -31,6 +31,7 @@ from api.cli.program import (
     positive,
     run_to_exit_code,
 )
+from connect.config.sizes import parse_size
 from connect.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,19 +57,15 @@ PIECE_SECONDS = 10.0
 PIECE_BYTES = 256 * 1000 * 1000
 JSON_S = 10.0
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?(?:/s)?", re.IGNORECASE)
-
 PROGRAM = "connect-mirror-backfill"
 
 
 def size_of(text: str) -> float:
     """`50MB`, `1.5GiB/s`, `800000`: bytes. For argparse."""
-    found = _SIZE.fullmatch(text.strip())
-    number = float(found[1]) if found else 0.0
-    if not found or number <= 0:
+    size = parse_size(text)
+    if size is None:
         raise argparse.ArgumentTypeError(f"{text}: a size such as 50MB, 1.5GiB or 800000")
-    power = " kmgt".index(found[2].lower() or " ")
-    return float(number * (1024 if found[3] else 1000) ** power)
+    return size
 
 
 def partitions_of(text: str) -> frozenset[int]:

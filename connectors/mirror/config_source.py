@@ -1,6 +1,6 @@
 """The keys of the mirror source connector and its tasks, and their values.
 
-MirrorMaker 2's (Kafka 4.3.1), and some of our own (`_OUR_KEYS`, `config_losses`).
+MirrorMaker 2's (Kafka 4.3.1), and some of our own (`_OUR_KEYS`, `config_losses`, `config_rates`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from connectors.mirror.config_base import (
     mirror_key,
 )
 from connectors.mirror.config_losses import LOSS_KEYS, loss_policies
+from connectors.mirror.config_rates import RATE_KEYS, flow_limits
 from connectors.mirror.losses import LossPolicies
+from connectors.mirror.rates import FlowLimits
 
 __all__ = ["SOURCE_CONFIG_DEF", "SOURCE_TASK_CONFIG_DEF", "SourceConfig", "SourceTaskConfig"]
 
@@ -210,7 +212,7 @@ _OUR_KEYS = (
 )
 
 SOURCE_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
-    [*_DISCOVERY_KEYS, *_TOPIC_KEYS, *_OFFSET_KEYS, *_OUR_KEYS, *LOSS_KEYS]
+    [*_DISCOVERY_KEYS, *_TOPIC_KEYS, *_OFFSET_KEYS, *_OUR_KEYS, *RATE_KEYS, *LOSS_KEYS]
 )
 
 SOURCE_TASK_CONFIG_DEF: ConfigDef = SOURCE_CONFIG_DEF.extended(
@@ -225,6 +227,15 @@ SOURCE_TASK_CONFIG_DEF: ConfigDef = SOURCE_CONFIG_DEF.extended(
             internal=True,
         ),
         TASK_INDEX,
+        ConfigKey(
+            "task.count",
+            ConfigType.INT,
+            1,
+            Range(1),
+            Importance.LOW,
+            "How many tasks the connector has.",
+            internal=True,
+        ),
     ]
 )
 
@@ -257,6 +268,7 @@ class SourceConfig(MirrorConfig):
     mirror_copy_merge_batch_bytes: int
     mirror_offset_map_enabled: bool
     offset_map_topic_replication_factor: int
+    limits: FlowLimits
     losses: LossPolicies
     mirror_quarantine_topic: str | None
     mirror_history_url: SecretStr | None
@@ -282,6 +294,7 @@ class SourceTaskConfig:
     task_assigned_partitions: tuple[tuple[str, int], ...]
     """(source topic, partition)."""
     task_index: str | None
+    task_count: int
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> SourceTaskConfig:
@@ -293,6 +306,7 @@ class SourceTaskConfig:
                 _topic_partition(element) for element in parsed.strings("task.assigned.partitions")
             ),
             task_index=parsed.optional_string("task.index"),
+            task_count=parsed.integer("task.count"),
         )
 
 
@@ -325,6 +339,7 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         mirror_copy_merge_batch_bytes=parsed.integer("mirror.copy.merge.batch.bytes"),
         mirror_offset_map_enabled=parsed.boolean("mirror.offset.map.enabled"),
         offset_map_topic_replication_factor=syncs_factor if map_factor is None else map_factor,
+        limits=flow_limits(parsed),
         losses=loss_policies(parsed),
         mirror_quarantine_topic=parsed.optional_string("mirror.quarantine.topic") or None,
         mirror_history_url=parsed.secret("mirror.history.url"),

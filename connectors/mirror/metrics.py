@@ -57,6 +57,7 @@ class PartitionMetrics:
         "_source_topic",
         "_stuck",
         "_tags",
+        "_throttled_s",
         "_totals",
     )
 
@@ -91,6 +92,7 @@ class PartitionMetrics:
         self._level_batches = 0
         self._quarantined = 0
         self._stuck = False
+        self._throttled_s = 0.0
         self._loss: tuple[int, float] | None = None
         self._loss_count = 0
         self._lost_records = 0
@@ -152,6 +154,10 @@ class PartitionMetrics:
         """Whether it neither moves nor is caught up."""
         self._stuck = stuck
 
+    def throttled(self, seconds: float) -> None:
+        """So long records of it have waited because of a limit."""
+        self._throttled_s += seconds
+
     def set_time_to_loss(self, records: int, seconds: float) -> None:
         """How many offsets the source's log start is behind, and when it will have caught up with
         what waits to be copied; infinite: never, as it goes."""
@@ -197,6 +203,7 @@ class PartitionMetrics:
             "record-level-record-count": self._level_records,
             "record-level-batch-count": self._level_batches,
             "stuck": int(self._stuck),
+            "throttle-time-ms": round(self._throttled_s * 1000),
             "quarantined-record-count": self._quarantined,
             "loss-count": self._loss_count,
             "lost-record-count": self._lost_records,

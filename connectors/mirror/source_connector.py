@@ -15,6 +15,7 @@ from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
 from connect.plugin import AlteredOffset, Connector, SourceTask, TransferTask
 from connectors.mirror import client_configs
+from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SOURCE_CONFIG_DEF, SourceConfig
 from connectors.mirror.discovery import TopicPartition, assign_partitions, encode_partitions
 from connectors.mirror.filters import config_property_filter
@@ -81,7 +82,14 @@ def _spark_problems(props: Mapping[str, str]) -> list[ConfigProblem]:
                 "time: set it to false.",
             )
         )
-    return problems
+    return problems + [
+        ConfigProblem(
+            key,
+            "With mirror.engine=spark copying cannot be limited: remove it, or set "
+            "mirror.engine=worker.",
+        )
+        for key in sorted(RATE_NAMES & props.keys())
+    ]
 
 
 class MirrorSourceConnector(Connector):
@@ -127,6 +135,10 @@ class MirrorSourceConnector(Connector):
         from connectors.mirror.source_task import MirrorSourceTask
 
         return MirrorSourceTask
+
+    @classmethod
+    def live_keys(cls) -> frozenset[str]:
+        return RATE_NAMES
 
     def task_class(self) -> type[SourceTask] | type[TransferTask]:
         return self.task_class_for({} if self._config is None else self._config.originals)
@@ -180,6 +192,7 @@ class MirrorSourceConnector(Connector):
                 **self._config.originals,
                 "task.assigned.partitions": encode_partitions(assigned),
                 "task.index": str(index),
+                "task.count": str(len(self._assignment)),
             }
             for index, assigned in enumerate(self._assignment)
         ]

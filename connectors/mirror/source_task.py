@@ -22,6 +22,7 @@ from connect.plugin import (
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.books import FlowBooks, Reached, position_after, source_partition
 from connectors.mirror.client_configs import source_consumer, target_admin
+from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceConfig, SourceTaskConfig
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
@@ -32,6 +33,7 @@ from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
 from connectors.mirror.quarantine_topic import QuarantineTopic
+from connectors.mirror.rates import NO_LIMITS
 from connectors.mirror.task_history import TaskHistory
 
 __all__ = ["MirrorSourceTask", "engine_settings", "flow_part", "only_adds_partitions"]
@@ -43,6 +45,7 @@ _LEARN_WITHIN_S = 5.0
 """So long a start may wait for what was known of the logs, which is in the offset map's topic."""
 _LEARN_TURN_S = 0.05
 _ASSIGNMENT = "task.assigned.partitions"
+_CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
 _PAGES_EVERY_S = 5.0
 
 
@@ -83,6 +86,8 @@ class MirrorSourceTask(TransferTask):
         self._learn_by = 0.0
         self._totals = CopyTotals()
         self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
+        self._assigned: set[TopicPartition] = set()
+        self._limits = (NO_LIMITS, 1.0)
         self._left: list[PartitionCopy] = []
         self._committing: list[tuple[PartitionCopy, int]] = []
         self._without_pages: dict[TopicPartition, PartitionCopy] = {}
@@ -119,6 +124,8 @@ class MirrorSourceTask(TransferTask):
             on_quarantined=self._put_aside,
         )
         self._assign(task.task_assigned_partitions)
+        self._limits = (self._config.limits, 1 / task.task_count)
+        self._engine.limit(*self._limits)
 
     def _transactions(self) -> TransactionPlan | None:
         """How it writes exactly once; None where the worker does not."""
@@ -134,7 +141,7 @@ class MirrorSourceTask(TransferTask):
     def _assign(self, partitions: Sequence[TopicPartition]) -> None:
         engine = self._running()
         assigned = {partition.source for partition in engine.partitions}
-        wanted = set(partitions)
+        self._assigned = wanted = set(partitions)
         for key in assigned - wanted:
             engine.remove(key)
         added = [key for key in partitions if not engine.keep(key)]
@@ -225,11 +232,16 @@ class MirrorSourceTask(TransferTask):
         return only_adds_partitions(before, after)
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
-        """Only the assignment may change in place; anything else restarts the task."""
+        """The assignment and the limits may change in place; anything else restarts the task."""
         if flow_part(config) != self._flow:
             return False
         task = SourceTaskConfig.from_properties(config)
-        self._assign(task.task_assigned_partitions)
+        if set(task.task_assigned_partitions) != self._assigned:
+            self._assign(task.task_assigned_partitions)
+        limits = (task.connector.limits, 1 / task.task_count)
+        if limits != self._limits:
+            self._limits = limits
+            self._running().limit(*limits)
         return True
 
     def pause(self) -> None:
@@ -381,8 +393,8 @@ class MirrorSourceTask(TransferTask):
 
 
 def flow_part(config: Mapping[str, str]) -> dict[str, str]:
-    """What a task cannot change while it runs: everything but its assignment."""
-    return {key: value for key, value in config.items() if key != _ASSIGNMENT}
+    """What a task cannot change while it runs: everything but its assignment and its limits."""
+    return {key: value for key, value in config.items() if key not in _CHANGE_IN_PLACE}
 
 
 def only_adds_partitions(before: Mapping[str, str], after: Mapping[str, str]) -> bool:

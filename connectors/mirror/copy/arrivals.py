@@ -28,6 +28,7 @@ from connectors.mirror.copy.quarantine import (
     unreadable_batch,
 )
 from connectors.mirror.copy.source_node import SourceNode
+from connectors.mirror.copy.throttle import Throttle
 
 __all__ = ["ArrivalHooks", "Arrivals"]
 
@@ -74,6 +75,7 @@ class Arrivals:
         options: CopyOptions,
         checks: LogChecks,
         hooks: ArrivalHooks,
+        throttle: Throttle,
         partition_bytes: int,
         preference_s: float,
         quarantine: Quarantine | None = None,
@@ -88,6 +90,7 @@ class Arrivals:
         self._options = options
         self._checks = checks
         self._hooks = hooks
+        self._throttle = throttle
         self._partition_bytes = partition_bytes
         self._preference_s = preference_s
         self._quarantine = quarantine
@@ -118,6 +121,10 @@ class Arrivals:
                 partition.position = position
                 self._hooks.refresh_interest(partition)
             return
+        if self._throttle.on:
+            self._throttle.count(
+                [(each, len(fetched.records), headers) for each, fetched, headers, _ in fresh]
+            )
         node.pump()
         for partition, fetched, headers, position in fresh:
             self._copy(partition, fetched, headers, position, buffer)

@@ -38,11 +38,13 @@ from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.stall_watch import StallWatch
 from connectors.mirror.copy.start_positions import OnLoss, StartPositions
 from connectors.mirror.copy.target_node import TargetNode
+from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
 from connectors.mirror.copy.transactions import Transactions
 from connectors.mirror.log_facts import LogFacts
 from connectors.mirror.losses import LossPolicies
 from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.rates import FlowLimits
 
 __all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
 
@@ -123,6 +125,7 @@ class CopyEngine:
             self._transactions = self._deliveries.transactions = Transactions(
                 transactions, self._loop, self._target, self._budget, self
             )
+        self._throttle = Throttle(self._loop, self._budget, self.refresh_interest, clock)
         # Each partition may hold this much before it is left out of fetches.
         self._partition_bytes = settings.fetch.max_partition_fetch_bytes
         self._arrivals = Arrivals(
@@ -133,6 +136,7 @@ class CopyEngine:
             settings.options,
             self._checks,
             self,
+            self._throttle,
             self._partition_bytes,
             settings.source.metadata_max_age_ms / 1000,
             quarantine,
@@ -262,6 +266,11 @@ class CopyEngine:
         for node in self._source_nodes.values():
             node.pump()
 
+    def limit(self, limits: FlowLimits, part: float) -> None:
+        """Copy no faster from now on. `part`: this engine's share of the flow's limit."""
+        counts = self._source.snapshot.partition_counts
+        self._throttle.limit(limits, part, self._partitions.values(), counts)
+
     def hold_fetches(self, *, on: bool) -> None:
         """Ask for nothing more, or go on; unlike `set_fetching` it takes what was asked for."""
         for node in self._source_nodes.values():
@@ -327,6 +336,7 @@ class CopyEngine:
 
     def _apply_metadata(self) -> None:
         self._metadata_posted = False
+        self._throttle.follow(self._partitions.values(), self._source.snapshot.partition_counts)
         for partition in self._partitions.values():
             self.place(partition)
         for ledger in self._ledgers():
@@ -407,6 +417,7 @@ class CopyEngine:
                 self._loop,
                 self._budget,
                 self._settings.fetch,
+                self._throttle,
                 self._arrivals.on_fetched,
                 self._arrivals.on_source_lost,
             )
@@ -449,6 +460,7 @@ class CopyEngine:
             and partition.position != UNKNOWN
             and not partition.fetched_all
             and not partition.held_back
+            and not partition.paced
             and partition.source_node != UNKNOWN
             and target is not None
             and not target.stalled
@@ -550,6 +562,7 @@ class CopyEngine:
             partition.forecast_loss(now)
             if partition.standing and partition.halted and not partition.in_flight:
                 recovery.abandon(partition)
+        self._throttle.look(self._partitions.values())
         self._stalls.look(self._partitions.values(), self._source_nodes, paused=not self._fetching)
         homeless = [
             p

@@ -1,4 +1,4 @@
-"""A limit on the bytes of a copy in each second. Pure: time comes from a clock."""
+"""A limit on what is copied in each second. Pure: time comes from a clock."""
 
 from __future__ import annotations
 
@@ -11,19 +11,27 @@ _BURST_S = 0.5
 
 
 class Pace:
-    """How long to wait so that not more than `rate` bytes a second come."""
+    """How long to wait so that not more than `rate` bytes (or records) a second come."""
 
     def __init__(self, rate: float, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._rate = rate
+        self.rate = rate
         self._clock = clock
         self._counted = 0
         self._free_at = clock.monotonic()
         """When everything counted so far has had its time."""
 
     def pause_s(self, total: int) -> float:
-        """`total`: bytes that came so far. Seconds for which nothing more should be asked for."""
-        now = self._clock.monotonic()
+        """`total`: what came so far. Seconds for which nothing more should be asked for."""
         new, self._counted = total - self._counted, total
-        if new > 0:
-            self._free_at = max(self._free_at, now - _BURST_S) + new / self._rate
-        return max(0.0, self._free_at - now)
+        self.spend(new)
+        return self.left_s()
+
+    def spend(self, amount: int) -> None:
+        """So much came."""
+        if amount > 0:
+            earliest = self._clock.monotonic() - _BURST_S
+            self._free_at = max(self._free_at, earliest) + amount / self.rate
+
+    def left_s(self) -> float:
+        """Seconds for which nothing more should be asked for."""
+        return max(0.0, self._free_at - self._clock.monotonic())

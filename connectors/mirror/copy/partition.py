@@ -149,6 +149,12 @@ class PartitionCopy:
     source_retry_at: float = 0.0
     source_failures: int = 0
     fetching: bool = False
+    paced: bool = False
+    """Left out of fetches for now, as its topic is over its limit."""
+    most_fetch_bytes: int = 0
+    """What a fetch may ask for of it because of such a limit; 0: there is none."""
+    limited_by: str | None = None
+    """The keys with the limit because of which records of it wait."""
     held: bool = False
     """Left out of fetches because enough of it waits to be produced."""
 
@@ -368,6 +374,7 @@ class PartitionCopy:
                 "high_watermark": self.high_watermark,
                 "log_start": self.log_start_offset,
                 "time_to_loss_ms": self.metrics.time_to_loss_ms(),
+                "limited_by": self.limited_by,
                 "target": f"{self.target[0]}-{self.target[1]}",
             },
         )

@@ -31,6 +31,7 @@ from connect.protocol.messages import (
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.node import PATIENCE_S, BrokerNode
 from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.copy.throttle import Throttle
 
 __all__ = ["SourceNode"]
 
@@ -63,12 +64,14 @@ class SourceNode(BrokerNode):
         loop: SelectorLoop,
         budget: MemoryBudget,
         fetch: FetchSettings,
+        throttle: Throttle,
         on_fetched: OnFetched,
         on_source_lost: OnSourceLost,
     ) -> None:
         super().__init__(node_id, link, settings, loop, budget.pool)
         self._budget = budget
         self._fetch = fetch
+        self._throttle = throttle
         self._on_fetched = on_fetched
         self._on_source_lost = on_source_lost
         self._session = FetchSession()
@@ -90,11 +93,18 @@ class SourceNode(BrokerNode):
             FetchPartition(
                 partition.position,
                 partition.source_epoch,
-                self._partition_bytes(),
+                self._partition_bytes(partition),
             ),
         )
 
-    def _partition_bytes(self) -> int:
+    def _partition_bytes(self, partition: PartitionCopy) -> int:
+        """What may be asked for of a partition."""
+        most = self._usual_partition_bytes()
+        if not self._throttle.on:
+            return most
+        return min(most, partition.most_fetch_bytes or most, self._throttle.partition_bytes or most)
+
+    def _usual_partition_bytes(self) -> int:
         """What was set, or else as much of one partition as fits in a fetch over this way."""
         given = self._fetch.max_partition_fetch_bytes
         if given != DEFAULT_MAX_PARTITION_FETCH_BYTES:
@@ -122,12 +132,16 @@ class SourceNode(BrokerNode):
             return
         self._budget.reach(self.round_trip_s)
         size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes(self.round_trip_s))
+        if self._throttle.on:
+            size = min(size, self._throttle.response_bytes or size)
         if not self._budget.admit(self, size):
             return
         request = self._session.next_request()
         wait_ms = self._fetch.fetch_max_wait_ms
         if self.held:
             wait_ms = min(wait_ms, HELD_WAIT_MS)
+        elif self._throttle.on:
+            wait_ms = self._throttle.wait_ms(wait_ms)
         body = encode_fetch(
             request.partitions,
             request.forgotten,
@@ -151,6 +165,7 @@ class SourceNode(BrokerNode):
     def _may_fetch(self) -> bool:
         return (
             not self.paused
+            and not self._throttle.holds
             and not self._session.empty
             and self.sendable
             and self._loop.now() >= self._silent_until

@@ -59,7 +59,8 @@ class StallWatch:
         now = self._loop.now()
         stuck: dict[TopicPartition, PartitionCopy] = {}
         for partition in partitions:
-            if partition.acked_position != partition.progress[0] or paused:
+            waits = partition.limited_by and not partition.queue and not partition.in_flight
+            if partition.acked_position != partition.progress[0] or paused or waits:
                 partition.progress = (partition.acked_position, now)
             if not partition.held_back or paused:
                 partition.held_since = now

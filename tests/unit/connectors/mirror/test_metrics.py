@@ -20,6 +20,7 @@ OUR_ATTRIBUTES = {
     "loss-count",
     "lost-record-count",
     "quarantined-record-count",
+    "throttle-time-ms",
     "stuck",
     "shallow-record-count", "shallow-batch-count",
     "record-level-record-count", "record-level-batch-count",

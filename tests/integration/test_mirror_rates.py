@@ -1,0 +1,149 @@
+"""Limits of a flow and of its topics, changed through REST while the tasks run."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from deploy.brokers import KafkaCluster
+from tests.support.distributed import Group, worker_group
+from tests.support.java_connect import worker_properties
+from tests.support.mirrored import MirroredFlow, assert_equal_logs
+from tests.support.producing import numbered, produce
+from tests.support.served import metric
+from tests.support.topics import end_offsets, topic_names, unique
+from tests.support.waiting import wait_until
+
+RECORD, BATCH, BACKLOG = 1000, 20, 1000
+"""Bytes of a record, records of a batch, and records that each partition has at the start."""
+SLOW_RATE = 80
+"""Thousand bytes a second."""
+WITHOUT, EXACTLY_ONCE = "disabled", "enabled"
+
+
+class Limited:
+    """Two workers that copy a flow, and what they say."""
+
+    def __init__(
+        self, flow: MirroredFlow, group: Group, logs: Path, config: dict[str, str]
+    ) -> None:
+        self.flow, self.group, self._logs = flow, group, logs
+        self.name = f"{flow.prefix}-source"
+        self.group.create(self.name, config)
+        self.config = config
+
+    def count(self, topic: str) -> int:
+        """Records on the target."""
+        remote = self.flow.remote(topic)
+        servers = self.flow.target_servers
+        return sum(end_offsets(servers, remote).values()) if remote in topic_names(servers) else 0
+
+    def speed(self, topic: str, seconds: float) -> float:
+        """Thousand bytes of records a second that arrive."""
+        began, before = time.monotonic(), self.count(topic)
+        while time.monotonic() - began < seconds:
+            time.sleep(0.05)
+        return (self.count(topic) - before) * RECORD / 1000 / (time.monotonic() - began)
+
+    def told(self, pattern: str) -> int:
+        """How often a line of any worker's log says so."""
+        logs = (path.read_text() for path in self._logs.glob("worker-*.log"))
+        return sum(len(re.findall(pattern, text)) for text in logs)
+
+
+@contextmanager
+def limited(
+    flow: MirroredFlow, logs: Path, tmp_path: Path, once: str, **keys: str
+) -> Iterator[Limited]:
+    properties = {
+        **worker_properties(flow.target_servers, unique("rates")),
+        "exactly.once.source.support": once,
+        "session.timeout.ms": "6000",
+        "heartbeat.interval.ms": "500",
+    }
+    config = {
+        "connector.class": "MirrorSourceConnector",
+        "tasks.max": "2",
+        "source.cluster.alias": flow.a,
+        "target.cluster.alias": flow.b,
+        "source.cluster.bootstrap.servers": flow.source_servers,
+        "target.cluster.bootstrap.servers": flow.target_servers,
+        "source.consumer.isolation.level": "read_committed",
+        "topics": f"{flow.prefix}.*",
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "sync.topic.configs.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "mirror.history.url": "none",
+        **{f"mirror.rate.{key}": value for key, value in keys.items()},
+    }
+    with worker_group(2, properties, tmp_path, logs) as group:
+        yield Limited(flow, group, logs, config)
+
+
+@pytest.fixture
+def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> MirroredFlow:
+    return MirroredFlow(source_cluster, target_cluster)
+
+
+@pytest.mark.parametrize("once", [WITHOUT, EXACTLY_ONCE])
+def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
+    flow: MirroredFlow, logs: Path, tmp_path: Path, once: str
+) -> None:
+    slow, free = flow.topic("slow", partitions=2), flow.topic("free", partitions=2)
+    for topic in (slow, free):
+        for partition in (0, 1):
+            records = numbered(BACKLOG, size=RECORD, partition=partition)
+            produce(flow.source_servers, topic, records, batch_records=BATCH)
+    with limited(flow, logs, tmp_path, once, topics=f"{slow}={SLOW_RATE}kB/s") as running:
+        flow.wait_records(free, [BACKLOG, BACKLOG])
+        assert running.count(slow) < BACKLOG
+        assert running.speed(slow, 3.0) == pytest.approx(SLOW_RATE, rel=0.4)
+        name = "kafka_connect_mirror_mirrorsourceconnector_throttle_time_ms"
+        urls = [worker.url for worker in running.group.workers]
+        shown = [value for url in urls for _, value in metric(url, name, topic=flow.remote(slow))]
+        assert len(shown) == 2
+        assert min(shown) > 1000
+
+        path = f"/connectors/{running.name}/config"
+        faster = {"mirror.rate.topics": f"{slow}={4 * SLOW_RATE}kB/s"}
+        running.group.accepted("PATCH", path, faster)
+        assert running.speed(slow, 2.0) > 2 * SLOW_RATE
+        without = {k: v for k, v in running.config.items() if not k.startswith("mirror.rate.")}
+        running.group.accepted("PUT", path, without)
+        began = time.monotonic()
+        flow.wait_records(slow, [BACKLOG, BACKLOG])
+        assert time.monotonic() - began < 5.0
+        status = running.group.until_running(running.name, tasks=2)
+        assert not any("trace" in task for task in status["tasks"])
+
+        assert running.told(r"task \d: 2 partitions, 2 of them new") == 2
+        assert running.told(rf"Starting .*{re.escape(running.name)}-\d") <= 2
+        assert running.told("goes on with other values of its connector") == 4
+        refused = running.group.call("PATCH", path, {"mirror.rate.bytes": "fast"})
+        assert refused.status == 400
+        assert "mirror.rate.bytes" in refused.error[1]
+    for topic in (slow, free):
+        assert_equal_logs(flow, topic)
+
+
+def test_a_flows_limit_is_that_of_all_its_tasks_together(
+    flow: MirroredFlow, logs: Path, tmp_path: Path
+) -> None:
+    topic = flow.topic("t", partitions=4)
+    for partition in range(4):
+        records = numbered(BACKLOG, size=RECORD, partition=partition)
+        produce(flow.source_servers, topic, records, batch_records=BATCH)
+    with limited(flow, logs, tmp_path, WITHOUT, bytes="200kB") as running:
+        wait_until(lambda: running.count(topic), 30.0, "the first records")
+        assert running.speed(topic, 4.0) == pytest.approx(200, rel=0.4)
+        running.group.accepted(
+            "PATCH", f"/connectors/{running.name}/config", {"mirror.rate.bytes": None}
+        )
+        flow.wait_records(topic, [BACKLOG] * 4)
+    assert_equal_logs(flow, topic)
