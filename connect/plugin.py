@@ -157,6 +157,12 @@ class ConnectorContext(Protocol):
 
     connector_name: str
     metrics: MetricRegistry
+    committed_tasks: Sequence[Mapping[str, str]]
+    """The configs of the tasks that there were when the connector was made, as they are kept."""
+
+    def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        """The stored source offsets of these partitions, in their order; None where there is none,
+        or where the connector has a topic of its own for them. Blocks, at most a minute."""
 
     def request_task_reconfiguration(self) -> None:
         """Ask the worker to call `task_configs` again and give the tasks what it returns."""

@@ -244,7 +244,9 @@ class ConnectorSet:
         try:
             resolved = self._worker.resolved_for_now(entry.view.config)
             entry.config = resolved.values
-            host = self._worker.make_connector(name, entry.config, ask)
+            host = self._worker.make_connector(
+                name, entry.config, ask, [task.config for task in entry.tasks]
+            )
         except ConnectError as error:
             # The config was right once: a provider's file may be gone, or a plugin.
             _log.error("Connector %s cannot be started: %s", name, error)

@@ -20,11 +20,11 @@ from connect.storage.connector_offset_store import (
 )
 from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
 
-__all__ = ["ConnectorStores", "TransactionalStore", "task_transactional_id"]
+__all__ = ["OWN_TOPIC_KEY", "ConnectorStores", "TransactionalStore", "task_transactional_id"]
 
 _log = logging.getLogger(__name__)
 
-_KEY = "offsets.storage.topic"
+OWN_TOPIC_KEY = "offsets.storage.topic"
 _CHANGE_S = 30.0
 """To claim a task's transactional id, and to write offsets that a user changed."""
 
@@ -111,9 +111,12 @@ class ConnectorStores:
         return self._combined(own, connector_config, topic)
 
     def _own_topic(self, connector_config: Mapping[str, str]) -> str | None:
-        topic = connector_config.get(_KEY)
+        topic = connector_config.get(OWN_TOPIC_KEY)
         if topic is not None and not self._config.offset_storage_topic:
-            _log.info("A standalone worker keeps all offsets in its own store; %s is ignored", _KEY)
+            _log.info(
+                "A standalone worker keeps all offsets in its own store; %s is ignored",
+                OWN_TOPIC_KEY,
+            )
             return None
         return topic
 

@@ -6,9 +6,10 @@ hosts that the worker makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from connect.clients.topic_log import TopicSpec
@@ -18,7 +19,8 @@ from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError
 from connect.metrics.task_metrics import TaskMetrics
 from connect.metrics.worker_metrics import HostedTask, WorkerMetrics
-from connect.runtime.connector_stores import ConnectorStores
+from connect.plugin import SourceOffset, SourcePartition
+from connect.runtime.connector_stores import OWN_TOPIC_KEY, ConnectorStores
 from connect.runtime.exactly_once import ExactlyOncePlan
 from connect.runtime.override_policy import check_overrides
 from connect.runtime.plugin_facts import connector_facts, plugin_aliases, task_facts
@@ -32,6 +34,7 @@ from connect.runtime.topic_creation import parse_topic_groups
 from connect.runtime.worker_connector import ConnectorHost
 from connect.runtime.zombie_fence import ZombieFence
 from connect.storage.connector_offset_store import ConnectorOffsetStore
+from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
 from connect.version import KAFKA_VERSION
 
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Worker"]
 
 CONFIG_ACTION_RELOAD = "config.action.reload"
+# As plugin.ConnectorContext.stored_offsets promises.
+_STORED_OFFSETS_TIMEOUT_S = 60.0
 
 
 class Worker:
@@ -130,9 +135,14 @@ class Worker:
         return replace(resolved, ttl_s=None)
 
     def make_connector(
-        self, name: str, config: Mapping[str, str], request_reconfiguration: Callable[[], None]
+        self,
+        name: str,
+        config: Mapping[str, str],
+        request_reconfiguration: Callable[[], None],
+        committed: Sequence[Mapping[str, str]] = (),
     ) -> ConnectorHost:
-        """A host for the connector that the config names; not started. Raises `ConfigError`."""
+        """A host for the connector that the config names; not started. `committed`: the configs of
+        its tasks. Raises `ConfigError`."""
         connector = self.plugins.connector(config["connector.class"])()
         if connector.connector_type() == "source" and self.config.topic_creation_enable:
             # Wrong settings for new topics fail the connector, before any task meets one.
@@ -146,7 +156,18 @@ class Worker:
             self.statuses,
             request_reconfiguration,
             self._figures.connector_started,
+            partial(self._stored_offsets, name, config),
+            committed,
         )
+
+    def _stored_offsets(
+        self, name: str, config: Mapping[str, str], partitions: Sequence[SourcePartition]
+    ) -> list[SourceOffset | None]:
+        """For a connector: see `plugin.ConnectorContext`."""
+        if config.get(OWN_TOPIC_KEY):
+            return [None] * len(partitions)
+        deadline = Deadline(_STORED_OFFSETS_TIMEOUT_S, self.clock)
+        return OffsetReader(self.offsets, name).offsets(partitions, deadline)
 
     def describe_connector(self, name: str, config: Mapping[str, str]) -> None:
         """Have the metrics say what this connector is, also while it does not run. Raises

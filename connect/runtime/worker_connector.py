@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
-from connect.plugin import Connector
+from connect.plugin import Connector, SourceOffset, SourcePartition
 from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
 from connect.runtime.threads import error_trace, where
 
@@ -26,6 +26,8 @@ __all__ = ["ConnectorHost", "TasksAnswer", "WorkerConnectorContext"]
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+StoredOffsets = Callable[[Sequence[SourcePartition]], list[SourceOffset | None]]
 
 TasksAnswer = tuple[type, list[dict[str, str]] | None]
 """The class of a connector's tasks and their configs; None: see `Connector.task_configs`."""
@@ -40,12 +42,19 @@ class WorkerConnectorContext:
         metrics: MetricRegistry,
         reconfigure: Callable[[], None],
         failed: Callable[[Exception], None],
+        stored: StoredOffsets,
+        committed: Sequence[Mapping[str, str]],
     ) -> None:
+        self.committed_tasks = committed
+        self._stored = stored
         self.connector_name = connector_name
         self.metrics = metrics
         self._reconfigure = reconfigure
         self._failed = failed
         self._muted = threading.Event()
+
+    def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        return self._stored(partitions)
 
     def request_task_reconfiguration(self) -> None:
         if not self._muted.is_set():
@@ -71,13 +80,18 @@ class ConnectorHost:
         statuses: StatusBook,
         request_reconfiguration: Callable[[], None],
         start_decided: Callable[[bool], None] = lambda _: None,
+        stored: StoredOffsets = lambda partitions: [None] * len(partitions),
+        committed: Sequence[Mapping[str, str]] = (),
     ) -> None:
-        """`start_decided` is told once whether the connector has started."""
+        """`start_decided` is told once whether the connector has started. `stored` and `committed`:
+        see `plugin.ConnectorContext`."""
         self.instance = InstanceId(name)
         self.connector = connector
         self._statuses = statuses
         self._tell_start = start_decided
-        self._context = WorkerConnectorContext(name, metrics, request_reconfiguration, self._raised)
+        self._context = WorkerConnectorContext(
+            name, metrics, request_reconfiguration, self._raised, stored, committed
+        )
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._started: Future[None] = Future()
         self._lock = threading.Lock()

@@ -32,7 +32,13 @@ from connectors.mirror.config_rates import RATE_KEYS, flow_limits
 from connectors.mirror.losses import LossPolicies
 from connectors.mirror.rates import FlowLimits
 
-__all__ = ["SOURCE_CONFIG_DEF", "SOURCE_TASK_CONFIG_DEF", "SourceConfig", "SourceTaskConfig"]
+__all__ = [
+    "SOURCE_CONFIG_DEF",
+    "SOURCE_TASK_CONFIG_DEF",
+    "SourceConfig",
+    "SourceTaskConfig",
+    "assigned_partitions",
+]
 
 # The names as Kafka 4.3.1 has them: two of them name broker configs, which no topic has, so the
 # topic configs message.timestamp.{before,after}.max.ms are copied.
@@ -158,6 +164,17 @@ _OFFSET_KEYS = (
 
 _OUR_KEYS = (
     ConfigKey(
+        "mirror.assignment",
+        ConfigType.STRING,
+        "java",
+        OneOf(("java", "measured")),
+        Importance.LOW,
+        "How partitions are dealt out to tasks. `java`: by their number, as MirrorMaker 2 does. "
+        "`measured`: by the bytes a second that come into them and the bytes that wait in them; "
+        "where one task has come to carry clearly more than the others a few partitions move, at "
+        "most once in 10 minutes. Not a key of MirrorMaker 2.",
+    ),
+    ConfigKey(
         "mirror.engine",
         ConfigType.STRING,
         "worker",
@@ -263,6 +280,7 @@ class SourceConfig(MirrorConfig):
     emit_offset_syncs_enabled: bool
     heartbeats_replication_enabled: bool
     mirror_engine: Literal["worker", "spark"]
+    mirror_assignment: Literal["java", "measured"]
     mirror_spark_batch_s: float
     mirror_copy_buffer_bytes: int
     mirror_copy_merge_batch_bytes: int
@@ -334,6 +352,9 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         emit_offset_syncs_enabled=parsed.boolean("emit.offset-syncs.enabled"),
         heartbeats_replication_enabled=parsed.boolean("heartbeats.replication.enabled"),
         mirror_engine="spark" if parsed.string("mirror.engine") == "spark" else "worker",
+        mirror_assignment=(
+            "measured" if parsed.string("mirror.assignment") == "measured" else "java"
+        ),
         mirror_spark_batch_s=parsed.integer("mirror.spark.batch.ms") / 1000,
         mirror_copy_buffer_bytes=parsed.integer("mirror.copy.buffer.bytes"),
         mirror_copy_merge_batch_bytes=parsed.integer("mirror.copy.merge.batch.bytes"),
@@ -345,6 +366,12 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         mirror_history_url=parsed.secret("mirror.history.url"),
         mirror_history_retention_days=parsed.integer("mirror.history.retention.days"),
     )
+
+
+def assigned_partitions(props: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Those in a task's properties. Raises ConfigError."""
+    elements = props.get("task.assigned.partitions", "").split(",")
+    return [_topic_partition(element.strip()) for element in elements if element.strip()]
 
 
 def _topic_partition(element: str) -> tuple[str, int]:

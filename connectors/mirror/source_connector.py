@@ -15,11 +15,14 @@ from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
 from connect.plugin import AlteredOffset, Connector, SourceTask, TransferTask
 from connectors.mirror import client_configs
+from connectors.mirror.assignment import Assignment, ByCount, Measured
+from connectors.mirror.books import position_after, source_partition
 from connectors.mirror.config_rates import RATE_NAMES
-from connectors.mirror.config_source import SOURCE_CONFIG_DEF, SourceConfig
-from connectors.mirror.discovery import TopicPartition, assign_partitions, encode_partitions
+from connectors.mirror.config_source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
+from connectors.mirror.discovery import TopicPartition, encode_partitions
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.offset_checks import check_source_offset
+from connectors.mirror.partition_loads import LoadWatch
 from connectors.mirror.topic_refresh import TopicRefresh, topic_selector
 
 if TYPE_CHECKING:
@@ -92,6 +95,15 @@ def _spark_problems(props: Mapping[str, str]) -> list[ConfigProblem]:
     ]
 
 
+def _dealt_out(tasks: Sequence[Mapping[str, str]]) -> list[list[TopicPartition]]:
+    """Who has what, by the configs of tasks; nobody has anything, where those cannot be read."""
+    try:
+        return [assigned_partitions(config) for config in tasks]
+    except ConfigError as error:
+        log.warning("Partitions are dealt out anew: %s", error)
+        return []
+
+
 class MirrorSourceConnector(Connector):
     """One flow's source connector; see the module."""
 
@@ -99,7 +111,8 @@ class MirrorSourceConnector(Connector):
         self._config: SourceConfig | None = None
         self._refresh: TopicRefresh | None = None
         self._settings: SettingsSync | None = None
-        self._assignment: list[list[TopicPartition]] = []
+        self._assignment: Assignment = ByCount()
+        self._loads: LoadWatch | None = None
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -157,9 +170,36 @@ class MirrorSourceConnector(Connector):
             on_failure=self.context.raise_error,
         )
         self._settings = self._settings_sync(self._config, self._refresh)
+        if self._config.mirror_assignment == "measured" and self._config.mirror_engine == "worker":
+            self._loads = self._load_watch(self._config, self._refresh)
+            self._loads.start()
         self._refresh.start()
         if self._settings is not None:
             self._settings.start(self.context.metrics)
+
+    def _load_watch(self, config: SourceConfig, refresh: TopicRefresh) -> LoadWatch:
+        assignment = self._assignment = Measured(_dealt_out(self.context.committed_tasks))
+        alias = config.source_cluster_alias
+
+        def copied(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            keys = [source_partition(alias, each) for each in partitions]
+            stored = map(position_after, self.context.stored_offsets(keys))
+            pairs = zip(partitions, stored, strict=True)
+            return {each: position for each, position in pairs if position is not None}
+
+        def looked() -> None:
+            if assignment.uneven(watch.weights):
+                self.context.request_task_reconfiguration()
+
+        watch = LoadWatch(
+            f"{alias}->{config.target_cluster_alias}",
+            client_configs.source_consumer(config.originals),
+            lambda: refresh.partitions,
+            copied,
+            looked,
+            self.context.raise_error,
+        )
+        return watch
 
     def _settings_sync(self, config: SourceConfig, refresh: TopicRefresh) -> SettingsSync | None:
         if config.sync_topic_configs_interval_s is None and (
@@ -186,18 +226,21 @@ class MirrorSourceConnector(Connector):
             return None
         if self._config.mirror_engine == "spark":
             max_tasks = 1  # its query spreads them over all executors
-        self._assignment = assign_partitions(found, max_tasks, self._assignment)
+        tasks = self._assignment.deal(found, max_tasks)
         return [
             {
                 **self._config.originals,
                 "task.assigned.partitions": encode_partitions(assigned),
                 "task.index": str(index),
-                "task.count": str(len(self._assignment)),
+                "task.count": str(len(tasks)),
             }
-            for index, assigned in enumerate(self._assignment)
+            for index, assigned in enumerate(tasks)
         ]
 
     def stop(self) -> None:
+        if self._loads is not None:
+            self._loads.stop()
+            self._loads = None
         if self._settings is not None:
             self._settings.stop()
             self._settings = None

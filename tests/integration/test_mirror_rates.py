@@ -147,3 +147,23 @@ def test_a_flows_limit_is_that_of_all_its_tasks_together(
         )
         flow.wait_records(topic, [BACKLOG] * 4)
     assert_equal_logs(flow, topic)
+
+
+def test_a_long_history_does_not_make_live_records_late(
+    flow: MirroredFlow, logs: Path, tmp_path: Path
+) -> None:
+    """Also at the flow's limit, which the history takes up."""
+    history, live = flow.topic("history", partitions=8), flow.topic("live")
+    for partition in range(8):
+        records = numbered(2 * BACKLOG, size=RECORD, partition=partition)
+        produce(flow.source_servers, history, records, batch_records=BATCH)
+    with limited(flow, logs, tmp_path, WITHOUT, bytes="1MB") as running:
+        wait_until(lambda: running.count(history), 30.0, "the first records")
+        late = []
+        for number in range(8):
+            produce(flow.source_servers, live, numbered(1, start=number))
+            began = time.monotonic()
+            wait_until(lambda n=number: running.count(live) > n, 30.0, "the live record")
+            late.append(time.monotonic() - began)
+        assert running.count(history) < 16 * BACKLOG, "the history was copied too soon to tell"
+        assert max(late) < 3.0, late

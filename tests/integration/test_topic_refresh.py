@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from connect.clients.admin import Admin
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
-from connect.plugin import Connector
+from connect.plugin import Connector, SourceOffset, SourcePartition
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector
 from connectors.mirror.source_connector import MirrorSourceConnector
 from deploy.brokers import KafkaCluster
@@ -30,6 +30,11 @@ class Context:
         self.metrics = MetricRegistry()
         self.requests: queue.SimpleQueue[None] = queue.SimpleQueue()
         self.errors: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+
+    committed_tasks: Sequence[Mapping[str, str]] = ()
+
+    def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        return [None] * len(partitions)
 
     def request_task_reconfiguration(self) -> None:
         self.requests.put(None)

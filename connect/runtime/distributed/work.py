@@ -44,6 +44,8 @@ class _Connector:
 
     config: Mapping[str, str]
     target: TargetState
+    committed: Sequence[Mapping[str, str]] = ()
+    """The configs of its tasks when it was begun."""
     host: ConnectorHost | None = None
 
 
@@ -112,7 +114,8 @@ class AssignedWork:
         FAILED it."""
         ready: Future[None] = Future()
         target = configs.target_state(name) or TargetState.STARTED
-        entry = _Connector({}, target)
+        tasks = [configs.raw_task_config(task) for task in configs.tasks(name)]
+        entry = _Connector({}, target, [config for config in tasks if config is not None])
         self._connectors[name] = entry
         try:
             raw = configs.raw_connector_config(name) or {}
@@ -373,7 +376,9 @@ class AssignedWork:
             self._statuses.try_move(instance, State.PAUSED if paused else State.STOPPED)
             ready.set_result(None)
             return
-        host = self._worker.make_connector(name, entry.config, lambda: self._tasks_wanted(name))
+        host = self._worker.make_connector(
+            name, entry.config, lambda: self._tasks_wanted(name), entry.committed
+        )
         entry.host = host
         started = host.start(entry.config)
         timeout = self._connector_start_timeout_s

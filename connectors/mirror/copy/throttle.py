@@ -29,8 +29,8 @@ _FETCH_S = 0.25
 """One fetch asks for what may come in this time."""
 _LEAST_FETCH_BYTES = 16 * 1024
 """Smaller fetches would cost more than they even out."""
-_PARTITIONS_IN_A_FETCH = 4
-"""So many partitions that wait have a place in one fetch of a limited flow."""
+_WAITING_AT_FIRST = 4
+"""So many partitions are thought to have records waiting until it is looked."""
 _UNSEEN_RECORD_BYTES = 128
 """How large a record is thought to be until some have come."""
 
@@ -116,6 +116,8 @@ class Throttle:
         self._limits = NO_LIMITS
         self._flow: _Meter | None = None
         self._topics: dict[str, _Meter] = {}
+        self._waiting = _WAITING_AT_FIRST
+        """Partitions with records that are not copied yet."""
 
     @property
     def on(self) -> bool:
@@ -140,7 +142,11 @@ class Throttle:
     def partition_bytes(self) -> int | None:
         """What one fetch may ask for of a partition; None: whatever else it may."""
         most = self.response_bytes
-        return None if most is None else max(_LEAST_FETCH_BYTES, most // _PARTITIONS_IN_A_FETCH)
+        if most is None:
+            return None
+        # All that wait have a place in the next fetch, as far as batches are small: so those with
+        # little are not late for those with much.
+        return max(_LEAST_FETCH_BYTES, most // max(1, self._waiting))
 
     def wait_ms(self, most: int) -> int:
         """How long a fetch may wait at the broker: until a topic that is held goes on."""
@@ -265,7 +271,9 @@ class Throttle:
             flow_s = self._flow.recent_s
         for meter in self._topics.values():
             meter.look()
+        self._waiting = 0
         for partition in partitions:
+            self._waiting += partition.lag != 0
             meter_of_it = self._topics.get(partition.source[0])
             topic_s = 0.0 if meter_of_it is None else meter_of_it.recent_s
             if partition.lag == 0 or not (flow_s or topic_s):

@@ -37,6 +37,7 @@ OURS = {
     *(key.name for key in LOSS_KEYS),
     "mirror.copy.buffer.bytes",
     "mirror.copy.merge.batch.bytes",
+    "mirror.assignment",
     "mirror.rate.bytes",
     "mirror.rate.records",
     "mirror.rate.topics",

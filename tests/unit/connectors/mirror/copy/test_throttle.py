@@ -138,6 +138,10 @@ def test_fetches_are_as_small_as_the_rate_is_low(two: Task) -> None:
     assert two.throttle.response_bytes == 1000 * KB
     assert two.throttle.partition_bytes == 250 * KB
     assert [partition.most_fetch_bytes for partition in two.partitions] == [100 * KB, 100 * KB, 0]
+    for partition in two.partitions[1:]:
+        partition.acked_position = partition.high_watermark
+    two.throttle.look(two.partitions)
+    assert two.throttle.partition_bytes == 1000 * KB, "one alone has all of it"
 
 
 def test_a_fetch_waits_no_longer_than_a_held_topic(two: Task) -> None:

@@ -1,0 +1,95 @@
+"""How a source connector deals partitions out to its tasks (`mirror.assignment`).
+
+Called on the connector's thread, but `uneven`, which is for any.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connectors.mirror.balance import balance
+from connectors.mirror.discovery import TopicPartition, assign_partitions
+
+__all__ = ["Assignment", "ByCount", "Measured"]
+
+log = logging.getLogger(__name__)
+
+MOVE_EVERY_S = 600.0
+"""A move ends tasks and begins them again, and what was measured since the last should count."""
+
+
+class Assignment:
+    """Deals out, and knows what it has dealt out."""
+
+    def deal(
+        self, partitions: Sequence[TopicPartition], max_tasks: int
+    ) -> list[list[TopicPartition]]:
+        """Partitions by task."""
+        raise NotImplementedError
+
+
+class ByCount(Assignment):
+    """As MirrorMaker 2, but that what runs stays where it is."""
+
+    def __init__(self) -> None:
+        self._tasks: list[list[TopicPartition]] = []
+
+    def deal(
+        self, partitions: Sequence[TopicPartition], max_tasks: int
+    ) -> list[list[TopicPartition]]:
+        self._tasks = assign_partitions(partitions, max_tasks, self._tasks)
+        return self._tasks
+
+
+class Measured(Assignment):
+    """By what partitions weigh, as far as it is known. What was not measured yet is as heavy as
+    what is usual."""
+
+    def __init__(
+        self, tasks: Sequence[Sequence[TopicPartition]], clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        """Args: tasks: who has what already."""
+        self._lock = threading.Lock()
+        self._tasks = [list(task) for task in tasks]
+        self._weights: Mapping[TopicPartition, float] = {}
+        self._clock = clock
+        self._moved_at: float | None = None
+
+    def uneven(self, weights: Mapping[TopicPartition, float]) -> bool:
+        """Note what partitions weigh now. True: some should move, and may: `deal` does it."""
+        with self._lock:
+            self._weights = weights
+            if not self._may_move():
+                return False
+            partitions = [partition for task in self._tasks for partition in task]
+            return self._balanced(partitions, len(self._tasks), may_move=True)[1] > 0
+
+    def deal(
+        self, partitions: Sequence[TopicPartition], max_tasks: int
+    ) -> list[list[TopicPartition]]:
+        with self._lock:
+            may_move = self._may_move()
+            tasks, moved = self._balanced(partitions, max_tasks, may_move=may_move)
+            if moved and may_move:
+                self._moved_at = self._clock.monotonic()
+                log.info("%d of %d partitions go to other tasks", moved, len(partitions))
+            self._tasks = tasks
+            return tasks
+
+    def _may_move(self) -> bool:
+        now = self._clock.monotonic()
+        return bool(self._weights) and (
+            self._moved_at is None or now - self._moved_at >= MOVE_EVERY_S
+        )
+
+    def _balanced(
+        self, partitions: Sequence[TopicPartition], max_tasks: int, *, may_move: bool
+    ) -> tuple[list[list[TopicPartition]], int]:
+        known = [self._weights[each] for each in partitions if each in self._weights]
+        usual = sum(known) / len(known) if known else 1.0
+        weights = {each: self._weights.get(each, usual) for each in partitions}
+        found = balance(partitions, weights, max_tasks, self._tasks, may_move=may_move)
+        return found.tasks, found.moved

@@ -1,0 +1,118 @@
+"""Deals partitions out to tasks by what they weigh, and moves as few as it can. Pure.
+
+A partition stays with the task that has it. New ones go to the task that carries least, the
+heaviest first. Others move only where that is allowed, one task carries clearly more than its part,
+and the move makes the more loaded of the two tasks lighter; so it ends, and nothing moves to and
+fro.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = ["EVEN", "UNEVEN", "Balance", "balance"]
+
+TopicPartition = tuple[str, int]
+
+UNEVEN = 1.3
+"""Partitions move once a task carries so many times the mean of all tasks ..."""
+EVEN = 1.1
+"""... and until none carries more than this, or no move helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Partitions by task, and how many of them have left a task that goes on."""
+
+    tasks: list[list[TopicPartition]]
+    moved: int
+
+
+class _Loads:
+    """The tasks, and what each carries."""
+
+    def __init__(self, count: int, weights: Mapping[TopicPartition, float]) -> None:
+        self._weights = weights
+        self.tasks: list[list[TopicPartition]] = [[] for _ in range(count)]
+        self.carried = [0.0] * count
+
+    def weight(self, partition: TopicPartition) -> float:
+        return self._weights.get(partition, 0.0)
+
+    def give(self, task: int, partition: TopicPartition) -> None:
+        self.tasks[task].append(partition)
+        self.carried[task] += self.weight(partition)
+
+    def take(self, task: int, partition: TopicPartition) -> None:
+        self.tasks[task].remove(partition)
+        self.carried[task] -= self.weight(partition)
+
+    def lightest(self) -> int:
+        """The task that carries least; of equals the one with the fewest partitions."""
+        return min(
+            range(len(self.tasks)), key=lambda task: (self.carried[task], len(self.tasks[task]))
+        )
+
+    def heaviest(self) -> int:
+        return max(range(len(self.tasks)), key=lambda task: self.carried[task])
+
+    @property
+    def mean(self) -> float:
+        return sum(self.carried) / len(self.carried)
+
+
+def balance(
+    partitions: Sequence[TopicPartition],
+    weights: Mapping[TopicPartition, float],
+    max_tasks: int,
+    previous: Sequence[Sequence[TopicPartition]] = (),
+    *,
+    may_move: bool = True,
+) -> Balance:
+    """Deal out to min(max_tasks, len(partitions)) tasks; none is left without any. `weights` are
+    above 0, in whatever unit; `previous`: who had what, by task."""
+    count = min(max_tasks, len(partitions))
+    loads = _Loads(count, weights)
+    remaining = dict.fromkeys(partitions)
+    for task, kept in enumerate(previous[:count]):
+        for partition in kept:
+            if partition in remaining:
+                del remaining[partition]
+                loads.give(task, partition)
+    for partition in sorted(remaining, key=lambda each: -loads.weight(each)):
+        loads.give(loads.lightest(), partition)
+    moved = _fill_empty(loads)
+    if count and may_move and loads.carried[loads.heaviest()] > UNEVEN * loads.mean:
+        moved += _even_out(loads)
+    return Balance(loads.tasks, moved)
+
+
+def _fill_empty(loads: _Loads) -> int:
+    """A task without work is given the lightest partition of the one that has most of them."""
+    moved = 0
+    for task, held in enumerate(loads.tasks):
+        if not held:
+            giver = max(range(len(loads.tasks)), key=lambda each: len(loads.tasks[each]))
+            partition = min(loads.tasks[giver], key=loads.weight)
+            loads.take(giver, partition)
+            loads.give(task, partition)
+            moved += 1
+    return moved
+
+
+def _even_out(loads: _Loads) -> int:
+    """Each move takes from the heaviest what comes closest to half of its lead on the lightest."""
+    moved = 0
+    while True:
+        giver, taker = loads.heaviest(), loads.lightest()
+        lead = loads.carried[giver] - loads.carried[taker]
+        if loads.carried[giver] <= EVEN * loads.mean or len(loads.tasks[giver]) == 1:
+            return moved
+        fitting = [each for each in loads.tasks[giver] if 0 < loads.weight(each) < lead]
+        if not fitting:
+            return moved
+        partition = min(fitting, key=lambda each: abs(loads.weight(each) - lead / 2))
+        loads.take(giver, partition)
+        loads.give(taker, partition)
+        moved += 1
