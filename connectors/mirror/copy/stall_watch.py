@@ -57,7 +57,7 @@ class StallWatch:
     ) -> None:
         """Call once a second. `paused`: nothing is to move."""
         now = self._loop.now()
-        stuck: dict[TopicPartition, PartitionCopy] = {}
+        unfetched: dict[TopicPartition, PartitionCopy] = {}
         for partition in partitions:
             waits = partition.limited_by and not partition.queue and not partition.in_flight
             if partition.acked_position != partition.progress[0] or paused or waits:
@@ -67,11 +67,11 @@ class StallWatch:
             partition.stall = None if paused else self._stall(partition, nodes, now)
             ill = partition.error is not None
             partition.metrics.set_stuck(ill)
-            if ill and partition.position != UNKNOWN:
-                stuck[partition.source] = partition
-        if stuck and now >= self._probe_at and not self._asked:
+            if (ill or partition.limited_by) and partition.position != UNKNOWN:
+                unfetched[partition.source] = partition
+        if unfetched and now >= self._probe_at and not self._asked:
             self._probe_at = now + _PROBE_EVERY_S
-            self._probe(stuck)
+            self._probe(unfetched)
 
     def _stall(
         self, partition: PartitionCopy, nodes: Mapping[int, SourceNode], now: float
@@ -98,8 +98,8 @@ class StallWatch:
 
     # The ends of logs that are not fetched.
 
-    def _probe(self, stuck: Mapping[TopicPartition, PartitionCopy]) -> None:
-        known = {key: p for key, p in stuck.items() if key in self._link.snapshot.leaders}
+    def _probe(self, unfetched: Mapping[TopicPartition, PartitionCopy]) -> None:
+        known = {key: p for key, p in unfetched.items() if key in self._link.snapshot.leaders}
         if not known:
             return
         for kind in (EARLIEST, LATEST):
@@ -125,7 +125,8 @@ class StallWatch:
         now_ms = self._loop.now_ms()
         for key, partition in asked.items():
             offset = found.get(key)
-            if not isinstance(offset, int) or partition.error is None:
+            fetched = partition.error is None and partition.limited_by is None
+            if not isinstance(offset, int) or fetched:
                 continue
             if kind == EARLIEST:
                 partition.log_start_offset = max(offset, partition.log_start_offset)

@@ -14,7 +14,7 @@ from connect.clients.cluster_snapshot import ClusterSnapshot
 from connect.clients.selector_loop import SelectorLoop
 from connect.clock import FakeClock
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.partition import CopyState, PartitionCopy
+from connectors.mirror.copy.partition import CopyState, Outgoing, PartitionCopy
 from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.stall_watch import StallWatch
 from connectors.mirror.copy.start_positions import EARLIEST
@@ -104,3 +104,20 @@ def test_what_is_paused_is_not_stuck(watched: Watched) -> None:
     watched.partition.high_watermark = 200
     assert watched.pass_by(60, paused=True) is None
     assert watched.pass_by(5) is None
+
+
+def test_what_waits_for_its_time_is_not_stuck_and_its_lag_is_known(watched: Watched) -> None:
+    watched.partition.high_watermark = 200
+    watched.partition.limited_by = "a limit"
+    assert watched.pass_by(60) is None
+    figures = watched.partition.metrics.read()
+    assert (figures["stuck"], figures["record-lag"]) == (0, 400)
+    watched.partition.limited_by = None
+    assert "nothing was copied" in (watched.pass_by(15) or "")
+
+
+def test_what_was_fetched_and_is_not_sent_is_stuck_also_at_a_limit(watched: Watched) -> None:
+    watched.partition.high_watermark = 200
+    watched.partition.limited_by = "a limit"
+    watched.partition.in_flight.append(cast("Outgoing", SimpleNamespace()))
+    assert "being sent" in (watched.pass_by(15) or "")
