@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -159,11 +160,15 @@ def test_a_long_history_does_not_make_live_records_late(
         produce(flow.source_servers, history, records, batch_records=BATCH)
     with limited(flow, logs, tmp_path, WITHOUT, bytes="1MB") as running:
         wait_until(lambda: running.count(history), 30.0, "the first records")
+
+        def has(count: int) -> bool:
+            return running.count(live) >= count
+
         late = []
         for number in range(8):
             produce(flow.source_servers, live, numbered(1, start=number))
             began = time.monotonic()
-            wait_until(lambda n=number: running.count(live) > n, 30.0, "the live record")
+            wait_until(partial(has, number + 1), 30.0, "the live record")
             late.append(time.monotonic() - began)
         assert running.count(history) < 16 * BACKLOG, "the history was copied too soon to tell"
         assert max(late) < 3.0, late
