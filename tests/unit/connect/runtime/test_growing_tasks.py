@@ -24,6 +24,7 @@ from connect.storage.config_records import (
     TaskConfigRecord,
 )
 from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
+from connect.storage.offset_codec import encode_key, encode_value
 from connect.storage.offset_store import MemoryOffsetStore
 from tests.support.plugins import LaneConnector
 from tests.support.waiting import wait_until
@@ -106,8 +107,7 @@ def configs(*lanes: str, connector: Mapping[str, str] | None = None) -> ClusterC
 
 
 @pytest.fixture
-def work() -> Iterator[AssignedWork]:
-    Lanes.told, Lanes.stubborn = [], False
+def worker() -> Worker:
     plugins = PluginRegistry(discover=False)
     plugins.register(LanesConnector)
     props = {
@@ -116,13 +116,18 @@ def work() -> Iterator[AssignedWork]:
         "key.converter": BYTES,
         "value.converter": BYTES,
     }
-    worker = Worker(
+    return Worker(
         WorkerConfig.from_properties(props),
         plugins,
         MetricRegistry(),
         worker_id="w",
         offset_store=MemoryOffsetStore(),
     )
+
+
+@pytest.fixture
+def work(worker: Worker) -> Iterator[AssignedWork]:
+    Lanes.told, Lanes.stubborn = [], False
     opened = AssignedWork(
         worker, lambda wait, command: None, lambda name: None, lambda name: None, lambda task: None
     )
@@ -244,3 +249,27 @@ def test_a_connector_hears_of_no_change_of_live_values(work: AssignedWork) -> No
     assert work.host_of("c") is host
     other = configs("ab", connector={"topic": "u", "lanes": "a", "rate": "9"})
     assert not work.keeps_running("c", other)
+
+
+def test_a_connector_knows_the_tasks_that_there_are(work: AssignedWork) -> None:
+    named = {"topic": "t", "lanes": "a"}
+    work.begin_connector("c", configs("ab", "d", connector=named)).result(5.0)
+    host = work.host_of("c")
+    assert host is not None
+    context = host.connector.context
+    assert [config["lanes"] for config in context.committed_tasks] == ["ab", "d"]
+
+
+def test_a_connector_knows_its_stored_offsets_unless_they_have_a_topic_of_their_own(
+    work: AssignedWork, worker: Worker
+) -> None:
+    key, value = encode_key("c", {"p": 1}), encode_value({"o": 7})
+    worker.offsets.set({key: value}).result(5.0)
+    for own, expected in (({}, [{"o": 7}, None]), ({"offsets.storage.topic": "t"}, [None, None])):
+        config = {"topic": "t", "lanes": "a", **own}
+        host = worker.make_connector(
+            "c", {"connector.class": "Lanes", "name": "c", **config}, lambda: None
+        )
+        host.start({"name": "c", **config}).result(5.0)
+        assert host.connector.context.stored_offsets([{"p": 1}, {"p": 2}]) == expected
+        host.request_stop()

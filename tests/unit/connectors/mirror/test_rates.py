@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from connect.errors import ConfigError
+from connectors.maker.config import MirrorMakerConfig
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.rates import NO_LIMITS, FlowLimits, RateLimit
 from connectors.mirror.source_connector import MirrorSourceConnector, validate_source
@@ -71,3 +72,14 @@ def test_copying_on_spark_refuses_limits() -> None:
 def test_every_limit_may_be_changed_while_the_flow_runs() -> None:
     keys = {key for key in MirrorSourceConnector.config_def().keys if "mirror.rate." in key}
     assert keys == MirrorSourceConnector.live_keys()
+
+
+def test_dedicated_mode_has_them_for_single_flows() -> None:
+    clusters = {"clusters": "A,B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1"}
+    config = MirrorMakerConfig.from_properties(
+        {**clusters, "A->B.enabled": "true", "A->B.mirror.rate.bytes": "5MB"}
+    )
+    found = SourceConfig.from_properties(
+        config.connector_config("A", "B", "MirrorSourceConnector")
+    ).limits
+    assert found.whole == RateLimit(5e6)
