@@ -87,9 +87,10 @@ class Case:
             for value, each in self.written.items()
             if each.fate is Fate.ACKNOWLEDGED and each.offset is not None
         }
+        life = self.life
         for record in self.source:
             assert record.value is not None
-            found[record.value] = (self.life, record.offset)
+            found[record.value] = (life, record.offset)
         return found
 
     def required(self, places: Mapping[bytes, Place]) -> set[bytes]:
@@ -103,7 +104,8 @@ class Case:
             case Manner.TRIMMED:
                 return here | {value for value, (_, at) in places.items() if not self.gone(at)}
             case Manner.CREATED_AGAIN:
-                return here | {value for value, (life, _) in places.items() if life == self.life}
+                last = self.life
+                return here | {value for value, (life, _) in places.items() if life == last}
 
     def gone(self, offset: int) -> bool:
         return any(first <= offset <= last for first, last in self.lost)
@@ -156,12 +158,12 @@ def _foreign(case: Case, value: bytes | None) -> str | None:
 
 def _check_reports(case: Case) -> Iterator[Finding]:
     """What was reported as lost was really deleted, and not copied where that can be known."""
+    places = case.places() if case.lost else {}
     for first, last in case.lost:
         if case.manner is not Manner.TRIMMED or last >= case.start:
             text = f"offsets {first} to {last} as lost, but the source begins at {case.start}"
             yield Finding("reported", case.name, text)
         if case.exactly_once:
-            places = case.places()
             copied = sum(
                 first <= places[r.value][1] <= last for r in case.target if r.value in places
             )
@@ -172,6 +174,7 @@ def _check_reports(case: Case) -> Iterator[Finding]:
 
 def _check_lives(case: Case, places: Mapping[bytes, Place], seen: set[bytes]) -> Iterator[Finding]:
     """Of a topic that was deleted, the end may be missing, but nothing before what was copied."""
+    present = case.life
     reached: dict[int, int] = {}
     for value in seen:
         life, offset = places[value]
@@ -179,7 +182,7 @@ def _check_lives(case: Case, places: Mapping[bytes, Place], seen: set[bytes]) ->
     holes = [
         place
         for value, place in places.items()
-        if place[0] < case.life and value not in seen and place[1] < reached.get(place[0], -1)
+        if place[0] < present and value not in seen and place[1] < reached.get(place[0], -1)
     ]
     if holes and case.manner is Manner.CREATED_AGAIN:
         text = f"{len(holes)} records of topics before, first (life, offset) {min(holes)}"
@@ -206,7 +209,8 @@ def check_map(case: Case, pages: Iterable[Page]) -> list[Finding]:
     """Every mapped source offset is precisely that record, and every record there is is mapped."""
     found = targets(pages)
     copies = {record.offset: record.value for record in case.target}
-    values = {offset: value for value, (life, offset) in case.places().items() if life == case.life}
+    last = case.life
+    values = {offset: value for value, (life, offset) in case.places().items() if life == last}
     wrong = [
         (source, target)
         for source, target in found.items()
