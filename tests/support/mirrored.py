@@ -175,12 +175,12 @@ class MirroredFlow:
     # What was written.
 
     def stored_records(self) -> list[tuple[int, ReadRecord]]:
-        """(partition, record) of the offsets topic."""
-        topic = self.offsets_topic
+        """(partition, record) of the offsets topic, without those of aborted transactions."""
+        servers, topic = self.target_servers, self.offsets_topic
         return [
             (partition, record)
-            for partition in end_offsets(self.target_servers, topic)
-            for record in read_partition(self.target_servers, topic, partition)
+            for partition in end_offsets(servers, topic)
+            for record in read_partition(servers, topic, partition, isolation="read_committed")
         ]
 
     def stored_offsets(self) -> dict[tuple[str, int], int]:
