@@ -26,7 +26,7 @@ from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceConfig, SourceTaskConfig
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
-from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.partition import UNKNOWN, OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.losses import Loss
@@ -299,6 +299,9 @@ class MirrorSourceTask(TransferTask):
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         anchor = partition.anchored(loss.first) if loss.on_target else None
         self._kept_books().lost(partition.source, loss, anchor)
+        if partition.stored_position == UNKNOWN:
+            # What is being stored is a place in the log that was.
+            self._committing = [each for each in self._committing if each[0] is not partition]
         if self._history is not None:
             self._history.lost(partition, loss)
 
@@ -364,16 +367,18 @@ class MirrorSourceTask(TransferTask):
     def _write_pages(self) -> None:
         """Pages may come after the offsets: until then groups go on earlier, not at a wrong place,
         and a page for every transaction would cost more than it is worth."""
-        if self._without_pages:
-            moved, self._without_pages = self._without_pages, {}
+        stored = {k: p for k, p in self._without_pages.items() if p.stored_position != UNKNOWN}
+        if stored:
+            for key in stored:
+                del self._without_pages[key]
             self._kept_books().prepare(
                 [
                     Reached(key, p.stored_position, p.log_start_offset, p.facts(p.stored_position))
-                    for key, p in moved.items()
+                    for key, p in stored.items()
                 ]
             )
             if self._history is not None:
-                self._history.reached((p, p.stored_position) for p in moved.values())
+                self._history.reached((p, p.stored_position) for p in stored.values())
 
     def _forget_left(self) -> None:
         """Partitions that left and are stored need no books any more."""

@@ -42,7 +42,7 @@ from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
 from connectors.mirror.copy.transactions import Transactions
 from connectors.mirror.log_facts import LogFacts
-from connectors.mirror.losses import LossPolicies
+from connectors.mirror.losses import Loss, LossPolicies
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.rates import FlowLimits
 
@@ -93,6 +93,7 @@ class CopyEngine:
         # Before the links: their threads call `_on_metadata` as soon as a cluster answers.
         self._metadata_posted = False
         self._fetching = True
+        self._tell_loss = on_loss or (lambda *_: None)
         self._source = ClusterLink(settings.source, self._on_metadata, clock, "mirror-source")
         self._target = ClusterLink(settings.target, self._on_metadata, clock, "mirror-target")
         self._starts = StartPositions(
@@ -101,7 +102,7 @@ class CopyEngine:
             settings.fetch,
             self._on_located,
             settings.losses,
-            on_loss,
+            self._on_lost,
         )
         self._checks = LogChecks(
             self._source, self._target, self._loop, self._starts, self.refresh_interest
@@ -548,6 +549,12 @@ class CopyEngine:
             self._transactions.relocated(partition)
         self._checks.follow(partition)
         self.refresh_interest(partition)
+
+    def _on_lost(self, partition: PartitionCopy, loss: Loss) -> None:
+        if self._transactions is None:
+            self._tell_loss(partition, loss)
+        else:
+            self._transactions.tell(partition, lambda: self._tell_loss(partition, loss))
 
     # Housekeeping.
 

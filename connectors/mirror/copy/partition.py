@@ -119,6 +119,7 @@ class PartitionCopy:
     acked_position: int = UNKNOWN
     """Next source offset after the last one acknowledged: what is stored is one less."""
     stored_position: int = UNKNOWN
+    """`acked_position` when it was last stored; not known after a loss for which it went back."""
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     acked_timestamp: int = UNKNOWN
@@ -265,6 +266,9 @@ class PartitionCopy:
     def forget_lost(self, loss: Loss) -> None:
         """What was lost is known, and it goes on at `loss.resume`: so this is not to be found
         again."""
+        if loss.resume is not None and loss.resume < self.acked_position:
+            # Should nothing be stored any more, the next start has to find it again.
+            self.stored_position = UNKNOWN
         if loss.on_target:
             self.target_end = UNKNOWN
             self.anchors = [anchor for anchor in self.anchors if anchor[1] <= loss.first]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError, Future
+from typing import NamedTuple
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.errors import error_from_code
@@ -43,6 +44,12 @@ _ANSWERS_S = 5.0
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 
 
+class _Telling(NamedTuple):
+    """Something to be told in its turn among what was acknowledged."""
+
+    call: Callable[[], None]
+
+
 class Transactions:
     """See the module. `failure`: why there can be no more, to be raised by the task."""
 
@@ -65,7 +72,7 @@ class Transactions:
         self._pace = TransactionPace(plan.control.timeout_s, plan.control.boundary_s, loop.now())
         self._held_back: dict[PartitionCopy, None] = {}
         self._waiting: set[PartitionCopy] = set()
-        self._settled: list[Settled] = []
+        self._settled: list[Settled | _Telling] = []
         self._storing: list[tuple[PartitionCopy, int]] = []
         self._requests = CommitRequests()
         self._look_posted = self._closed = False
@@ -128,6 +135,13 @@ class Transactions:
         if not settled.partition.ledger:
             self._settled.append(settled)
 
+    def tell(self, partition: PartitionCopy, telling: Callable[[], None]) -> None:
+        """Call it after what was acknowledged of the partition before is told, or is aborted."""
+        if self._members.begun(partition) is None:
+            telling()
+        else:
+            self._settled.append(_Telling(telling))
+
     def answered(self, partition: PartitionCopy) -> None:
         """Something that was sent is answered, or its connection is lost."""
         phase = self._life.phase
@@ -147,6 +161,8 @@ class Transactions:
     def relocated(self, partition: PartitionCopy) -> None:
         """Its position is another, because one of its logs is."""
         self._members.relocated(partition)
+        # What is being stored is a place in the log that was.
+        self._storing = [each for each in self._storing if each[0] is not partition]
 
     # What the engine calls.
 
@@ -272,7 +288,7 @@ class Transactions:
             self._fail(TaskFailed(f"Source offsets cannot be stored: {refused.target_error}"))
         elif self._ledgers.written():
             self._life.on(Event.STORED)
-            records = sum(settled.records for settled in self._settled)
+            records = sum(each.records for each in self._settled if isinstance(each, Settled))
             self._then(self._control.commit(records), self._committed)
 
     def _committed(self) -> None:
@@ -283,7 +299,10 @@ class Transactions:
         settled, self._settled = self._settled, []
         self._forget()
         for each in settled:
-            self._hooks.settle(each)
+            if isinstance(each, _Telling):
+                each.call()
+            else:
+                self._hooks.settle(each)
         self._plan.on_committed()
         self._requests.committed()
         self._go_on()
@@ -369,7 +388,10 @@ class Transactions:
     def _aborted(self) -> None:
         self._life.on(Event.ABORTED)
         self._pace.aborted(self._loop.now())
-        self._settled = []
+        settled, self._settled = self._settled, []
+        for each in settled:
+            if isinstance(each, _Telling):
+                each.call()
         self._requests.aborted()
         for partition in self._hooks.partitions:
             begun = self._members.begun(partition)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from types import MappingProxyType
 from typing import cast
+from uuid import uuid4
 
 import pytest
 
@@ -190,6 +191,23 @@ def test_a_position_is_not_replaced_before_what_was_fetched_is_copied(starting: 
     partition.acked_position = 20
     starting.turn(1.0)
     assert starting.source.asked == [({partition.source}, EARLIEST)]
+
+
+def test_what_is_known_after_a_loss_does_not_hold_for_what_was_stored_before(
+    starting: Starting,
+) -> None:
+    """Else a start that finds the old position would take the new logs for those it copied."""
+    partition = starting.partition(0, position=100)
+    partition.stored_position = 100
+    starting.source.leads(partition.source)
+    starting.starts.created_again(partition)
+    starting.turn()
+    starting.source.answers[0].set_result({partition.source: 0})
+    starting.turn()
+    partition.source_topic_id = uuid4()
+    partition.acked_position = 20
+    facts = partition.facts(20)
+    assert (facts.hold_for(20), facts.hold_for(100)) == (True, False)
 
 
 def test_a_partition_that_leaves_is_not_moved_any_more(starting: Starting) -> None:

@@ -24,7 +24,7 @@ from connect.plugin import SourcePartition, StoredOffset
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connect.protocol.records import Record, encode_batch
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
-from connectors.mirror.copy.partition import CopyState, Outgoing, PartitionCopy
+from connectors.mirror.copy.partition import UNKNOWN, CopyState, Outgoing, PartitionCopy
 from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
 from connectors.mirror.copy.transaction_phases import Phase
 from connectors.mirror.copy.transactions import Transactions
@@ -319,6 +319,52 @@ def test_what_was_aborted_is_next_again_under_another_producer(bench: Bench) -> 
     bench.answer(one)
     bench.commit()
     assert [each.runs for each in bench.settled] == [((100, 10),)]
+
+
+def test_a_loss_is_told_after_what_was_acknowledged_before_it(bench: Bench) -> None:
+    one, two = bench.partitions
+    told: list[tuple[str, int]] = []
+    tell = bench.transactions.tell
+    bench.copy(one)
+    tell(two, lambda: told.append(("not part of it", len(bench.settled))))
+    tell(one, lambda: told.append(("in the middle", len(bench.settled))))
+    bench.fetched(one)
+    bench.send(one)
+    bench.answer(one)
+    bench.commit()
+    assert told == [("not part of it", 0), ("in the middle", 1)]
+    assert len(bench.settled) == 2
+
+
+def test_a_loss_is_told_though_the_transaction_is_aborted(bench: Bench) -> None:
+    one = first(bench)
+    told: list[str] = []
+    bench.copy(one)
+    bench.transactions.tell(one, lambda: told.append("lost"))
+    bench.spoil(one)
+    bench.turn()
+    assert told == []
+    bench.control.aborts[0][1].set_result(None)
+    bench.turn()
+    assert (told, bench.settled) == (["lost"], [])
+
+
+def test_a_place_in_a_log_that_is_another_now_is_not_what_is_stored(bench: Bench) -> None:
+    one, two = bench.partitions
+    bench.copy(one)
+    bench.fetched(two)
+    bench.allow()
+    bench.send(two)
+    bench.answer(two)
+    ledger = bench.until_storing()
+    one.position = one.acked_position = 0
+    one.stored_position = UNKNOWN
+    bench.transactions.relocated(one)
+    bench.send(ledger)
+    bench.answer(ledger)
+    bench.control.commits[0][1].set_result(None)
+    bench.turn()
+    assert (one.stored_position, two.stored_position) == (UNKNOWN, 110)
 
 
 def test_what_the_commit_before_had_is_not_copied_again(bench: Bench) -> None:
