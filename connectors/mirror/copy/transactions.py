@@ -20,7 +20,7 @@ from connect.clients.errors import error_from_code
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import StoredOffset
-from connect.protocol.messages import ProducedPartition
+from connect.protocol.messages import ProducedPartition, TopicPartition
 from connectors.mirror.copy import recovery
 from connectors.mirror.copy.commit_requests import CommitRequests
 from connectors.mirror.copy.ledgers import Ledgers
@@ -72,6 +72,8 @@ class Transactions:
         self._pace = TransactionPace(plan.control.timeout_s, plan.control.boundary_s, loop.now())
         self._held_back: dict[PartitionCopy, None] = {}
         self._waiting: set[PartitionCopy] = set()
+        self._equipped: set[TopicPartition] = set()
+        self._renew_after: str | None = None
         self._settled: list[Settled | _Telling] = []
         self._storing: list[tuple[PartitionCopy, int]] = []
         self._requests = CommitRequests()
@@ -100,7 +102,15 @@ class Transactions:
         return self._control.trouble
 
     def equip(self, partition: PartitionCopy) -> None:
-        """Give a partition the producer, whose sequence goes on."""
+        """Give a partition the producer. Its sequence begins with 0: where the target had batches
+        of this epoch before, it could take new ones for those, so there must be another epoch."""
+        if partition.target in self._equipped:
+            why = f"{partition.target[0]}-{partition.target[1]} begins its sequence numbers anew"
+            if self._life.phase is Phase.COMMITTING:
+                self._renew_after = why
+            else:
+                self._spoil(why)
+        self._equipped.add(partition.target)
         partition.producer_id, partition.producer_epoch = self._control.producer
 
     def admits(self, partition: PartitionCopy) -> bool:
@@ -305,6 +315,8 @@ class Transactions:
                 self._hooks.settle(each)
         self._plan.on_committed()
         self._requests.committed()
+        if self._renew_after is not None:
+            self._spoil(self._renew_after)
         self._go_on()
 
     def _forget(self) -> None:
@@ -393,6 +405,8 @@ class Transactions:
             if isinstance(each, _Telling):
                 each.call()
         self._requests.aborted()
+        self._renew_after = None
+        self._equipped.clear()
         for partition in self._hooks.partitions:
             begun = self._members.begun(partition)
             if begun is not None:

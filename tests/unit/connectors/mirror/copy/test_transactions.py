@@ -23,6 +23,7 @@ from connect.errors import ConnectError
 from connect.plugin import SourcePartition, StoredOffset
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connect.protocol.records import Record, encode_batch
+from connectors.mirror.copy import recovery
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition import UNKNOWN, CopyState, Outgoing, PartitionCopy
 from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
@@ -365,6 +366,38 @@ def test_a_place_in_a_log_that_is_another_now_is_not_what_is_stored(bench: Bench
     bench.control.commits[0][1].set_result(None)
     bench.turn()
     assert (one.stored_position, two.stored_position) == (UNKNOWN, 110)
+
+
+def test_a_sequence_that_begins_anew_is_of_another_epoch(bench: Bench) -> None:
+    """Else the target could take its first batch for the one it has with the same numbers."""
+    one = first(bench)
+    bench.copy(one)
+    recovery.restart_sequence(one)
+    bench.transactions.equip(one)
+    bench.fetched(one)
+    assert not bench.transactions.admits(one)
+    assert len(bench.control.aborts) == 1
+    bench.control.producer = (7, 1)
+    bench.control.aborts[0][1].set_result(None)
+    bench.turn()
+    assert (one.producer_epoch, one.next_sequence, len(bench.control.aborts)) == (1, 0, 1)
+
+
+def test_what_is_being_committed_is_not_aborted_for_a_new_sequence(bench: Bench) -> None:
+    one = first(bench)
+    bench.copy(one)
+    ledger = bench.until_storing()
+    bench.send(ledger)
+    bench.answer(ledger)
+    assert bench.phase() is Phase.COMMITTING
+    recovery.restart_sequence(one)
+    bench.transactions.equip(one)
+    bench.turn()
+    assert bench.control.aborts == []
+    bench.control.commits[0][1].set_result(None)
+    bench.turn()
+    assert (len(bench.settled), one.stored_position) == (1, 110)
+    assert len(bench.control.aborts) == 1, "another epoch"
 
 
 def test_what_the_commit_before_had_is_not_copied_again(bench: Bench) -> None:
