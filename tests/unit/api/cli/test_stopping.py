@@ -1,0 +1,72 @@
+"""A signal is heard whenever it comes: also in the middle of waiting for it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from itertools import count
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from api.cli import stopping
+from api.cli.stopping import StopSignal
+
+_FILES = {stopping.__file__, threading.__file__}
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class SignalAt:
+    """Raises SIGTERM before the nth line that the main thread runs of the wait."""
+
+    def __init__(self, moment: int) -> None:
+        self.raised = False
+        self._left = moment
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and frame.f_code.co_filename in _FILES and not self.raised:
+            self._left -= 1
+            if self._left < 0:
+                self.raised = True
+                signal.raise_signal(signal.SIGTERM)
+        return self
+
+
+@pytest.mark.timeout(20)
+def test_a_signal_at_any_moment_of_the_wait_is_heard() -> None:
+    before = sys.gettrace()
+    for moment in count():
+        stop = StopSignal()
+        at = SignalAt(moment)
+        sys.settrace(at)
+        try:
+            stop.wait(0.01)
+        finally:
+            sys.settrace(before)
+        if not at.raised:
+            break
+        assert stop.wait(0.0), f"the signal before line {moment} of the wait"
+    assert moment > 1
+
+
+def test_nobody_asked() -> None:
+    assert not StopSignal().wait(0.01)
+
+
+def test_a_signal_ends_the_wait() -> None:
+    stop = StopSignal()
+    timer = threading.Timer(0.1, lambda: signal.raise_signal(signal.SIGTERM))
+    timer.start()
+    assert stop.wait(10.0)
+    timer.join()
+    assert stop.wait(10.0), "and every later one"
