@@ -23,7 +23,15 @@ def test_a_source_whose_answers_are_nonsense(api: int, name: str) -> None:
     survives(source=Broken(api, ANY_ANSWER[name]), position=None if api == LIST_OFFSETS else 0)
 
 
-@pytest.mark.parametrize("name", ANY_ANSWER)
-@pytest.mark.parametrize("api", [API_VERSIONS, METADATA, INIT_PRODUCER_ID, PRODUCE])
+@pytest.mark.parametrize(
+    ("api", "name"),
+    [
+        (api, name)
+        for api in (API_VERSIONS, METADATA, INIT_PRODUCER_ID, PRODUCE)
+        for name in ANY_ANSWER
+        # No error, and producer id 0: that is no nonsense.
+        if (api, name) != (INIT_PRODUCER_ID, "zeros")
+    ],
+)
 def test_a_target_whose_answers_are_nonsense(api: int, name: str) -> None:
     survives(target=Broken(api, ANY_ANSWER[name]))
