@@ -34,6 +34,7 @@ from connect.runtime.distributed.work import AssignedWork
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId
+from connect.runtime.threads import where
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_state import ClusterConfigState
@@ -167,7 +168,14 @@ class HerderLoop:
             self._close(deadline)
             return True
         self._thread.join(deadline.remaining() + _CLOSE_S)
-        return self._ended_well and not self._thread.is_alive()
+        if not self._thread.is_alive():
+            return self._ended_well
+        _log.error(
+            "The herder did not stop in time and is left behind; it is here:\n%s\n%s",
+            where(self._thread),
+            self.stages.summary() or "",
+        )
+        return False
 
     def run(self, request: Callable[[], T], timeout_s: float) -> T:
         """Run this in a turn of the herder and return its result, or raise its error.

@@ -379,6 +379,24 @@ def test_a_task_that_never_stops_is_left_behind_unassigned(rig: Rig) -> None:
     assert rig.states("c") == [U, U]
 
 
+def test_a_herder_that_never_stops_says_where_it_is(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    began, hanging = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        began.set()
+        hanging.wait(TIMEOUT_S)
+
+    rig.herder._loop.submit(hang)
+    assert began.wait(TIMEOUT_S)
+    with caplog.at_level("ERROR"):
+        assert not rig.herder.stop(Deadline(0.1))
+    hanging.set()
+    assert "The herder did not stop in time and is left behind" in caplog.text
+    assert "hanging.wait(TIMEOUT_S)" in caplog.text
+
+
 # Restarts.
 
 
