@@ -8,6 +8,7 @@ the target's brokers have small disks; where not, all are on loopback, and `Aren
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, DeadlineExceeded
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.places import Place
@@ -90,7 +91,13 @@ class MirrorWorker:
         self._process = GuardedProcess(command, self.log, environment=environment)
 
     def stop(self) -> int:
-        return self.process.stop(_STOP_S)
+        """The exit status. One that does not stop shows in its log where its threads are."""
+        self.process.signal(signal.SIGTERM)
+        try:
+            return self.process.wait(_STOP_S)
+        except DeadlineExceeded:
+            self.process.signal(signal.SIGABRT)  # PYTHONFAULTHANDLER
+            return self.process.wait(_STOP_S)
 
     def close(self) -> None:
         if self._process is not None:
