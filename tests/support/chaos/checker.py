@@ -33,7 +33,8 @@ class Manner(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`kind`: lost, doubled, reordered, changed, invented, aborted, reported, map, checkpoint."""
+    """`kind`: lost, doubled, reordered, changed, invented, aborted, reported, map, checkpoint; of a
+    worker, stop."""
 
     kind: str
     where: str

@@ -364,7 +364,7 @@ def trial(rules: Rules, kafka: KafkaRuntime, logs: Path) -> Outcome:
                 outcome.story, outcome.done = injector.story, injector.done
                 committer.stop()
                 (logs / "story.txt").write_text("\n".join([outcome.schedule, *outcome.story]))
-        _finish(this, committer)
+        outcome.findings += _finish(this, committer)
         outcome.fates = {fate.value: this.journal.count(fate) for fate in Fate}
         this.check(outcome, committer)
     return outcome
@@ -386,11 +386,15 @@ def _copying(trial: _Trial, topic: str) -> None:
     wait_until(grows, _CATCH_UP_S, "the mirror copies")
 
 
-def _finish(trial: _Trial, committer: _Committer) -> None:
-    """All is whole again: wait for the copy, let the group commit for the last time, and stop."""
+def _finish(trial: _Trial, committer: _Committer) -> list[Finding]:
+    """All is whole again: wait for the copy, let the group commit for the last time, and stop.
+    Which workers did not stop cleanly."""
     _caught_up(trial)
     committer.commit(back=25)
     _groups_follow(trial, committer)
-    for worker in trial.arena.workers:
-        status = worker.stop()
-        assert status == 0, f"worker {worker.number} ended with {status}; see {worker.log}"
+    ended = [(worker, worker.stop()) for worker in trial.arena.workers]
+    return [
+        Finding("stop", worker.name, f"it ended with {status}; see {worker.log}")
+        for worker, status in ended
+        if status
+    ]
