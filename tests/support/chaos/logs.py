@@ -19,6 +19,7 @@ __all__ = [
     "parse_checkpoint",
     "parse_page",
     "read",
+    "sessions",
     "targets",
 ]
 
@@ -144,6 +145,15 @@ def parse_page(key: bytes, value: bytes) -> Page:
         source += length
         target += length
     return Page(topic, partition, first, session, end, tuple(segments))
+
+
+def sessions(pages: Iterable[Page]) -> list[tuple[int, int]]:
+    """From which source offset to which, exclusive, each session's pages reach."""
+    found: dict[int, tuple[int, int]] = {}
+    for page in pages:
+        first, end = found.get(page.session, (page.first, page.end))
+        found[page.session] = (min(first, page.first), max(end, page.end))
+    return list(found.values())
 
 
 def targets(pages: Iterable[Page]) -> dict[int, int]:

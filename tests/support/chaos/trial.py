@@ -31,7 +31,15 @@ from tests.support.chaos.checker import (
 )
 from tests.support.chaos.injecting import Injector, Subject
 from tests.support.chaos.journal import Fate, Journal
-from tests.support.chaos.logs import Page, committed, parse_checkpoint, parse_page, read
+from tests.support.chaos.logs import (
+    Checkpoint,
+    Page,
+    committed,
+    parse_checkpoint,
+    parse_page,
+    read,
+    targets,
+)
 from tests.support.chaos.schedule import plan, show
 from tests.support.chaos.writing import Writer, idempotent, plain, transactional
 from tests.support.topics import end_offsets, topic_names, unique
@@ -317,8 +325,15 @@ def _caught_up(trial: _Trial) -> None:
 
 
 def _groups_follow(trial: _Trial, committer: _Committer) -> None:
-    """Until the last commits have their checkpoints and are the group's offsets on the target."""
+    """Until the last commits have their checkpoints, as exact as the offset map says once it
+    reaches that far, and are the group's offsets on the target."""
     flow = trial.arena.flow
+
+    def exact(pages: list[Page], partition: tuple[str, int], point: Checkpoint) -> bool:
+        own = [page for page in pages if (page.topic, page.partition) == partition]
+        reaches = max((page.end for page in own), default=0) > point.upstream
+        known = targets(own).get(point.upstream, point.downstream)
+        return reaches and point.downstream == known
 
     def done() -> bool:
         topic = f"{flow.a}.checkpoints.internal"
@@ -330,9 +345,12 @@ def _groups_follow(trial: _Trial, committer: _Committer) -> None:
             latest[point.group, point.topic, point.partition] = point
         copies = [(flow.remote(name), number) for name, number in committer.last]
         there = committed(flow.target_servers, committer.group, copies)
+        pages = trial.pages()
         for (name, number), offset in committer.last.items():
             found = latest.get((committer.group, flow.remote(name), number))
             if found is None or found.upstream != offset:
+                return False
+            if not exact(pages, (name, number), found):
                 return False
             if there.get((flow.remote(name), number)) != found.downstream:
                 return False

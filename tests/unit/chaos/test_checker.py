@@ -222,6 +222,18 @@ def test_a_later_session_replaces_what_it_copied_again() -> None:
     assert kinds(check_map(found, [early, wrong])) == ["map"]
 
 
+def test_under_exactly_once_only_what_lies_between_two_sessions_may_be_unmapped() -> None:
+    found = case(source(*range(8)), copy(*range(8)))
+    dead, heir = page((0, SHIFT, 3)), page((5, SHIFT + 5, 3), session=2)
+    assert kinds(check_map(found, [dead, heir])) == ["map"]
+    found.exactly_once = True
+    assert check_map(found, [dead, heir]) == []
+    assert kinds(check_map(found, [dead])) == ["map"], "nobody went on"
+    torn = page((0, SHIFT, 1), (2, SHIFT + 2, 1))
+    assert kinds(check_map(found, [torn, heir])) == ["map"], "a hole in one session"
+    assert kinds(check_map(found, [dead, page((5, SHIFT + 6, 3), session=2)])) == ["map"]
+
+
 def test_a_page_is_read_as_documented() -> None:
     key = bytes.fromhex("000174000000030000000000000007")
     value = bytes.fromhex("00000000000000000002000000000000000500000000000000d3020000030100c801")
