@@ -1,5 +1,5 @@
 """Prints how fast Spark audits, in this process and on clusters with one, two and four executors of
-one core, beside reading alone, and the memory it takes. Not a test.
+one core, beside reading alone, and the memory it takes, as a table for docs/spark.md. Not a test.
 
 Run: python -m tests.benchmarks.bench_audit_cluster [MB] [executors ...]
 """
@@ -119,9 +119,8 @@ def audit(
     assert sum(each.equal for each in results) == records
     size = sum(each.bytes for each in results)
     print(
-        f"{what}: {records:,} records in {len(ranges)} ranges, {size / 1e6:,.0f} MB of both sides "
-        f"in {took:.1f} s: {size / took / 1e6:,.0f} MB/s; largest Python process "
-        f"{memory.peak / 2**20:,.0f} MiB",
+        f"| {what} | {records:,} in {len(ranges)} ranges | {size / 1e6:,.0f} | {took:.1f} "
+        f"| {size / took / 1e6:,.0f} | {memory.peak / 2**20:,.0f} |",
         flush=True,
     )
 
@@ -159,8 +158,10 @@ def main() -> None:
             size = sum(pool.starmap(read, both, chunksize=1))
             took = time.perf_counter() - began
         print(
-            f"reading alone, 2 processes: {size / 1e6:,.0f} MB in {took:.1f} s: "
-            f"{size / took / 1e6:,.0f} MB/s",
+            "| | records | MB, both sides | seconds | MB/s | largest Python process, MiB |\n"
+            "|---|---|---|---|---|---|\n"
+            f"| reading alone, 2 processes | {sum(ends):,} | {size / 1e6:,.0f} | {took:.1f} "
+            f"| {size / took / 1e6:,.0f} | |",
             flush=True,
         )
         setup = AuditSetup({"bootstrap.servers": source}, {"bootstrap.servers": target})
@@ -175,16 +176,16 @@ def main() -> None:
         ]  # fmt: skip
         with session_on({"spark.master": "local[2]"}) as session:
             warm_up(session, 2)
-            audit(session, "local[2], forwarded as bytes", setup, whole)
-            audit(session, "local[2], compressed anew", setup, again)
+            audit(session, "`local[2]`, forwarded as bytes", setup, whole)
+            audit(session, "`local[2]`, an eighth of it, compressed anew", setup, again)
         with SparkCluster(max(counts), logs=LOGS) as cluster:
             for count in counts:
                 on = {"spark.master": cluster.url, "spark.cores.max": str(count), **SMALL}
                 with session_on(on) as session:
                     wait_until(lambda: len(cluster.executors()) == count, WAIT_S, "executors")  # noqa: B023
                     warm_up(session, count)
-                    audit(session, f"{count} executors, as bytes", setup, whole)
-                    audit(session, f"{count} executors, anew", setup, again)
+                    audit(session, f"{count} executors, forwarded as bytes", setup, whole)
+                    audit(session, f"{count} executors, compressed anew", setup, again)
                 wait_until(lambda: not cluster.executors(), WAIT_S, "no executors")
 
 

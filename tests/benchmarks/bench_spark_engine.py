@@ -4,18 +4,16 @@ Run: python -m tests.benchmarks.bench_spark_engine [records] [rounds] [cores]
 
 Both copy the same topic, in turns: 64 KB batches, lz4, four partitions. The rate is that between a
 tenth and nine tenths of the records, as in the other benchmarks, so that Spark's start is not in
-it. Then how long it takes to plan shards for 100,000 partitions.
+it. At the end the medians, as a row for docs/spark.md.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from connectors.spark.engine.plan import Lagging, plan_shards
 from tests.benchmarks.arena import open_arena
 from tests.benchmarks.copying import measure_copy
 from tests.benchmarks.filling import fill
@@ -27,7 +25,6 @@ from tests.support.topics import create_topic
 
 LOGS = Path("build/bench-spark-engine")
 FLOW = FLOWS["json-lz4"]
-PLANNED = 100_000
 
 
 def systems(cores: int) -> tuple[System, System]:
@@ -49,15 +46,10 @@ def show(result: CopyResult) -> None:
     )
 
 
-def planning() -> float:
-    """Seconds to plan shards for many partitions that all have something to copy."""
-    backlog = [
-        Lagging((f"t{n % 1000}", n), (f"A.t{n % 1000}", n), n, n + 1 + n % 977, 1024 * (n % 977))
-        for n in range(PLANNED)
-    ]
-    began = time.perf_counter()
-    plan_shards(backlog, 64)
-    return time.perf_counter() - began
+def cell(results: list[CopyResult]) -> str:
+    rate = median(each.steady_rate for each in results)
+    cpu = median(each.cpu_us_per_record for each in results)
+    return f"{rate:,.0f} records/s, {cpu:.2f} µs, {max(each.rss_mib for each in results):,.0f} MiB"
 
 
 def main() -> None:
@@ -74,9 +66,10 @@ def main() -> None:
                 show(result)
                 found.setdefault(system.name, []).append(result)
     rates = {name: median(each.steady_rate for each in results) for name, results in found.items()}
-    share = rates["spark"] / rates[OURS]
-    print(f"Spark, local[{cores}]: {share:.0%} of the worker engine's rate (medians)")
-    print(f"shards for {PLANNED:,} partitions planned in {planning():.2f} s")
+    print(
+        f"\n| {filled:,} records, median of {rounds} turns, `local[{cores}]` | {cell(found[OURS])} "
+        f"| {cell(found['spark'])} | {rates['spark'] / rates[OURS]:.0%} |"
+    )
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ is stored after each piece, so the turn of the others comes as soon as they are 
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 
 from connectors.mirror.backfill.urgency import NEVER
 from connectors.mirror.copy.ranges import SourceRange
@@ -139,6 +141,9 @@ class Dealer:
 
     dealing: Dealing
     jobs: dict[TopicPartition, PartitionJob] = field(default_factory=dict)
+    _waiting: list[PartitionJob] = field(default_factory=list)
+    """Those that wait, the most urgent first, and some that were given up since: kept, as sorting
+    all of a large job for each piece takes longer than copying it."""
     _active: dict[int, _Active] = field(default_factory=dict)
     _resting: list[_Resting] = field(default_factory=list)
     _dealt: int = 0
@@ -149,7 +154,13 @@ class Dealer:
         for job in dealer.jobs.values():
             if job.position >= job.end:
                 job.state = PartitionState.DONE
+        dealer.weighed()
         return dealer
+
+    def weighed(self) -> None:
+        """What the order depends on has changed, from outside."""
+        waiting = [job for job in self.jobs.values() if job.state is PartitionState.WAITING]
+        self._waiting = urgent_first(waiting)
 
     @property
     def active(self) -> int:
@@ -159,19 +170,15 @@ class Dealer:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to be copied, or can be."""
-        over = (PartitionState.DONE, PartitionState.FAILED)
-        return not self._active and all(job.state in over for job in self.jobs.values())
-
-    def order(self) -> list[PartitionJob]:
-        """Those that wait, the most urgent first."""
-        waiting = [job for job in self.jobs.values() if job.state is PartitionState.WAITING]
-        return urgent_first(waiting)
+        waits = any(job.state is PartitionState.WAITING for job in self._waiting)
+        return not self._active and not waits
 
     def next_piece(self, now: float) -> Piece | None:
         """The piece for a free slot; None while there is none to be had. `now`: monotonic."""
-        if len(self._active) >= self.dealing.slots:
+        free = self.dealing.slots - len(self._active)
+        if free <= 0:
             return None
-        ready = [job for job in self.order() if job.retry_at <= now]
+        ready = self._ready(MOST_RANGES * free, now)
         if not ready:
             return None
         rate = self._share(len(ready), now)
@@ -192,8 +199,24 @@ class Dealer:
         )
         for wanted in piece.ranges:
             self.jobs[wanted.source].state = PartitionState.COPYING
+        self._take_out(self.jobs[piece.ranges[-1].source])
         self._active[piece.number] = _Active(piece, now, rate or 0.0)
         return piece
+
+    def _ready(self, most: int, now: float) -> list[PartitionJob]:
+        """So many as matter to the next piece, the most urgent first."""
+        ready = (
+            job
+            for job in self._waiting
+            if job.retry_at <= now and job.state is PartitionState.WAITING
+        )
+        return list(islice(ready, most))
+
+    def _take_out(self, last: PartitionJob) -> None:
+        """Up to this one, those that do not wait any more."""
+        end = self._waiting.index(last) + 1
+        left = [job for job in self._waiting[:end] if job.state is PartitionState.WAITING]
+        self._waiting[:end] = left
 
     def _share(self, ready: int, now: float) -> float | None:
         """What of the limit the next piece may have: all pieces under way never have more than the
@@ -245,6 +268,8 @@ class Dealer:
                 _advance(job, advance)
             if job.position >= job.end:
                 job.state = PartitionState.DONE
+            else:
+                insort(self._waiting, job, key=_urgency)
 
     def failed(self, source: TopicPartition, reason: str, now: float) -> None:
         """A partition did not get on; after `GIVE_UP_AFTER` times it is left."""
@@ -260,7 +285,11 @@ class Dealer:
 
 def urgent_first(jobs: Iterable[PartitionJob]) -> list[PartitionJob]:
     """The one that would lose records soonest, then the largest."""
-    return sorted(jobs, key=lambda job: (job.loss_at_ms, -job.left_bytes, job.source))
+    return sorted(jobs, key=_urgency)
+
+
+def _urgency(job: PartitionJob) -> tuple[float, int, TopicPartition]:
+    return job.loss_at_ms, -job.left_bytes, job.source
 
 
 def _advance(job: PartitionJob, advance: Advance) -> None:

@@ -279,6 +279,7 @@ class BackfillJob:
     def _weigh_anew(self) -> None:
         try:
             weigh(self._plan, self._gatherer.looked_again(self._facts), self._gatherer)
+            self._dealer.weighed()
         except ConnectError as error:
             if not error.retriable:
                 raise

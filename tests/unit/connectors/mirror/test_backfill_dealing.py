@@ -127,6 +127,7 @@ def test_a_partition_that_becomes_urgent_is_next() -> None:
     assert [each.source for each in piece.ranges] == [("t", 0)]
     dealer.copied(piece, whole(piece), 0.0)
     second.loss_at_ms = 1e11
+    dealer.weighed()
     piece = dealer.next_piece(0.0)
     assert piece is not None
     assert [each.source for each in piece.ranges] == [("t", 1)]

@@ -1,0 +1,91 @@
+"""Prints how long the decisions take for very many partitions: the engine's next shards, an audit's
+ranges, and all pieces of a backfill. No brokers, no Spark, one thread. Not a test.
+
+Run: python -m tests.benchmarks.planning [partitions]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from connectors.mirror.audit.engines import shares
+from connectors.mirror.audit.plan import AuditRange, PartitionFacts, plan_ranges
+from connectors.mirror.backfill.dealing import Advance, Dealer, Dealing, PartitionJob
+from connectors.mirror.offset_map import MapPage, Segment
+from connectors.spark.engine.plan import Lagging, plan_shards
+
+PARTITIONS = 100_000
+SLOTS = 64
+IN_TOPIC = 100
+OFFSET_BYTES = 100
+PIECE_BYTES = 256_000_000
+
+TopicPartition = tuple[str, int]
+
+
+def partition(n: int, prefix: str = "") -> TopicPartition:
+    return f"{prefix}t{n // IN_TOPIC}", n % IN_TOPIC
+
+
+def offsets(n: int) -> int:
+    """Uneven, the same in each run: from one to a million, 250,000 on average."""
+    return max(1, (n * 7919 % 1000) ** 3 // 1000)
+
+
+def engine_shards(count: int) -> str:
+    lagging = [
+        Lagging(partition(n), partition(n, "A."), 0, offsets(n), offsets(n) * OFFSET_BYTES)
+        for n in range(count)
+    ]
+    return f"{len(plan_shards(lagging, SLOTS))} shards"
+
+
+def audit_ranges(count: int) -> str:
+    ranges: list[AuditRange] = []
+    for n in range(count):
+        end = offsets(n)
+        facts = PartitionFacts(
+            partition(n), partition(n, "A."), 0, end, 0, end, end, offset_bytes=OFFSET_BYTES
+        )
+        ranges += plan_ranges(facts, [MapPage(1, [Segment(0, 0, end)])])
+    return f"{len(ranges)} ranges in {len(shares(ranges, SLOTS))} tasks"
+
+
+def backfill_pieces(count: int) -> str:
+    """From the first piece to the last: those that are under way end one after the other."""
+    jobs = [
+        PartitionJob(
+            partition(n), partition(n, "A."), 0, offsets(n), 0, OFFSET_BYTES, loss_at_ms=offsets(n)
+        )
+        for n in range(count)
+    ]
+    dealer = Dealer.of(jobs, Dealing(SLOTS, PIECE_BYTES, 10.0))
+    pieces = []
+    while not dealer.finished:
+        while (piece := dealer.next_piece(0.0)) is not None:
+            pieces.append(piece)
+        done = pieces[-dealer.active]
+        dealer.copied(done, [Advance(each.source, each.end) for each in done.ranges], 0.0)
+    return f"{len(pieces)} pieces"
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else PARTITIONS
+    works: dict[str, Callable[[int], str]] = {
+        "the engine's next shards": engine_shards,
+        "an audit's ranges": audit_ranges,
+        "all pieces of a backfill": backfill_pieces,
+    }
+    print(f"{count:,} partitions, {SLOTS} slots")
+    print("| planned | seconds | CPU s | |\n|---|---|---|---|")
+    for name, work in works.items():
+        began, cpu = time.perf_counter(), time.process_time()
+        found = work(count)
+        took, used = time.perf_counter() - began, time.process_time() - cpu
+        print(f"| {name} | {took:.2f} | {used:.2f} | {found} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
