@@ -31,6 +31,7 @@ from api.cli.program import (
     EXIT_ERROR,
     WITHOUT_SPARK,
     UsageParser,
+    output_file,
     positive,
     run_to_exit_code,
 )
@@ -71,7 +72,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--topics", metavar="REGEX", help="only source topics whose whole name matches"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there, too")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="write the result there, too"
+    )
     parser.add_argument(
         "--mode",
         choices=("logs", "ledger"),

@@ -28,6 +28,7 @@ from api.cli.program import (
     EXIT_ERROR,
     WITHOUT_SPARK,
     UsageParser,
+    output_file,
     positive,
     run_to_exit_code,
 )
@@ -141,7 +142,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--plan", action="store_true", help="show what would be copied, and copy nothing"
     )
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write each partition's state there, as it goes"
+        "--json",
+        type=output_file,
+        metavar="FILE",
+        help="write each partition's state there, as it goes",
     )
     found = parser.parse_args(argv)
     if found.since is not None and found.first is not None:

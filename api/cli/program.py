@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from connect.errors import ConfigError, ConnectError
@@ -15,6 +17,7 @@ __all__ = [
     "EXIT_USAGE",
     "WITHOUT_SPARK",
     "UsageParser",
+    "output_file",
     "positive",
     "run_to_exit_code",
 ]
@@ -41,6 +44,18 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text}: at least 1")
     return number
+
+
+def output_file(text: str) -> Path:
+    """A file that can be written, for `type=` of an argument: known before the work, not after."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: a directory; name a file")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: there is no directory {path.parent}; make it")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text}: no permission to write it")
+    return path
 
 
 def run_to_exit_code(

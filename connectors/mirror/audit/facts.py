@@ -20,6 +20,7 @@ from connect.clock import Deadline
 from connect.errors import ConfigError, ConnectError, CorruptData
 from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror import client_configs
+from connectors.mirror.asking import REACH_S, asking
 from connectors.mirror.audit.measuring import measured
 from connectors.mirror.audit.plan import (
     DEFAULT_RANGE_BYTES,
@@ -103,7 +104,10 @@ class _Planner:
         return self._plan
 
     def _look(self, source: Admin, target: Admin) -> None:
-        on_source, on_target = source.list_topics(), target.list_topics()
+        with asking("source", self._plan.setup.source):
+            on_source = source.list_topics(REACH_S)
+        with asking("target", self._plan.setup.target):
+            on_target = target.list_topics(REACH_S)
         selector = topic_selector(self._config)
         remotes = {
             topic: selector.remote(topic)

@@ -18,6 +18,7 @@ from connect.clients.short_threads import ShortThreads
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConfigError, ConnectError
 from connectors.mirror import client_configs
+from connectors.mirror.asking import REACH_S, asking
 from connectors.mirror.backfill.flow import BackfillFlow
 from connectors.mirror.backfill.recorded import map_pages, stored_positions
 from connectors.mirror.backfill.stamps import next_stamps
@@ -109,8 +110,11 @@ class Gatherer:
         self.target_admin.close()
 
     def _selector(self) -> TopicSelector:
-        same = self.source_admin.cluster_id(_TIMEOUT_S) == self.target_admin.cluster_id(_TIMEOUT_S)
-        selector = topic_selector(self.config, same_cluster=same)
+        with asking("source", self.consumer):
+            ours = self.source_admin.cluster_id(REACH_S)
+        with asking("target", self.target_consumer):
+            theirs = self.target_admin.cluster_id(REACH_S)
+        selector = topic_selector(self.config, same_cluster=ours == theirs)
         if self._wish.topics is None:
             return selector
         return replace(selector, topics=_Named(self._wish), replicate_heartbeats=False)
