@@ -31,7 +31,7 @@ from connect.java import MINIMUM_VERSION, find_java
 from connectors.spark.errors import SparkUnavailable
 from connectors.spark.properties import properties_text
 
-__all__ = ["SparkJvm"]
+__all__ = ["SparkJvm", "hush_accumulators"]
 
 _LOG = logging.getLogger("connectors.spark.driver")
 
@@ -191,6 +191,16 @@ def _forget(gateway: Any) -> None:
         if SparkContext._gateway is gateway:
             SparkContext._gateway = None
             SparkContext._jvm = None
+
+
+def hush_accumulators(context: SparkContext) -> None:
+    """Where the JVM ends first, PySpark's server for accumulators prints a traceback on stderr.
+    Whoever needs Spark hears of its end from the session's state."""
+
+    def ended(_request: object, _address: object) -> None:
+        _LOG.debug("Spark's process closed a connection", exc_info=True)
+
+    context._accumulatorServer.handle_error = ended  # type: ignore[method-assign,assignment]
 
 
 def _end(process: subprocess.Popen[str], timeout: float) -> None:

@@ -28,7 +28,7 @@ from connect.errors import ConfigError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.metrics.registry import MetricValue
 from connectors.spark.errors import SparkUnavailable, first_line
-from connectors.spark.jvm import SparkJvm
+from connectors.spark.jvm import SparkJvm, hush_accumulators
 from connectors.spark.properties import (
     DRIVER_HOST,
     MASTER,
@@ -320,6 +320,7 @@ class SharedSession:
         jvm.start(Deadline(START_TIMEOUT_S))
         # Its configuration is what the JVM was started with.
         context = self._context = SparkContext(gateway=jvm.gateway)
+        hush_accumulators(context)
         ship(context, jvm.directory, cache_directory())
         self._session = SparkSession(context)
 

@@ -212,7 +212,7 @@ def test_stop_cancels_what_spark_does(spark: SparkSession) -> None:
         wait_until(lambda: not busy.getActiveStageIds(), WAIT_S, "Spark is not at it any more")
 
 
-def test_a_lost_driver_is_replaced(spark: SparkSession) -> None:
+def test_a_lost_driver_is_replaced(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
     shared = shared_session()
     counts: list[int] = []
     with job(lambda session: counts.append(session.range(3).count()), interval_s=0.5) as made:
@@ -224,3 +224,5 @@ def test_a_lost_driver_is_replaced(spark: SparkSession) -> None:
         seen = len(counts)
         wait_until(lambda: len(counts) > seen, 90.0, "a run on the new session")
     assert ready_session(shared).range(2).count() == 2
+    said = capfd.readouterr()
+    assert "Traceback" not in said.out + said.err
