@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -23,6 +24,7 @@ from connectors.mirror.formats import OffsetSync
 from connectors.mirror.translation import by_sync
 from connectors.spark.arrow import collect
 from connectors.spark.audit import spark_engine
+from connectors.spark.errors import job_errors
 from connectors.spark.tables import BREAKS, GROUP_OFFSETS, SYNCS
 from connectors.spark.translate import translate
 from deploy.brokers import KafkaCluster
@@ -150,8 +152,14 @@ def test_a_translation_ends_right_though_a_worker_is_killed_in_its_middle(
             frame(session, BREAKS, []),
             frame(session, GROUP_OFFSETS, offsets),
         )
+
+        def run() -> Any:
+            # What made it fail is said while the session is there to say it.
+            with job_errors("The translation"):
+                return collect(found)
+
         with ThreadPoolExecutor(1) as thread:
-            translation = thread.submit(lambda: collect(found))
+            translation = thread.submit(run)
             wait_until(lambda: busy(session), WAIT_S, "a task")
             cluster.kill_worker(2)
             assert not translation.done()
