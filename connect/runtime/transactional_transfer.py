@@ -21,6 +21,7 @@ from connect.metrics.source_task_metrics import (
 from connect.plugin import PartitionHealth, TransferCounts, TransferTask
 from connect.runtime.error_metrics import ERROR_GROUP, ErrorMetrics
 from connect.runtime.task import WorkerTask, WorkerTaskContext
+from connect.runtime.transfer_task import what_stands_still
 from connect.runtime.transfer_transactions import TaskTransactions
 from connect.storage.offset_store import OffsetStore
 
@@ -109,6 +110,9 @@ class ExactlyOnceTransferTask(WorkerTask):
     def stopping(self) -> None:
         self._stop_asked.set()
         self.wake()
+
+    def trouble(self) -> str | None:
+        return what_stands_still(self.health())
 
     def health(self) -> list[PartitionHealth]:
         return self._task.health() if self._begun else []

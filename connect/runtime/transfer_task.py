@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -20,7 +20,7 @@ from connect.runtime.error_metrics import ERROR_GROUP, ErrorMetrics
 from connect.runtime.task import WorkerTask, WorkerTaskContext
 from connect.storage.offset_writer import OffsetWriter
 
-__all__ = ["WorkerTransferTask"]
+__all__ = ["WorkerTransferTask", "what_stands_still"]
 
 _log = logging.getLogger(__name__)
 
@@ -128,16 +128,19 @@ class WorkerTransferTask(WorkerTask):
         self._task.wake()
 
     def trouble(self) -> str | None:
-        """The partitions that neither move nor are caught up, and why."""
-        found = self._task.health()
-        ill = sorted((p.name, p.error) for p in found if p.error is not None)
-        if not ill:
-            return None
-        lines = [f"{len(ill)} of {len(found)} partitions do not move:"]
-        lines += [f"{name}: {error}" for name, error in ill[:_TOLD]]
-        if len(ill) > _TOLD:
-            lines.append(f"and {len(ill) - _TOLD} more")
-        return "\n".join(lines)
+        return what_stands_still(self._task.health())
 
     def health(self) -> list[PartitionHealth]:
         return self._task.health()
+
+
+def what_stands_still(found: Sequence[PartitionHealth]) -> str | None:
+    """The partitions that neither move nor are caught up, and why; None: there are none."""
+    ill = sorted((p.name, p.error) for p in found if p.error is not None)
+    if not ill:
+        return None
+    lines = [f"{len(ill)} of {len(found)} partitions do not move:"]
+    lines += [f"{name}: {error}" for name, error in ill[:_TOLD]]
+    if len(ill) > _TOLD:
+        lines.append(f"and {len(ill) - _TOLD} more")
+    return "\n".join(lines)
