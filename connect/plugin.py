@@ -151,6 +151,11 @@ class TransferTransactions(Protocol):
         """End it without a trace; `producer` is another one then. Everything that was sent must
         have been answered, or have lost its connection."""
 
+    def confirm(self) -> Future[None]:
+        """For a task that has others write for it, under transactional ids of its own: done if no
+        later run of the task had begun when this was asked; fails if one had. Ids that were claimed
+        before, a later run claims after. Only while no transaction is open."""
+
 
 class ConnectorContext(Protocol):
     """What the worker offers to a running connector. Safe to call from any thread."""

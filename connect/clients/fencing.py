@@ -2,7 +2,7 @@
 
 A new producer id or epoch for a transactional id makes whoever had it before unable to write, and
 ends the transaction it left open. Asking for one needs no producer: it is one request to the id's
-coordinator.
+coordinator. Who keeps what it answers can write with it, or have somebody else write.
 """
 
 from __future__ import annotations
@@ -12,16 +12,23 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from kafka.protocol.admin import DescribeTransactionsRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from connect.clients.coordinators import Coordinated, any_broker, coordinator_address
+from connect.clients.coordinators import (
+    Coordinated,
+    any_broker,
+    coordinator_address,
+    open_coordinator,
+)
 from connect.clients.errors import error_from_code
 from connect.clients.properties import wire_settings
+from connect.clients.transaction_coordinator import ProducerIdentity
 from connect.clients.wire import WireConnection, open_connection
 from connect.errors import BrokerUnavailable, ConnectError
-from connect.loop import Backoff
+from connect.loop import Backoff, retry
 
 if TYPE_CHECKING:
     from connect.clients.cancellation import Cancellation
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from connect.clients.settings import WireSettings
     from connect.clock import Deadline
 
-__all__ = ["fence_producers"]
+__all__ = ["claim_producers", "fence_producers", "was_claimed"]
 
 _log = logging.getLogger(__name__)
 
@@ -39,8 +46,13 @@ _IDS_PER_CONNECTION = 100
 # Nothing is ever written with the ids that are asked for here: their transactions need no time.
 _TRANSACTION_TIMEOUT_MS = 1000
 
+# The newest version whose fields are all understood here.
+_INIT_VERSION = 5
+_TRANSACTIONAL_ID_NOT_FOUND = 105
+
 # Ids that are to be tried again, and why the last of them is.
 _Left = tuple[list[str], ConnectError | None]
+_Claimed = dict[str, ProducerIdentity]
 
 
 def fence_producers(
@@ -56,11 +68,31 @@ def fence_producers(
     then, and for what is not allowed, the `ConnectError` of the last answer is raised. Blocks; safe
     to call from any thread.
     """
-    settings = wire_settings(properties)
+    claim_producers(
+        wire_settings(properties),
+        transactional_ids,
+        deadline,
+        timeout_ms=_TRANSACTION_TIMEOUT_MS,
+        cancellation=cancellation,
+    )
+
+
+def claim_producers(
+    settings: WireSettings,
+    transactional_ids: Collection[str],
+    deadline: Deadline,
+    *,
+    timeout_ms: int,
+    cancellation: Cancellation | None = None,
+) -> dict[str, ProducerIdentity]:
+    """As `fence_producers`; by transactional id, whom its batches are now to be stamped with.
+    `timeout_ms`: how long its transactions may last."""
+    claimed: _Claimed = {}
     pending = sorted(set(transactional_ids))
     backoff = Backoff(_RETRY_S, _RETRY_CAP_S)
     while pending:
-        pending, error = _attempt(settings, pending, deadline, cancellation)
+        work = _Round(settings, timeout_ms, claimed, deadline, cancellation)
+        pending, error = _attempt(work, pending)
         if error is None:
             continue
         wait = backoff.next()
@@ -68,22 +100,48 @@ def fence_producers(
             raise error
         _log.debug("%d producers are not fenced out yet: %s", len(pending), error)
         _pause(wait, cancellation)
+    return claimed
 
 
-def _attempt(
-    settings: WireSettings,
-    ids: Sequence[str],
-    deadline: Deadline,
-    cancellation: Cancellation | None,
-) -> _Left:
+def was_claimed(settings: WireSettings, transactional_id: str, deadline: Deadline) -> bool:
+    """Whether the brokers know of a producer of this id: they forget it where nothing was written
+    for a week (`transactional.id.expiration.ms`). Yes, too, where they cannot say (before 3.0)."""
+
+    def ask() -> bool:
+        opened = open_coordinator(settings, Coordinated.TRANSACTION, transactional_id, deadline)
+        with closing(opened) as connection:
+            if DescribeTransactionsRequest.API_KEY not in connection.api_versions:
+                return True
+            request = DescribeTransactionsRequest(version=0, transactional_ids=[transactional_id])
+            (state,) = connection.call(request, deadline).transaction_states
+        if state.error_code == _TRANSACTIONAL_ID_NOT_FOUND:
+            return False
+        if state.error_code:
+            raise error_from_code(state.error_code, f"Describing the producer {transactional_id}")
+        return True
+
+    return retry(ask, deadline, Backoff(_RETRY_S, _RETRY_CAP_S))
+
+
+class _Round(NamedTuple):
+    """What is the same for all ids. `claimed` takes the answers."""
+
+    settings: WireSettings
+    timeout_ms: int
+    claimed: _Claimed
+    deadline: Deadline
+    cancellation: Cancellation | None
+
+
+def _attempt(work: _Round, ids: Sequence[str]) -> _Left:
     """Raises what trying again does not help."""
     left: list[str] = []
     last: ConnectError | None = None
     by_coordinator: dict[Address, list[str]] = {}
     try:
-        with closing(any_broker(settings, deadline, cancellation)) as connection:
+        with closing(any_broker(work.settings, work.deadline, work.cancellation)) as connection:
             for name in ids:
-                address, error = _coordinator(connection, name, deadline)
+                address, error = _coordinator(connection, name, work.deadline)
                 if address is not None:
                     by_coordinator.setdefault(address, []).append(name)
                 else:
@@ -93,11 +151,8 @@ def _attempt(
         return list(ids), _retriable(error)
     jobs = [(address, part) for address, of_it in by_coordinator.items() for part in _parts(of_it)]
 
-    def work(job: tuple[Address, Sequence[str]]) -> _Left:
-        return _fence_at(job[0], settings, job[1], deadline, cancellation)
-
     with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fence") as pool:
-        for again, failure in pool.map(work, jobs):
+        for again, failure in pool.map(lambda job: _fence_at(job[0], job[1], work), jobs):
             left += again
             last = failure or last
     return left, last
@@ -114,20 +169,15 @@ def _coordinator(
         return None, _retriable(error)
 
 
-def _fence_at(
-    address: Address,
-    settings: WireSettings,
-    ids: Sequence[str],
-    deadline: Deadline,
-    cancellation: Cancellation | None,
-) -> _Left:
+def _fence_at(address: Address, ids: Sequence[str], work: _Round) -> _Left:
     left: list[str] = []
     last: ConnectError | None = None
     done = 0
     try:
-        with closing(open_connection(*address, settings, deadline, cancellation)) as connection:
+        opened = open_connection(*address, work.settings, work.deadline, work.cancellation)
+        with closing(opened) as connection:
             for name in ids:
-                error = _fence(connection, name, deadline)
+                error = _fence(connection, name, work)
                 if error is not None:
                     left.append(name)
                     last = error
@@ -137,16 +187,21 @@ def _fence_at(
     return left, last
 
 
-def _fence(connection: WireConnection, name: str, deadline: Deadline) -> ConnectError | None:
+def _fence(connection: WireConnection, name: str, work: _Round) -> ConnectError | None:
     """Why it has to be tried again; None: it is done."""
     request = InitProducerIdRequest(
-        transactional_id=name, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
+        version=connection.version_of(InitProducerIdRequest.API_KEY, _INIT_VERSION),
+        transactional_id=name,
+        transaction_timeout_ms=work.timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
     )
-    code = connection.call(request, deadline).error_code
-    if code == 0:
+    answer = connection.call(request, work.deadline)
+    if answer.error_code == 0:
+        work.claimed[name] = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         return None
     return _retriable(
-        error_from_code(code, f"Fencing out producers of the transactional id {name}")
+        error_from_code(answer.error_code, f"Fencing out producers of the transactional id {name}")
     )
 
 

@@ -133,6 +133,15 @@ class TransactionCoordinator:
         """Fence out all earlier producers of the id, ending what they left open."""
         return self._submit(lambda: self._init(None))
 
+    def adopt(self, identity: ProducerIdentity) -> None:
+        """Instead of `claim`: somebody else did so, for this producer. No transaction is open."""
+        self._identity = identity
+
+    def confirm(self) -> Future[None]:
+        """Done if nobody has claimed the id since; fails with `ProducerFenced` if somebody has.
+        There is another `identity` then. Only while no transaction is open."""
+        return self._submit(lambda: self._init(self.identity))
+
     def add(self, partitions: Collection[TopicPartition]) -> Future[Mapping[TopicPartition, int]]:
         """Make these partitions part of the transaction, which begins with the first: protocol
         error codes, 0 where it is done. Where one is refused, the others are not attempted."""

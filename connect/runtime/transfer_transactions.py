@@ -130,6 +130,9 @@ class TaskTransactions:
 
         return _followed(self._coordinator.abort(), ended)
 
+    def confirm(self) -> Future[None]:
+        return self._coordinator.confirm()
+
 
 def _followed(future: Future[None], then: Callable[[], None]) -> Future[None]:
     """Done after `then`, which is called where `future` completed well."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import confluent_kafka
 import pytest
 
-from connect.clients.fencing import fence_producers
+from connect.clients.fencing import claim_producers, fence_producers, was_claimed
+from connect.clients.properties import wire_settings
+from connect.clients.transaction_coordinator import TransactionCoordinator
+from connect.clients.transactional_producer import ProducerFenced
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable
 from deploy.brokers import KafkaCluster
@@ -63,6 +66,32 @@ def test_fenced_producers_cannot_commit_and_leave_nothing_open(
     other.commit()
     read = read_partition(target_cluster.bootstrap_servers, first.topic, isolation="read_committed")
     assert [record.value for record in read] == [b"before", b"after"]
+
+
+def test_who_claims_ids_can_write_with_them_and_ends_what_was_open(
+    target_cluster: KafkaCluster, zombies: list[Zombie]
+) -> None:
+    settings = wire_settings(properties(target_cluster))
+    new = unique("new")
+    assert was_claimed(settings, zombies[0].id, Deadline(TIMEOUT_S))
+    assert not was_claimed(settings, new, Deadline(TIMEOUT_S))
+    claimed = claim_producers(
+        settings, [zombies[0].id, new], Deadline(TIMEOUT_S), timeout_ms=10_000
+    )
+    assert was_claimed(settings, new, Deadline(TIMEOUT_S))
+    with pytest.raises(confluent_kafka.KafkaException):
+        zombies[0].commit()
+    for name, identity in claimed.items():
+        heir = TransactionCoordinator(settings, name, 10_000)
+        heir.adopt(identity)
+        assert heir.add([(zombies[0].topic, 0)]).result(TIMEOUT_S) == {(zombies[0].topic, 0): 0}
+        heir.commit().result(TIMEOUT_S)
+        heir.confirm().result(TIMEOUT_S)
+        assert heir.identity.epoch > identity.epoch
+        fence_producers(properties(target_cluster), [name], Deadline(TIMEOUT_S))
+        with pytest.raises(ProducerFenced):
+            heir.confirm().result(TIMEOUT_S)
+        heir.close()
 
 
 def test_a_cluster_that_is_away_is_waited_for_until_the_deadline() -> None:

@@ -68,6 +68,9 @@ class Coordinator:
         self.commits.append((records, Future()))
         return self.commits[-1][1]
 
+    def confirm(self) -> Future[None]:
+        raise NotImplementedError
+
     def abort(self, why: str) -> Future[None]:
         self.aborts.append((why, Future()))
         return self.aborts[-1][1]
