@@ -104,13 +104,6 @@ def check_source(config: MirrorMakerConfig, plan: FlowPlan) -> None:
     props = resolved_source_config(config, plan)
     for problem in validate_source(props):
         raise ConfigError(f"{plan.name}: {problem.message}", key=problem.key)
-    support = config.worker_config(plan.source, plan.target).get("exactly.once.source.support")
-    if props.get("mirror.engine") == "spark" and support == "enabled":
-        raise ConfigError(
-            f"{plan.name}: Spark copies at least once: with exactly.once.source.support=enabled "
-            "set mirror.engine=worker.",
-            key="mirror.engine",
-        )
 
 
 def loops_of(config: MirrorMakerConfig, plans: Sequence[FlowPlan]) -> list[Loop]:

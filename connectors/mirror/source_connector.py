@@ -69,14 +69,6 @@ def _spark_problems(props: Mapping[str, str]) -> list[ConfigProblem]:
     if props.get("mirror.engine") != "spark":
         return []
     problems: list[ConfigProblem] = []
-    if props.get("exactly.once.support") == "required":
-        problems.append(
-            ConfigProblem(
-                "mirror.engine",
-                "Spark copies at least once: for exactly.once.support=required set "
-                "mirror.engine=worker.",
-            )
-        )
     if props.get("spark.speculation", "false").strip().lower() != "false":
         problems.append(
             ConfigProblem(
@@ -132,9 +124,8 @@ class MirrorSourceConnector(Connector):
 
     @classmethod
     def exactly_once_support(cls, config: Mapping[str, str]) -> bool:
-        """Where records of aborted transactions are not read, as in MirrorMaker 2, and not on
-        Spark."""
-        return reads_committed(config) and config.get("mirror.engine") != "spark"
+        """Where records of aborted transactions are not read, as in MirrorMaker 2."""
+        return reads_committed(config)
 
     @classmethod
     def task_class_for(

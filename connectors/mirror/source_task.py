@@ -29,6 +29,7 @@ from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import UNKNOWN, OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
+from connectors.mirror.lanes import fence_lanes
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
@@ -103,6 +104,10 @@ class MirrorSourceTask(TransferTask):
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
         settings = engine_settings(self._config, consumer, self.context.producer_properties())
+        control = self.context.transfer
+        if control is not None:
+            # Where Spark copied this flow before, its executors may still be at it.
+            fence_lanes(settings.target, control.transactional_id, self.context.task_index)
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from connectors.mirror.copy.ranges import CopiedRange, RangeProgress, SourceRange
+from connectors.mirror.lanes import LaneClaim
 from connectors.spark.arrow import arriving
 from connectors.spark.copy_work import (
     AGAIN,
@@ -67,7 +68,8 @@ SHARD_ROWS = StructType(
 class ShardResult:
     """The ledger of one shard. `error`: why it ended before its ranges were done; what was copied
     until then is here all the same. A shard whose executor was lost, and that Spark ran again, has
-    only the last run's: it may have copied some of it twice."""
+    only the last run's: it may have copied some of it twice. Under exactly-once an error, or
+    `again`, means that what is stored says how far it came, once its lane is claimed anew."""
 
     shard: int
     copied: tuple[CopiedRange, ...]
@@ -86,16 +88,18 @@ def copy_shards(
     most_s: float = math.inf,
     rate: float | None = None,
     once: bool = False,
+    claims: Sequence[LaneClaim] | None = None,
 ) -> Iterator[ShardResult]:
     """Copy these shards, one task each; results come as tasks end. No partition is in two shards.
 
     `stall_s`: a shard in which nothing moves for so long ends with an error; `most_s`: it ends
     after so long wherever it is, without one. `rate`: bytes a second that each shard keeps to.
     `once`: where Spark runs a shard again, as its executor was lost, that run copies nothing and
-    says so: the first one may still be writing. Raises `SparkJobFailed` where the job cannot be
-    run. To end it early, cancel the thread's job group.
+    says so: the first one may still be writing. `claims`: the lane of each shard, for a flow that
+    writes exactly once, and only for this call; goes with `once`. Raises `SparkJobFailed` where the
+    job cannot be run. To end it early, cancel the thread's job group.
     """
-    frame = _frame(session, flow, shards, ShardLimits(stall_s, most_s, rate, once))
+    frame = _frame(session, flow, shards, ShardLimits(stall_s, most_s, rate, once), claims)
     gathering = [_Gathering(number, shard) for number, shard in enumerate(shards)]
     with job_errors("The copy"):
         for batch in arriving(frame):
@@ -122,12 +126,13 @@ def _frame(
     flow: CopyFlow,
     shards: Sequence[Sequence[SourceRange]],
     limits: ShardLimits,
+    claims: Sequence[LaneClaim] | None = None,
 ) -> DataFrame:
     # Large ones travel as a broadcast, as PySpark does with large functions.
     texts = [_text(shard) for shard in shards]
     # As it writes, it must not be run twice for one row.
     copy = F.udf(
-        shard_copier(flow, texts, limits), ArrayType(SHARD_ROWS), useArrow=False
+        shard_copier(flow, texts, limits, claims), ArrayType(SHARD_ROWS), useArrow=False
     ).asNondeterministic()
     numbers = session.range(0, len(shards), 1, max(1, len(shards)))
     return numbers.select(F.explode(copy(F.col("id").cast("int"))).alias("row")).select("row.*")

@@ -13,13 +13,18 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from connect.errors import ConnectError
+from connectors.mirror.books import source_partition
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.ranges import CopiedRange, RangeCopier, RangeProgress, SourceRange
+from connectors.mirror.copy.transaction_hooks import TransactionPlan
+from connectors.mirror.lanes import LaneClaim
 from connectors.mirror.source_task import engine_settings
+from connectors.spark.lane_transactions import LaneSettings, LaneTransactions
 
 __all__ = [
     "AGAIN",
@@ -76,15 +81,19 @@ Rows = list[tuple[object, ...]]
 @dataclass(frozen=True, slots=True)
 class CopyFlow:
     """What executors build the copier from: the connector's properties, and the Java properties of
-    its consumer and its producer. They hold secrets."""
+    its consumer and its producer. They hold secrets. `lanes`: it writes exactly once."""
 
     connector: Mapping[str, str] = field(repr=False)
     consumer: Mapping[str, str] = field(repr=False)
     producer: Mapping[str, str] = field(repr=False)
+    lanes: LaneSettings | None = None
 
     def key(self) -> str:
         """The same for the same properties; tells none of them."""
-        plain = [sorted(each.items()) for each in (self.connector, self.consumer, self.producer)]
+        plain: list[object] = [
+            sorted(each.items()) for each in (self.connector, self.consumer, self.producer)
+        ]
+        plain.append(None if self.lanes is None else astuple(self.lanes))
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
@@ -98,14 +107,19 @@ class ShardLimits(NamedTuple):
 
 
 def shard_copier(
-    flow: CopyFlow, shards: Sequence[str], limits: ShardLimits
+    flow: CopyFlow,
+    shards: Sequence[str],
+    limits: ShardLimits,
+    claims: Sequence[LaneClaim] | None = None,
 ) -> Callable[[int], Rows]:
-    """Copies shard number n of these, each the JSON of its ranges, and returns its rows."""
+    """Copies shard number n of these, each the JSON of its ranges, and returns its rows. `claims`:
+    the lane of each, where the flow writes exactly once."""
 
     def work(number: int) -> Rows:
         if limits.once and _runs_again():
             return [_row({"kind": AGAIN, "shard": number})]
-        return _run(flow, number, _ranges(shards[number]), limits)
+        claim = None if claims is None else claims[number]
+        return _run(flow, number, _ranges(shards[number]), limits, claim)
 
     return work
 
@@ -125,24 +139,46 @@ def _ranges(text: str) -> list[SourceRange]:
 _LOG = logging.getLogger(__name__)
 
 
-_copiers: dict[str, RangeCopier] = {}
+class _Copier:
+    """A copier of one flow, and the lane that it writes in, if it does so exactly once."""
+
+    def __init__(self, flow: CopyFlow) -> None:
+        config = SourceConfig.from_properties(flow.connector)
+        settings = engine_settings(config, flow.consumer, flow.producer)
+        self._lane: LaneTransactions | None = None
+        plan: TransactionPlan | None = None
+        if flow.lanes is not None:
+            self._lane = LaneTransactions(settings.target, flow.lanes)
+            keys = partial(source_partition, config.source_cluster_alias)
+            plan = TransactionPlan(self._lane, keys, lambda: None)
+        self.ranges = RangeCopier(settings, transactions=plan)
+
+    def begin(self, claim: LaneClaim | None) -> None:
+        if self._lane is not None:
+            assert claim is not None, "there is no lane to write in"
+            self._lane.begin(claim)
+
+    def close(self) -> None:
+        self.ranges.close()
+        if self._lane is not None:
+            self._lane.close()
+
+
+_copiers: dict[str, _Copier] = {}
 _copiers_lock = threading.Lock()
 _MOST_KEPT = 2
 """Copiers that a Python process keeps: flows whose shards take turns in it."""
 
 
-def _take_copier(flow: CopyFlow, key: str) -> RangeCopier:
+def _take_copier(flow: CopyFlow, key: str) -> _Copier:
     with _copiers_lock:
         kept = _copiers.pop(key, None)
-    if kept is not None:
-        return kept
-    config = SourceConfig.from_properties(flow.connector)
-    return RangeCopier(engine_settings(config, flow.consumer, flow.producer))
+    return _Copier(flow) if kept is None else kept
 
 
-def _give_back(copier: RangeCopier, key: str) -> None:
-    old: list[RangeCopier] = []
-    if copier.usable:
+def _give_back(copier: _Copier, key: str) -> None:
+    old: list[_Copier] = []
+    if copier.ranges.usable:
         with _copiers_lock:
             before = _copiers.pop(key, None)
             _copiers[key] = copier
@@ -155,7 +191,13 @@ def _give_back(copier: RangeCopier, key: str) -> None:
         each.close()
 
 
-def _run(flow: CopyFlow, number: int, ranges: Sequence[SourceRange], limits: ShardLimits) -> Rows:
+def _run(
+    flow: CopyFlow,
+    number: int,
+    ranges: Sequence[SourceRange],
+    limits: ShardLimits,
+    claim: LaneClaim | None,
+) -> Rows:
     """The rows of one shard. Errors are rows: Spark would run the shard again for them."""
     lines: list[CopiedRange] = []
     last: list[RangeProgress] = []
@@ -170,8 +212,9 @@ def _run(flow: CopyFlow, number: int, ranges: Sequence[SourceRange], limits: Sha
         copier = _take_copier(flow, key)
         try:
             never = threading.Event()
+            copier.begin(claim)
             # Without reports in between: nobody would hear them.
-            copier.copy(
+            copier.ranges.copy(
                 ranges,
                 note,
                 stop=never,

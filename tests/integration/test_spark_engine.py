@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from deploy.brokers import KafkaCluster
 from tests.support.books import mapping, offset_map
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.producing import numbered, produce
-from tests.support.topics import admin
+from tests.support.reading import contents, read_partition
+from tests.support.topics import admin, end_offsets
 from tests.support.waiting import wait_until
 
 SPARK = {
@@ -22,7 +24,11 @@ SPARK = {
     "B.offset.flush.interval.ms": "600000",
     "B.task.shutdown.graceful.timeout.ms": "20000",
 }
-START_S = 90.0
+ONCE = {
+    "A.consumer.isolation.level": "read_committed",
+    "B.exactly.once.source.support": "enabled",
+}
+START_S = 180.0
 
 
 @pytest.fixture
@@ -69,3 +75,66 @@ def test_engines_go_on_where_the_other_ended(
         found = offset_map(source, flow.map_topic, topic, partition)
         expected = mapping(flow, topic, partition)
         assert {before: found.downstream(before) for before in expected} == expected
+
+
+@pytest.mark.slow
+def test_exactly_once_engines_go_on_where_the_other_ended(
+    flow: MirroredFlow, logs: Path, tmp_path: Path
+) -> None:
+    """Batches and offsets are committed by executors; aborted records of the source stay out."""
+    log = logs / "mirror.log"
+    topic = flow.topic("t", partitions=3)
+    source = flow.source_servers
+    worker = flow.properties({**SPARK, **ONCE, "A->B.mirror.engine": "worker"})
+    spark = flow.properties({**SPARK, **ONCE})
+    for partition in (0, 1):
+        produce(source, topic, numbered(500, partition=partition), batch_records=40)
+
+    with running(worker, tmp_path, log) as mirror:
+        committed(flow, topic, {0: 500, 1: 500})
+        stop_cleanly(mirror, log)
+    with running(spark, tmp_path, log) as mirror:
+        wait_until(lambda: "on Spark: " in log.read_text(), START_S, "the other engine")
+        for start in range(500, 800, 100):
+            produce(source, topic, numbered(100, start=start))
+            committed(flow, topic, {0: start + 100})
+        client = admin(source)
+        client.create_partitions([NewPartitions(topic, 4)])[topic].result(START_S)
+        produce(source, topic, numbered(70, partition=3) + numbered(30, start=500, partition=1))
+        committed(flow, topic, {0: 800, 1: 530, 3: 70})
+        stop_cleanly(mirror, log)
+    with running(worker, tmp_path, log) as mirror:
+        produce(source, topic, numbered(10, start=530, partition=1))
+        committed(flow, topic, {1: 540})
+        stop_cleanly(mirror, log)
+
+    assert flow.stored_offsets() == {(topic, 0): 799, (topic, 1): 539, (topic, 3): 69}
+    for partition in (0, 1, 3):
+        before = read_partition(source, topic, partition)
+        after = read_partition(
+            flow.target_servers, flow.remote(topic), partition, isolation="read_committed"
+        )
+        assert contents(after) == contents(before)
+        # Nothing was written and aborted either: the stops were clean.
+        everything = read_partition(flow.target_servers, flow.remote(topic), partition)
+        assert len(everything) == len(before)
+        translate = offset_map(source, flow.map_topic, topic, partition)
+        assert [translate.downstream(record.offset) for record in before] == [
+            record.offset for record in after
+        ]
+
+
+def committed(flow: MirroredFlow, topic: str, counts: Mapping[int, int]) -> None:
+    """Until readers of committed records of the copy see so many, by partition."""
+    remote = flow.wait_created(topic, START_S)
+
+    def seen() -> bool:
+        if len(end_offsets(flow.target_servers, remote)) <= max(counts):
+            return False
+        return all(
+            len(read_partition(flow.target_servers, remote, number, isolation="read_committed"))
+            >= count
+            for number, count in counts.items()
+        )
+
+    wait_until(seen, START_S, f"{counts} of {remote}")

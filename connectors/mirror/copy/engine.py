@@ -304,6 +304,11 @@ class CopyEngine:
         assert self._transactions is not None, "the engine does not write in transactions"
         return self._transactions.request()
 
+    def renew_producer(self) -> None:
+        """Under exactly-once: the control has another producer. Only while it has no partitions."""
+        assert self._transactions is not None, "the engine does not write in transactions"
+        self._transactions.renew()
+
     def health(self) -> list[PartitionHealth]:
         """How each partition does. From any thread."""
         now_ms = self._clock.now_ms()

@@ -3,6 +3,9 @@
 Used where somebody else decides what is copied and keeps the books: Spark tasks and backfills. The
 records themselves pass through here as they do in a worker's task; what comes back is the ledger.
 `copy_ranges` is one such job; a `RangeCopier` does one after the other over the same connections.
+
+Under exactly-once each job has transactions of its own, with the source offsets in them, and the
+ledger has what was committed.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.pace import Pace
 from connectors.mirror.copy.partition import CopyState, OffsetRun, PartitionCopy
+from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = [
@@ -135,11 +139,21 @@ class RangeCopier:
     """Copies ranges again and again: connections, metadata and producer ids are kept in between,
     where no thread but those of the cluster links does anything. Belongs to one thread."""
 
-    def __init__(self, settings: EngineSettings, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        clock: Clock = SYSTEM_CLOCK,
+        transactions: TransactionPlan | None = None,
+    ) -> None:
+        """`transactions`: to write exactly once, each job with another producer."""
         self._clock = clock
         self._ledger = _Ledger()
+        self._once = transactions is not None
         self._engine = CopyEngine(
-            settings, lambda partition, runs, base: self._ledger.acked(partition, runs, base), clock
+            settings,
+            lambda partition, runs, base: self._ledger.acked(partition, runs, base),
+            clock,
+            transactions=transactions,
         )
         self._topics: dict[tuple[str, str], float] = {}
         self.usable = True
@@ -158,26 +172,45 @@ class RangeCopier:
     ) -> None:
         """As `copy_ranges`. After `most_s` seconds it ends where it is, without an error. `rate`:
         bytes a second that are not exceeded, all ranges together; what one fetch brings may come at
-        once, and is then waited for."""
+        once, and is then waited for. Under exactly-once an error may be one of not knowing whether
+        the last transaction was committed: then it is to be read what is stored."""
         by_source = {wanted.source: wanted for wanted in ranges}
         if len(by_source) != len(ranges):
             raise ValueError("a partition is in more than one range")
         engine = self._engine
         self._ledger = _Ledger()
-        job = _Job(engine, self._ledger, by_source, on_progress, self._clock)
+        job = _Job(engine, self._ledger, by_source, on_progress, self._clock, once=self._once)
         try:
+            if self._once:
+                engine.renew_producer()
             engine.set_fetching(True)
             job.begin(self._used(ranges))
             pace = None if rate is None else Pace(rate, self._clock)
-            if not job.run(stop, stall_s, report_s, most_s, pace):
-                self.usable = engine.drain(Deadline(DRAIN_S, self._clock))
+            if not job.run(stop, stall_s, report_s, most_s, pace) or self._once:
+                self._drain()
             self._leave(by_source)
         except BaseException:
             self.usable = False
-            engine.drain(Deadline(DRAIN_S, self._clock))
+            if not self._once:  # there what is open is dropped
+                engine.drain(Deadline(DRAIN_S, self._clock))
             job.report()
             raise
         job.report()
+
+    def _drain(self) -> None:
+        self.usable = self._engine.drain(Deadline(DRAIN_S, self._clock))
+        if self._once and not self.usable:
+            raise DeadlineExceeded(
+                f"the last transaction did not end within {DRAIN_S:g} s: {self._ailing()}"
+            )
+
+    def _ailing(self) -> str:
+        reasons = [
+            f"{p.source[0]}-{p.source[1]}: {p.error or 'not answered'}"
+            for p in self._engine.partitions
+            if p.error or p.outcome_unknown
+        ]
+        return "; ".join(sorted(reasons)) or "its coordinator did not answer"
 
     def _used(self, ranges: Iterable[SourceRange]) -> Iterable[tuple[str, str]]:
         """The topics of these ranges and of those just before."""
@@ -233,7 +266,10 @@ class _Job:
         by_source: dict[TopicPartition, SourceRange],
         on_progress: OnProgress,
         clock: Clock,
+        *,
+        once: bool,
     ) -> None:
+        self._once = once
         self._engine = engine
         self._ledger = ledger
         self._by_source = by_source
@@ -298,17 +334,21 @@ class _Job:
 
     def report(self) -> None:
         progress = [
-            _progress(self._by_source[key], partition)
+            _progress(
+                self._by_source[key],
+                partition,
+                partition.stored_position if self._once else partition.acked_position,
+            )
             for key, partition in self._partitions.items()
         ]
         self._on_progress(progress, self._ledger.take())
 
 
-def _progress(wanted: SourceRange, partition: PartitionCopy) -> RangeProgress:
+def _progress(wanted: SourceRange, partition: PartitionCopy, position: int) -> RangeProgress:
     figures = partition.metrics.read()
     return RangeProgress(
         wanted,
-        partition.acked_position,
+        position,
         partition.metrics.byte_count,
         partition.lost_records,
         partition.error,

@@ -182,6 +182,10 @@ class Transactions:
         self._serve_requests()
         return done
 
+    def renew(self) -> None:
+        """The control has another producer, whose sequence begins anew. Nothing is under way."""
+        self._ledgers.start_over()
+
     def close(self) -> None:
         self._closed = True
         self._members.close()

@@ -2,7 +2,8 @@
 
 The board holds what is assigned; source ends, plans and results change it. It belongs to the thread
 of the task. A partition is `busy` while a shard with it is out: it is in no other, and where it
-stands is not known before the shard is back, or surely over (`abandon`).
+stands is not known before the shard is back, or surely over (`abandon`). Under exactly-once what is
+stored says so: until it was read (`settle`) a partition is `unsure`.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class MirroredPartition:
     failures: int = 0
     retry_at: float = 0.0
     busy: bool = False
+    unsure: bool = False
+    """What is stored is not known: somebody may have copied more."""
     leaving: bool = False
     since: int = 0
     bytes_per_offset: float = field(default=float(_FIRST_GUESS_BYTES))
@@ -154,6 +157,7 @@ class Board:
             for partition in self._partitions.values()
             if (partition.position == UNKNOWN or partition.begin_again)
             and not partition.busy
+            and not partition.unsure
             and not partition.leaving
         ]
 
@@ -212,6 +216,7 @@ class Board:
                 continue
             if (
                 partition.busy
+                or partition.unsure
                 or partition.leaving
                 or partition.begin_again
                 or partition.retry_at > now
@@ -295,6 +300,29 @@ class Board:
                 partition.busy = False
                 self._failed(partition, reason, now)
                 partition.retry_at = max(partition.retry_at, until)
+
+    # What is known of partitions whose shard did not end well, under exactly-once.
+
+    def doubt(self, key: TopicPartition, reason: str | None, now: float) -> None:
+        """`reason` None: others of its shard are to blame."""
+        partition = self._partitions[key]
+        partition.busy = False
+        partition.unsure = True
+        if reason is not None:
+            self._failed(partition, reason, now)
+
+    def unsure(self) -> list[TopicPartition]:
+        return [key for key, partition in self._partitions.items() if partition.unsure]
+
+    def settle(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Nobody copies these any more, and this is where to go on after what is stored."""
+        for key, position in positions.items():
+            partition = self._partitions[key]
+            partition.unsure = False
+            # Otherwise nothing was stored since: of a topic that began again, nothing yet.
+            if position is not None and position != partition.stored:
+                partition.position = partition.stored = position
+        self.news = True
 
     @staticmethod
     def _failed(partition: MirroredPartition, reason: str | None, now: float) -> None:

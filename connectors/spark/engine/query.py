@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,11 +29,12 @@ from connect.cache import cache_directory
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connectors.mirror.copy.ranges import SourceRange
+from connectors.mirror.lanes import LaneClaim
 from connectors.spark.copy_shards import CopyFlow, ShardResult, copy_shards
 from connectors.spark.errors import SparkJobFailed, job_errors
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
 
-__all__ = ["CopyQuery", "QueryHost", "Shards"]
+__all__ = ["Batch", "CopyQuery", "QueryHost"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,13 +43,18 @@ _POLL_S = 0.2
 _ANSWER_S = 5.0
 _RETRY_FIRST_S, _RETRY_CAP_S = 1.0, 30.0
 
-Shards = Sequence[Sequence[SourceRange]]
+
+class Batch(NamedTuple):
+    """`claims`: the lane of each shard, where the flow writes exactly once."""
+
+    shards: Sequence[Sequence[SourceRange]] = ()
+    claims: Sequence[LaneClaim] | None = None
 
 
 class QueryHost(Protocol):
     """Who decides and keeps the books. Called on the query's threads; must not block."""
 
-    def ask_shards(self, slots: int) -> Future[Shards]:
+    def ask_shards(self, slots: int) -> Future[Batch]:
         """The next shards, for so many tasks, as soon as there is something to copy. The future is
         cancelled when nobody waits any more."""
 
@@ -165,11 +171,17 @@ class CopyQuery:
 
     # The thread of a micro-batch.
 
-    def copy(self, session: SparkSession, shards: Shards) -> None:
-        """Have these copied, and hand over what comes back."""
+    def copy(self, session: SparkSession, batch: Batch) -> None:
+        """Have it copied, and hand over what comes back."""
         try:
             for result in copy_shards(
-                session, self._flow, shards, stall_s=float("inf"), most_s=self._batch_s
+                session,
+                self._flow,
+                batch.shards,
+                stall_s=float("inf"),
+                most_s=self._batch_s,
+                once=batch.claims is not None,
+                claims=batch.claims,
             ):
                 self._host.shard_done(result)
         except ConnectError as error:
@@ -181,7 +193,7 @@ class CopyQuery:
         else:
             self._host.batch_done(None)
 
-    def ask(self, session: SparkSession) -> Future[Shards]:
+    def ask(self, session: SparkSession) -> Future[Batch]:
         return self._host.ask_shards(session.sparkContext.defaultParallelism)
 
 
@@ -198,13 +210,13 @@ class _Batches:
     def run(self, _frame: DataFrame, _number: int) -> None:
         self.idle = False
         try:
-            shards = self._next()
-            if shards:
-                self._owner.copy(self._session, shards)
+            batch = self._next()
+            if batch.shards:
+                self._owner.copy(self._session, batch)
         finally:
             self.idle = True
 
-    def _next(self) -> Shards:
+    def _next(self) -> Batch:
         asked = self._owner.ask(self._session)
         while not (self._stopping.is_set() or self.over.is_set()):
             try:
@@ -212,7 +224,7 @@ class _Batches:
             except FutureTimeout:
                 continue
         if asked.cancel():
-            return ()
+            return Batch()
         return asked.result(_ANSWER_S)
 
 

@@ -4,6 +4,9 @@ A transfer task like the worker engine's (`connectors/mirror/source_task.py`), w
 and the same source offsets, so either takes over from the other. Everything is decided and written
 down here, on the task's thread: what is to be copied next (`board.py`), and what was. The query's
 threads only carry shards out and ledgers back (`query.py`).
+
+Under exactly-once executors write batches and source offsets in transactions, in lanes that are
+claimed here (`lanes.py`); what the books get was committed.
 """
 
 from __future__ import annotations
@@ -24,14 +27,18 @@ from connectors.mirror.books import FlowBooks, Reached, position_after, source_p
 from connectors.mirror.client_configs import source_consumer
 from connectors.mirror.config_source import SourceTaskConfig
 from connectors.mirror.copy.ranges import DRAIN_S
+from connectors.mirror.lanes import LANES
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.source_task import flow_part, only_adds_partitions
 from connectors.spark.copy_shards import CopyFlow, ShardResult
 from connectors.spark.engine.board import UNKNOWN, Board, MirroredPartition
+from connectors.spark.engine.lanes import Lanes, Positions
 from connectors.spark.engine.listing import Listing
-from connectors.spark.engine.query import CopyQuery, Shards
+from connectors.spark.engine.once import OnceBooks
+from connectors.spark.engine.query import Batch, CopyQuery
 from connectors.spark.engine.source_offsets import SourceOffsets
+from connectors.spark.lane_transactions import LaneSettings
 
 __all__ = ["SparkSourceTask"]
 
@@ -68,19 +75,22 @@ class SparkSourceTask(TransferTask):
         self._query: CopyQuery | None = None
         self._offsets: SourceOffsets | None = None
         self._listing: Listing | None = None
+        self._lanes: Lanes | None = None
+        self._once: OnceBooks | None = None
         self._totals = CopyTotals()
         self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
         self._committing: list[tuple[MirroredPartition, int]] = []
         self._condition = threading.Condition()
         self._inbox: deque[Callable[[], None]] = deque()
         self._woken = False
-        self._wanted: tuple[Future[Shards], int] | None = None
+        self._wanted: tuple[Future[Batch], int] | None = None
         self._batch: set[TopicPartition] = set()
+        self._batch_open = False
         self._shard_error = ""
         self._paused = False
         self._look_at = 0.0
         self._trouble: str | None = "Spark is starting"
-        self._fatal: ConfigError | None = None
+        self._fatal: ConnectError | None = None
 
     # Lifecycle.
 
@@ -100,8 +110,9 @@ class SparkSourceTask(TransferTask):
         self._listing = Listing(
             self._board, self._offsets, fetch.auto_offset_reset, self._post, self._clock
         )
+        producer = dict(self.context.producer_properties())
+        flow = CopyFlow(self._config.originals, consumer, producer, self._open_lanes(producer))
         self._assign(task.task_assigned_partitions)
-        flow = CopyFlow(self._config.originals, consumer, dict(self.context.producer_properties()))
         self._query = CopyQuery(
             f"{self.context.connector_name}-{self.context.task_index}",
             config,
@@ -111,18 +122,34 @@ class SparkSourceTask(TransferTask):
         )
         self._query.start()
 
+    def _open_lanes(self, producer: Mapping[str, str]) -> LaneSettings | None:
+        """Where to write exactly once; None where the worker does not."""
+        control = self.context.transfer
+        if control is None:
+            return None
+        self._lanes = Lanes(control, wire_settings(producer), self._stored, self._post, self._clock)
+        self._once = OnceBooks(self._board, _the(self._books), self._clock)
+        return LaneSettings(
+            self.context.connector_name,
+            control.offsets_topic,
+            control.timeout_s,
+            control.boundary_s,
+        )
+
     def _assign(self, partitions: Sequence[TopicPartition]) -> None:
         added = self._board.assign(partitions)
         alias = self._config.source_cluster_alias
+        once = self._lanes is not None
         quiet_until = _quiet_until.get(self.context.connector_name, 0.0)
-        offsets = self.context.stored_offsets([source_partition(alias, key) for key in added])
-        for key, offset in zip(added, offsets, strict=True):
-            position = position_after(offset)
-            known = UNKNOWN if position is None else position
+        # Under exactly-once somebody may still be adding to what is stored: first the lanes.
+        stored: Positions = {} if once else self._stored(added)
+        for key in added:
+            position = stored.get(key)
             target = (self._policy.format_remote_topic(alias, key[0]), key[1])
             partition = MirroredPartition(key, target, self._metrics(key, target))
-            partition.position = partition.stored = known
-            partition.retry_at = quiet_until
+            partition.position = partition.stored = UNKNOWN if position is None else position
+            partition.unsure = once
+            partition.retry_at = 0.0 if once else quiet_until
             self._board.add(partition)
         _the(self._listing).watch()
         _LOG.info(
@@ -132,6 +159,12 @@ class SparkSourceTask(TransferTask):
             len(partitions),
             len(added),
         )
+
+    def _stored(self, keys: Sequence[TopicPartition]) -> Positions:
+        """From any thread."""
+        alias = self._config.source_cluster_alias
+        offsets = self.context.stored_offsets([source_partition(alias, key) for key in keys])
+        return {key: position_after(offset) for key, offset in zip(keys, offsets, strict=True)}
 
     def _metrics(self, key: TopicPartition, target: TopicPartition) -> PartitionMetrics:
         metrics = PartitionMetrics(
@@ -150,6 +183,9 @@ class SparkSourceTask(TransferTask):
         listing = _the(self._listing)
         self._work_off(min(timeout, _TURN_S, listing.next_s()))
         _the(self._books).poll()
+        if self._lanes is not None:
+            self._fatal = self._fatal or self._lanes.failure
+            _the(self._once).turn()
         if self._fatal is not None:
             raise self._fatal
         listing.turn()
@@ -205,6 +241,8 @@ class SparkSourceTask(TransferTask):
                 "%d partitions are still being copied: since the last ledger it will be done again",
                 len(self._batch),
             )
+        if self._once is not None:
+            self._once.write_pages()
 
     def stop(self) -> None:
         for remove in self._metric_removers.values():
@@ -214,9 +252,12 @@ class SparkSourceTask(TransferTask):
             if not self._query.stop(_STOP_S):
                 _LOG.warning("%s: the Spark query is still ending", self._query.name)
             self._query = None
-            if self._batch:
+            if self._batch and self._lanes is None:
                 until = self._clock.monotonic() + self._unheard_s
                 _quiet_until[self.context.connector_name] = until
+        if self._lanes is not None:
+            self._lanes.close()
+            self._lanes = None
         if self._offsets is not None:
             self._offsets.close()
             self._offsets = None
@@ -225,7 +266,10 @@ class SparkSourceTask(TransferTask):
             self._books = None
 
     def health(self) -> list[PartitionHealth]:
-        return list(self._board.health(self._clock.now_ms(), self._trouble))
+        trouble = self._trouble
+        if trouble is None and self._lanes is not None:
+            trouble = self._lanes.trouble
+        return list(self._board.health(self._clock.now_ms(), trouble))
 
     def counts(self) -> TransferCounts:
         totals = self._totals
@@ -233,8 +277,8 @@ class SparkSourceTask(TransferTask):
 
     # What the query's threads ask (`QueryHost`).
 
-    def ask_shards(self, slots: int) -> Future[Shards]:
-        wanted: Future[Shards] = Future()
+    def ask_shards(self, slots: int) -> Future[Batch]:
+        wanted: Future[Batch] = Future()
 
         def want() -> None:
             self._wanted = (wanted, slots)
@@ -261,7 +305,7 @@ class SparkSourceTask(TransferTask):
 
     def _serve(self) -> None:
         """Plan, where somebody waits for it and there is something to copy."""
-        if self._wanted is None or self._paused:
+        if not self._lanes_ready() or self._wanted is None or self._paused:
             return
         wanted, slots = self._wanted
         if wanted.cancelled():
@@ -271,6 +315,8 @@ class SparkSourceTask(TransferTask):
         if not self._board.news and now < self._look_at:
             return
         self._look_at = now + _LOOK_S
+        if self._lanes is not None:
+            slots = min(slots, LANES - 1)
         shards = self._board.plan(slots, now)
         if not shards:
             return
@@ -280,8 +326,22 @@ class SparkSourceTask(TransferTask):
             self._board.release(keys)
             return
         self._batch = keys
+        self._batch_open = True
         self._shard_error = "its shard could not be copied"
-        wanted.set_result(shards)
+        claims = None if self._lanes is None else self._lanes.take(len(shards))
+        wanted.set_result(Batch(shards, claims))
+
+    def _lanes_ready(self) -> bool:
+        """Whether there is all that a batch needs; if not, it is seen to."""
+        if self._lanes is None:
+            return True
+        if self._batch_open:
+            return False
+        doubtful = self._board.unsure()
+        if self._lanes.ready and not doubtful:
+            return True
+        self._lanes.claim(doubtful, self._board.settle)
+        return False
 
     def _take(self, result: ShardResult) -> None:
         """A shard is back: into the books, and only then on with its partitions."""
@@ -289,19 +349,26 @@ class SparkSourceTask(TransferTask):
         for line in result.copied:
             self.context.topic_used(line.target[0])
             books.copied(line.source, [(line.source_start, line.records)], line.target_start)
-        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
-        for progress in result.progress:
-            self._board.reached(progress, now, now_ms)
-            self._batch.discard(progress.range.source)
         if result.error is not None:
             self._shard_error = result.error
             _LOG.warning("%s: a shard failed: %s", self.context.connector_name, result.error)
+        self._batch.difference_update(each.range.source for each in result.progress)
+        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        if self._once is None or result.error is None:
+            for progress in result.progress:
+                self._board.reached(progress, now, now_ms)
+        if self._once is not None:
+            self._once.take(result)
 
     def _end_batch(self, error: ConnectError | None) -> None:
         now = self._clock.monotonic()
         left, self._batch = self._batch, set()
+        self._batch_open = False
         if error is not None:
             _LOG.warning("%s: a batch failed: %s", self.context.connector_name, error)
+        if self._once is not None:
+            self._once.lost(left, self._shard_error if error is None else str(error))
+        elif error is not None:
             self._board.abandon(left, str(error), now, now + self._unheard_s)
         else:
             self._board.abandon(left, self._shard_error, now, now)
@@ -328,3 +395,15 @@ class SparkSourceTask(TransferTask):
             books.forget(partition.source)
             self._metric_removers.pop(partition.source)()
         books.committed()
+
+    # Books under exactly-once.
+
+    @classmethod
+    def writes_transactions(cls) -> bool:
+        return True
+
+    def request_commit(self) -> Future[None]:
+        """All that this task knows to be on the target is stored already."""
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done

@@ -309,12 +309,14 @@ def test_checkpoints_that_cannot_work_stop_nothing_else(tmp_path: Path) -> None:
     write(tmp_path, "emit.checkpoints.enabled=false").validate()
 
 
-def test_the_copy_on_spark_and_exactly_once_exclude_each_other() -> None:
-    spark = {"A->B.mirror.engine": "spark", "emit.heartbeats.enabled": "false"}
-    made = of(spark)
+def test_the_copy_on_spark_can_write_exactly_once() -> None:
+    made = of(
+        {
+            "A->B.mirror.engine": "spark",
+            "A.consumer.isolation.level": "read_committed",
+            "B.exactly.once.source.support": "enabled",
+            "emit.heartbeats.enabled": "false",
+        }
+    )
     (plan,) = plan_flows(made)
     check_source(made, plan)
-    made = of({**spark, "B.exactly.once.source.support": "enabled"})
-    (plan,) = plan_flows(made)
-    with pytest.raises(ConfigError, match=r"mirror\.engine=worker"):
-        check_source(made, plan)

@@ -50,7 +50,7 @@ def test_what_cannot_be_with_the_copy_on_spark_is_told() -> None:
     assert keys_in_error(**spark, spark_speculation="true") == ["spark.speculation"]
     assert keys_in_error(spark_speculation="true") == []
     committed = {"exactly_once_support": "required", "consumer_isolation_level": "read_committed"}
-    assert keys_in_error(**spark, **committed) == ["mirror.engine"]
+    assert keys_in_error(**spark, **committed) == []
     assert keys_in_error(mirror_engine="flink") == ["mirror.engine"]
 
 

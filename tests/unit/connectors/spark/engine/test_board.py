@@ -121,3 +121,39 @@ def test_what_left_stays_until_it_is_stored_and_may_come_back() -> None:
     the(made).stored = 70
     assert [each.source for each in made.take_gone()] == [KEY]
     assert made.assign([KEY]) == [KEY]
+
+
+def test_where_a_shard_did_not_end_well_what_is_stored_says_how_far_it_is() -> None:
+    made = board(position=10, more=1)
+    assert len(planned(made)) == 2
+    made.doubt(KEY, "its executor was lost", 1.0)
+    made.doubt(("t", 1), None, 1.0)
+    assert made.unsure() == [KEY, ("t", 1)]
+    assert planned(made, 100.0) == []
+    made.settle({KEY: 60, ("t", 1): None})
+    assert made.unsure() == []
+    # The one that failed itself waits, the other does not.
+    assert [(each.source, each.start) for each in planned(made, 1.1)] == [(("t", 1), 10)]
+    assert [(each.source, each.start) for each in planned(made, 60.0)] == [(KEY, 60)]
+    assert the(made).stored == 60
+
+
+def test_a_topic_that_began_again_is_not_taken_back_to_what_was_stored_of_the_old_one() -> None:
+    made = board(position=50)
+    made.topic_ids({"t": uuid4()})
+    made.topic_ids({"t": uuid4()})
+    made.place(the(made), 0)
+    made.doubt(KEY, None, 1.0)
+    made.settle({KEY: 50})
+    assert the(made).position == 0
+    made.doubt(KEY, None, 1.0)
+    made.settle({KEY: 20})
+    assert the(made).position == 20
+
+
+def test_a_partition_in_doubt_is_not_placed() -> None:
+    made = board(position=-1)
+    made.doubt(KEY, None, 1.0)
+    assert made.unplaced() == []
+    made.settle({KEY: None})
+    assert [each.source for each in made.unplaced()] == [KEY]
