@@ -31,9 +31,10 @@ _log = logging.getLogger(__name__)
 # How long a poll sleeps when nothing arrives: the longest a stop waits for the reading thread.
 _POLL_S = 0.1
 _BATCH = 1000
-# A partition that ends in transaction markers shows its end only by an empty fetch, so this bounds
-# the replay's last step. Ten idle fetches a second cost a thousandth of a core.
-_FETCH_WAIT_MS = "100"
+# A partition that ends in transaction markers shows its end only by an empty fetch, so where there
+# are such this bounds every wait for the end. Ten idle fetches a second cost a thousandth of a core
+# for each log, and brokers as much: other logs wait as long as Java's consumers do.
+_FETCH_WAIT_MS, _FETCH_WAIT_COMMITTED_MS = "500", "100"
 
 # Java writes its logs so: every record durable before the next, in order, and without giving up.
 _PRODUCER_PROPERTIES = {
@@ -274,11 +275,12 @@ class TopicLog:
                 self._moved.notify_all()
 
     def _open_consumer(self) -> tuple[confluent_kafka.Consumer, factory.LibrdkafkaLog]:
+        committed = self._read_committed
         properties = {
             **self._consumer_properties,
             "auto.offset.reset": "earliest",
-            "fetch.max.wait.ms": _FETCH_WAIT_MS,
-            "isolation.level": "read_committed" if self._read_committed else "read_uncommitted",
+            "fetch.max.wait.ms": _FETCH_WAIT_COMMITTED_MS if committed else _FETCH_WAIT_MS,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
         log = factory.LibrdkafkaLog(properties.get("client.id", self._topic))
         consumer = factory.consumer(properties, overrides={"enable.partition.eof": True}, log=log)

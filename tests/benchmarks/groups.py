@@ -4,7 +4,8 @@
 
 One `connect-mirror-maker` on two clusters: seconds from its launch to the first checkpoint, memory
 of all its processes while the Spark session of the first config sync is there and when it is gone
-(never, with 0), and CPU over a minute after that.
+(never, with 0), and CPU over a minute after that. Then the same without the jobs (checkpoints, sync
+of configs and ACLs), which tells what of it is theirs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from connect.clock import SYSTEM_CLOCK
@@ -27,9 +29,14 @@ from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
 PARTITIONS, RECORDS = 10, 1_000
-START_S, SESSION_S, MEASURED_S, STOP_S = 120.0, 180.0, 60.0, 30.0
+START_S, SESSION_S, SETTLE_S, MEASURED_S, STOP_S = 120.0, 180.0, 60.0, 60.0, 30.0
 JVM_MIB = 200.0
 """With a JVM the processes have at least so much more than without."""
+WITHOUT_JOBS = {
+    "emit.checkpoints.enabled": "false",
+    "sync.topic.configs.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+}
 
 
 def properties(source: str, target: str, idle_timeout_ms: int) -> dict[str, str]:
@@ -55,7 +62,8 @@ def fill(source: str, groups: int) -> None:
         commit(source, f"group-{number}", offsets)
 
 
-def measure(use: ProcessUse, launched: float, target: str, *, session_ends: bool) -> None:
+def measure(use: ProcessUse, launched: float, target: str, *, session_ends: bool) -> float:
+    """Percent of a core, idle."""
     waiting = threading.Event()
     with EndOffsets(target, "A.checkpoints.internal", 1) as ends:
         wait_until(ends.total, START_S, "the first checkpoint")
@@ -70,11 +78,35 @@ def measure(use: ProcessUse, launched: float, target: str, *, session_ends: bool
         waiting.wait(1)
     seconds = SYSTEM_CLOCK.monotonic() - launched
     print(f"memory with the session: at most {most:.0f} MiB")
+    share, mib = idle(use)
+    print(f"memory after {seconds:.0f} s: {mib:.0f} MiB; then {share:.2f} % of a core", flush=True)
+    return share
+
+
+def measure_without_jobs(use: ProcessUse) -> float:
+    """Percent of a core. All was copied by the mirror before."""
+    threading.Event().wait(SETTLE_S)
+    share, mib = idle(use)
+    print(f"without the jobs: {mib:.0f} MiB, {share:.2f} % of a core", flush=True)
+    return share
+
+
+def idle(use: ProcessUse) -> tuple[float, float]:
+    """Percent of a core over the next minute, and MiB at its end."""
     before, started = use.now(), SYSTEM_CLOCK.monotonic()
-    waiting.wait(MEASURED_S)
+    threading.Event().wait(MEASURED_S)
     after = use.now()
-    share = 100 * (after.cpu_s - before.cpu_s) / (SYSTEM_CLOCK.monotonic() - started)
-    print(f"memory after {seconds:.0f} s: {after.rss_mib:.0f} MiB; then {share:.2f} % of a core")
+    return 100 * (after.cpu_s - before.cpu_s) / (SYSTEM_CLOCK.monotonic() - started), after.rss_mib
+
+
+@contextmanager
+def mirror(properties: dict[str, str], directory: Path) -> Iterator[ProcessUse]:
+    process = mirror_maker(properties, directory, directory.with_suffix(".log"))
+    try:
+        yield ProcessUse(process.pid)
+        process.stop(STOP_S)
+    finally:
+        process.close()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -92,17 +124,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         fill(servers[0], arguments.groups)
         print(f"load {os.getloadavg()[0]:.1f}")
         launched = SYSTEM_CLOCK.monotonic()
-        process = mirror_maker(
-            properties(*servers, arguments.idle_timeout_ms),
-            Path(directory) / "mirror",
-            Path(directory) / "mirror.log",
-        )
-        try:
+        props = properties(*servers, arguments.idle_timeout_ms)
+        with mirror(props, Path(directory) / "mirror") as use:
             ends = arguments.idle_timeout_ms > 0
-            measure(ProcessUse(process.pid), launched, servers[1], session_ends=ends)
-            process.stop(STOP_S)
-        finally:
-            process.close()
+            whole = measure(use, launched, servers[1], session_ends=ends)
+        with mirror(props | WITHOUT_JOBS, Path(directory) / "without") as use:
+            rest = measure_without_jobs(use)
+        print(f"the jobs alone: {whole - rest:.2f} % of a core; load {os.getloadavg()[0]:.1f}")
     return 0
 
 
