@@ -96,8 +96,8 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "`process`: in the task's process; `spark`: by Spark jobs that also read the offset "
             "syncs and the map, of which the process then holds nothing; checkpoints wait while "
             "Spark is not there; `auto`: in the process, rounds of "
-            "`mirror.translation.spark.min.offsets` and more on Spark as far as it is there. Not a "
-            "key of MirrorMaker 2.",
+            "`mirror.translation.spark.min.offsets` and more, when they keep coming, on Spark as "
+            "far as it is there. Not a key of MirrorMaker 2.",
         ),
         ConfigKey(
             "mirror.translation.spark.min.offsets",
@@ -106,8 +106,8 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             Range(0),
             Importance.LOW,
             "With `mirror.translation.engine=auto`: from how many group offsets on a round is "
-            "translated by a Spark job; fewer cost less in the process. Not a key of MirrorMaker "
-            "2.",
+            "translated by a Spark job; fewer cost less in the process; 0: always by Spark. Not a "
+            "key of MirrorMaker 2.",
         ),
         SPARK_IDLE_TIMEOUT,
     ]

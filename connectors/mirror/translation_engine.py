@@ -1,14 +1,14 @@
 """Where a checkpoint task computes: in its process or on Spark. `mirror.translation.engine` says.
 
-    auto      here; rounds of `mirror.translation.spark.min.offsets` and more on Spark, or here too
-              while there is no session
+    auto      here; rounds of `mirror.translation.spark.min.offsets` and more on Spark when they
+              keep coming (`wide_rounds`), or here too while there is no session
     process   here, always
     spark     on Spark, always, which also reads offset syncs and map: the process holds neither.
               While there is no session nothing is computed, and the task tries again
 
 A Spark query costs about a second of a core however little it is asked, and a session hundreds of
 megabytes; here an offset costs some microseconds. So with `auto` neither PySpark nor a session is
-touched before the first round that is worth it.
+touched before rounds are worth it.
 
 Both decisions are made here: where groups go on (on the translating thread), and what to commit for
 them on the target (on the syncing thread). Reading and committing offsets is never Spark's.
@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from connect.clients.consumer_groups import Committed, GroupListing
-from connect.clock import Deadline
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.metrics.registry import MetricRegistry
 from connectors.mirror.group_sync import Checkpoints, GroupPlan, plan_group_offsets
+from connectors.mirror.last_answer import LastAnswer
 from connectors.mirror.translation import Place
 from connectors.mirror.translator import (
     GroupOffset,
@@ -34,9 +35,11 @@ from connectors.mirror.translator import (
     TranslationTopics,
     Translator,
 )
+from connectors.mirror.wide_rounds import WideRounds
 
 if TYPE_CHECKING:
     from connectors.spark.queries import SparkQueries
+    from connectors.spark.round_translator import SparkRounds
 
 __all__ = ["Engine", "EngineSetup", "TranslationEngine"]
 
@@ -64,8 +67,9 @@ class EngineSetup:
 class TranslationEngine:
     """A `Translator`; see the module. `open` first, `close` ends also a call that goes on."""
 
-    def __init__(self, setup: EngineSetup) -> None:
+    def __init__(self, setup: EngineSetup, clock: Clock = SYSTEM_CLOCK) -> None:
         self._setup = setup
+        self._clock = clock
         self.metrics = setup.metrics
         self._local = (
             None
@@ -76,7 +80,10 @@ class TranslationEngine:
         self._closed = False
         self._queries: dict[str, SparkQueries] = {}
         self._removers: list[Callable[[], None]] = []
-        self._spark: Translator | None = None
+        self._reading: Translator | None = None
+        self._round_by_round: SparkRounds | None = None
+        self._rounds = WideRounds(setup.min_offsets)
+        self._answer = LastAnswer()
         self._said = ""
 
     def open(self, deadline: Deadline) -> None:
@@ -89,24 +96,49 @@ class TranslationEngine:
     def translate(
         self, offsets: Sequence[GroupOffset], deadline: Deadline
     ) -> Sequence[Place | None]:
-        if self._local is not None and not self._on_spark(len(offsets)):
+        if self._local is None:
+            return self._reading_spark().translate(offsets, deadline)
+        self._local.catch_up(deadline)
+        if self._setup.engine == "auto" and self._rounds.is_wide(len(offsets)):
+            return self._wide_round(self._local, offsets)
+        self._rounds.interrupted()
+        self._rest("Checkpoints")
+        return self._local.places(offsets)
+
+    def _wide_round(
+        self, local: InProcessTranslator, offsets: Sequence[GroupOffset]
+    ) -> Sequence[Place | None]:
+        known = self._answer.of(local.version, offsets)
+        if known is not None:
+            self._rounds.interrupted()
             self._rest("Checkpoints")
-            return self._local.translate(offsets, deadline)
-        if self._spark is None:
-            self._spark = self._spark_translator()
-        return self._spark.translate(offsets, deadline)
+            return known
+        if self._rounds.worth_spark():
+            found = self._round_spark(local).places(offsets)
+            return self._answer.keep(found.places) if found.on_spark else found.places
+        self._rest("Checkpoints")
+        began = self._clock.monotonic()
+        places = local.places(offsets)
+        self._rounds.took(self._clock.monotonic() - began)
+        return self._answer.keep(places)
 
-    def _spark_translator(self) -> Translator:
-        queries = self._spark_queries("Checkpoints", kafka=self._local is None)
-        if self._local is not None:
-            from connectors.spark.round_translator import SparkRoundTranslator
+    def _reading_spark(self) -> Translator:
+        if self._reading is None:
+            from connectors.spark.topic_translator import SparkTopicTranslator
 
-            return SparkRoundTranslator(self._local, queries)
-        from connectors.spark.topic_translator import SparkTopicTranslator
+            self._reading = SparkTopicTranslator(
+                self._setup.topics,
+                self._spark_queries("Checkpoints", kafka=True),
+                keep_all_while_loading=self._setup.keep_all_syncs,
+            )
+        return self._reading
 
-        return SparkTopicTranslator(
-            self._setup.topics, queries, keep_all_while_loading=self._setup.keep_all_syncs
-        )
+    def _round_spark(self, local: InProcessTranslator) -> SparkRounds:
+        if self._round_by_round is None:
+            from connectors.spark.round_translator import SparkRounds
+
+            self._round_by_round = SparkRounds(local, self._spark_queries("Checkpoints"))
+        return self._round_by_round
 
     # The syncing thread.
 
@@ -118,7 +150,7 @@ class TranslationEngine:
     ) -> GroupPlan:
         """As `group_sync.plan_group_offsets`. Raises `SparkUnavailable` and `SparkJobFailed` with
         the engine `spark`."""
-        if not self._on_spark(sum(map(len, checkpoints.values()))):
+        if not self._plans_on_spark(sum(map(len, checkpoints.values()))):
             self._rest("Group offset sync")
             return plan_group_offsets(checkpoints, states, committed)
         from connectors.spark.errors import SparkJobFailed, SparkUnavailable
@@ -151,14 +183,15 @@ class TranslationEngine:
             each.close()
         for remove in removers:
             remove()
-        if self._spark is not None:
-            self._spark.close(deadline)
+        if self._reading is not None:
+            self._reading.close(deadline)
         if self._local is not None:
             self._local.close(deadline)
 
-    def _on_spark(self, offsets: int) -> bool:
+    def _plans_on_spark(self, offsets: int) -> bool:
         if self._setup.engine == "auto":
-            return offsets >= self._setup.min_offsets
+            # Before rounds were worth it there is no session of this task's.
+            return self._round_by_round is not None and self._rounds.is_wide(offsets)
         return self._setup.engine == "spark"
 
     def _rest(self, work: str) -> None:

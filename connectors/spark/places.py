@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +13,7 @@ from connectors.spark.arrow import collect
 from connectors.spark.tables import GROUP_OFFSETS, arrow_schema
 from connectors.spark.translate import translate
 
-__all__ = ["LastAnswer", "places_on_spark"]
+__all__ = ["places_on_spark"]
 
 
 def places_on_spark(
@@ -41,23 +41,3 @@ def _table(offsets: Sequence[GroupOffset]) -> pa.Table:
     schema = arrow_schema(GROUP_OFFSETS)
     arrays = [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)]
     return pa.table(arrays, schema=schema)
-
-
-class LastAnswer:
-    """The last question and its answer: the same question again costs no job."""
-
-    def __init__(self) -> None:
-        self._question = self._asked = 0
-        self._places: Sequence[Place | None] | None = None
-
-    def of(
-        self, version: Hashable, offsets: Sequence[GroupOffset]
-    ) -> Sequence[Place | None] | None:
-        """The answer, if it is the same question. `version`: of what is known to translate by."""
-        self._asked = hash((version, tuple(offsets)))
-        return self._places if self._asked == self._question else None
-
-    def keep(self, places: Sequence[Place | None]) -> Sequence[Place | None]:
-        """The answer to what was asked last."""
-        self._question, self._places = self._asked, places
-        return places

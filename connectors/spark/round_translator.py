@@ -9,38 +9,38 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from connect.clock import Deadline
 from connectors.mirror.translation import Place
 from connectors.mirror.translator import GroupOffset, InProcessTranslator
 from connectors.spark.errors import SparkJobFailed, SparkUnavailable
 from connectors.spark.map_breaks import map_breaks
-from connectors.spark.places import LastAnswer, places_on_spark
+from connectors.spark.places import places_on_spark
 from connectors.spark.queries import SparkQueries
 from connectors.spark.tables import PAGES, SYNCS, arrow_table
 
-__all__ = ["SparkRoundTranslator"]
+__all__ = ["RoundAnswer", "SparkRounds"]
 
 _LOG = logging.getLogger(__name__)
 
 
-class SparkRoundTranslator:
-    """See the module. A `Translator`; the owner of `local` and `queries` closes them."""
+class RoundAnswer(NamedTuple):
+    """`on_spark` False: they were found in the process, as Spark could not."""
+
+    places: Sequence[Place | None]
+    on_spark: bool
+
+
+class SparkRounds:
+    """See the module. The owner of `local` and `queries` closes them."""
 
     def __init__(self, local: InProcessTranslator, queries: SparkQueries) -> None:
         self._local = local
         self._queries = queries
-        self._answer = LastAnswer()
         self._said = ""
 
-    def translate(
-        self, offsets: Sequence[GroupOffset], deadline: Deadline
-    ) -> Sequence[Place | None]:
-        self._local.catch_up(deadline)
-        known = self._answer.of(self._local.version, offsets)
-        if known is not None:
-            self._queries.rest()
-            return known
+    def places(self, offsets: Sequence[GroupOffset]) -> RoundAnswer:
+        """Where each goes on, by what `local` knows now; a session that is not there comes."""
         partitions = {(each.topic, each.partition) for each in offsets}
         try:
             session = self._queries.session()
@@ -55,15 +55,12 @@ class SparkRoundTranslator:
                 )
         except SparkUnavailable as error:
             self._say(f"in this process: {error}", logging.INFO)
-            return self._local.places(offsets)
+            return RoundAnswer(self._local.places(offsets), False)
         except SparkJobFailed as error:
             self._say(f"in this process: {error}", logging.WARNING)
-            return self._local.places(offsets)
+            return RoundAnswer(self._local.places(offsets), False)
         self._say("on Spark", logging.INFO)
-        return self._answer.keep(places)
-
-    def close(self, deadline: Deadline) -> None:
-        """Nothing here is its own."""
+        return RoundAnswer(places, True)
 
     def _say(self, where: str, level: int) -> None:
         if where != self._said:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connect.clients.admin import Admin
 from connect.clock import Deadline
+from connectors.mirror.last_answer import LastAnswer
 from connectors.mirror.translation import Place
 from connectors.mirror.translator import GroupOffset, TranslationTopics
 from connectors.spark.kafka_tables import (
@@ -25,7 +26,7 @@ from connectors.spark.kafka_tables import (
     sync_records,
 )
 from connectors.spark.map_breaks import map_breaks
-from connectors.spark.places import LastAnswer, places_on_spark
+from connectors.spark.places import places_on_spark
 from connectors.spark.queries import SparkQueries
 from connectors.spark.tables import BREAKS, SYNCS, arrow_table
 

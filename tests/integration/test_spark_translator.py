@@ -39,7 +39,7 @@ def topics(source_cluster: KafkaCluster) -> TranslationTopics:
 
 
 def setup(topics: TranslationTopics, engine: Engine, **other: object) -> EngineSetup:
-    made = EngineSetup(engine, 1, "test", SPARK, topics, MetricRegistry(), lambda: None)
+    made = EngineSetup(engine, 0, "test", SPARK, topics, MetricRegistry(), lambda: None)
     return replace(made, **other)  # type: ignore[arg-type]
 
 
@@ -159,3 +159,35 @@ def test_without_spark_only_the_engine_that_needs_it_waits_and_says_so(
             each.close(Deadline(WAIT_S))
         shared.close()
     assert waiting.metrics.collect()[1:] == []
+
+
+def test_a_wide_round_now_and_then_starts_no_session_and_three_in_a_row_do(
+    topics: TranslationTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = SharedSession()
+    monkeypatch.setattr("connectors.spark.queries.shared_session", lambda: shared)
+    props = {"spark.master": "spark://127.0.0.1:1"}
+    write(topics, OffsetSync("t", 2, 20, 1020))
+    engine = TranslationEngine(setup(topics, "auto", props=props, min_offsets=2))
+    engine.open(Deadline(WAIT_S))
+
+    def translated(*offsets: int) -> bool:
+        """Translate a round; whether it asked for a session."""
+        asked = [GroupOffset("g", "t", 2, offset) for offset in offsets]
+        places = engine.translate(asked, Deadline(WAIT_S))
+        assert [place and place.offset for place in places] == [
+            1020 if offset == 20 else 1021 for offset in offsets
+        ]
+        jobs = [s for s in engine.metrics.collect() if s.group == "spark-job-metrics"]
+        return any(str(job.values["status"]).startswith("waiting") for job in jobs)
+
+    try:
+        changed, again, narrow = (20, 21), (20, 21), (20,)
+        for offsets in (changed, again, (20, 22), (20, 23), narrow, (20, 24), (20, 25)):
+            assert not translated(*offsets)
+        assert translated(20, 26)
+        assert translated(20, 26), "what was not computed there is asked again"
+        assert not translated(20)
+    finally:
+        engine.close(Deadline(WAIT_S))
+        shared.close()
