@@ -9,11 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
-from connect.clock import Deadline
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.groups import committed, latest_checkpoints
+from tests.support.groups import commit, committed, consume, latest_checkpoints
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import Record, numbered, produce, produce_transactions
 from tests.support.waiting import wait_until
@@ -33,50 +30,6 @@ def client(*arguments: str) -> tuple[int, str, str]:
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
-
-
-def consume(
-    servers: str, group: str, topics: Sequence[str], count: int | None = None
-) -> list[bytes]:
-    """Read on as a member of the group: `count` records, or all there are; commit, and leave.
-    Where the group has no offset, that is an error, not a beginning anywhere."""
-    deadline = Deadline(60)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 50,
-        }
-    )
-    values: list[bytes] = []
-    ended: set[tuple[str | None, int | None]] = set()
-    try:
-        consumer.subscribe(list(topics))
-        while (count is None or len(values) < count) and not deadline.expired():
-            message = consumer.poll(0.2)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None:
-                value = message.value()
-                assert value is not None
-                values.append(value)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended.add((message.topic(), message.partition()))
-                if count is None and len(ended) == len(consumer.assignment()):
-                    break
-            else:
-                raise KafkaException(error)
-        if values:
-            consumer.commit(asynchronous=False)
-    finally:
-        consumer.close()
-    assert not deadline.expired(), f"{len(values)} records in time"
-    return values
 
 
 class Traffic:
@@ -120,26 +73,9 @@ class Traffic:
 
     def start_groups(self, groups: Sequence[str]) -> None:
         """Let groups begin at the beginning, with committed offsets in every partition."""
+        beginnings = {(self.plain, p): 0 for p in range(PARTITIONS)}
         for group in groups:
-            consumer = Consumer(
-                {
-                    "bootstrap.servers": self.flow.source_servers,
-                    "group.id": group,
-                    "enable.auto.commit": False,
-                }
-            )
-            try:
-                partitions = [(self.plain, p) for p in range(PARTITIONS)]
-                commit_beginning(consumer, [*partitions, (self.transactional, 0)])
-            finally:
-                consumer.close()
-
-
-def commit_beginning(consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
-    consumer.commit(
-        offsets=[TopicPartition(topic, partition, 0) for topic, partition in partitions],
-        asynchronous=False,
-    )
+            commit(self.flow.source_servers, group, beginnings | {(self.transactional, 0): 0})
 
 
 def write_properties(path: Path, properties: dict[str, str]) -> str:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
+from connect.clock import Deadline
 from connectors.mirror.formats import Checkpoint
 from tests.support.mirrored import MirroredFlow
 from tests.support.reading import read_partition
 from tests.support.topics import admin, topic_names
 from tests.support.waiting import wait_until
 
-__all__ = ["checkpoints", "commit", "committed", "latest_checkpoints", "member"]
+__all__ = ["checkpoints", "commit", "committed", "consume", "latest_checkpoints", "member"]
 
 _TIMEOUT_S = 30.0
+_NOT_READY = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 
 TopicPartitionKey = tuple[str, int]
 
@@ -32,9 +44,20 @@ def commit(
             TopicPartition(topic, partition, offset, metadata)
             for (topic, partition), offset in offsets.items()
         ]
-        consumer.commit(offsets=partitions, asynchronous=False)
+        wait_until(lambda: _committed(consumer, partitions), _TIMEOUT_S, f"the commit of {group}")
     finally:
         consumer.close()
+
+
+def _committed(consumer: Consumer, partitions: list[TopicPartition]) -> bool:
+    """Commit. False: the coordinator is not ready yet, as on a cluster that has just started."""
+    try:
+        consumer.commit(offsets=partitions, asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() in _NOT_READY:
+            return False
+        raise
+    return True
 
 
 def committed(servers: str, group: str) -> dict[TopicPartitionKey, int]:
@@ -63,6 +86,50 @@ def latest_checkpoints(flow: MirroredFlow, group: str) -> dict[TopicPartitionKey
         (each.topic, each.partition): (each.upstream_offset, each.downstream_offset)
         for each in checkpoints(flow, group)
     }
+
+
+def consume(
+    servers: str, group: str, topics: Sequence[str], count: int | None = None
+) -> list[bytes]:
+    """Read on as a member of the group: `count` records, or all there are; commit, and leave.
+    Where the group has no offset, that is an error, not a beginning anywhere."""
+    deadline = Deadline(60)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    values: list[bytes] = []
+    ended: set[tuple[str | None, int | None]] = set()
+    try:
+        consumer.subscribe(list(topics))
+        while (count is None or len(values) < count) and not deadline.expired():
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                value = message.value()
+                assert value is not None
+                values.append(value)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add((message.topic(), message.partition()))
+                if count is None and len(ended) == len(consumer.assignment()):
+                    break
+            else:
+                raise KafkaException(error)
+        if values:
+            consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    assert not deadline.expired(), f"{len(values)} records in time"
+    return values
 
 
 @contextmanager
