@@ -28,8 +28,11 @@ __all__ = ["LogRecord", "TopicLog", "TopicSpec", "ensure_compacted_topic"]
 
 _log = logging.getLogger(__name__)
 
-# How long a poll sleeps when nothing arrives: the longest a stop waits for the reading thread.
+# How long a poll sleeps when nothing arrives.
 _POLL_S = 0.1
+# A stop waits no longer for the reading thread, which has nothing to finish. librdkafka measures
+# its waits by the wall clock: where that is set back by an hour, they take an hour longer.
+_LAST_POLL_S = 2.0
 _BATCH = 1000
 # A partition that ends in transaction markers shows its end only by an empty fetch, so where there
 # are such this bounds every wait for the end. Ten idle fetches a second cost a thousandth of a core
@@ -213,7 +216,7 @@ class TopicLog:
             self._sender.close(deadline)
         self._stopping.set()
         if self._thread.ident is not None:
-            self._thread.join(max(_POLL_S * 5, deadline.remaining()))
+            self._thread.join(max(_POLL_S * 5, min(_LAST_POLL_S, deadline.remaining())))
             if self._thread.is_alive():
                 _log.warning("%s did not end in time", self._thread.name)
         with self._moved:
