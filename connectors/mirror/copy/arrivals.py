@@ -48,7 +48,7 @@ _Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
 
 
 class ArrivalHooks(Protocol):
-    """What `Arrivals` asks of the engine."""
+    """What `Arrivals` asks of `Placement`."""
 
     def refresh_interest(self, partition: PartitionCopy) -> None:
         """Its state changed: fetch and send it accordingly."""

@@ -18,11 +18,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from connect.clients.cluster_link import ClusterLink
-from connect.clients.errors import code_facts
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import BrokerUnavailable
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy import recovery
@@ -31,8 +29,8 @@ from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.deliveries import Deliveries, OnAcked
 from connectors.mirror.copy.log_checks import LogChecks
 from connectors.mirror.copy.memory import MemoryBudget
-from connectors.mirror.copy.node import BrokerNode
 from connectors.mirror.copy.partition import UNKNOWN, CopyState, PartitionCopy
+from connectors.mirror.copy.placement import Placement
 from connectors.mirror.copy.quarantine import OnQuarantined, Quarantine
 from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.stall_watch import StallWatch
@@ -88,14 +86,25 @@ class CopyEngine:
         self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes)
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
         self._departed: list[PartitionCopy] = []
-        self._source_nodes: dict[int, SourceNode] = {}
-        self._target_nodes: dict[int, TargetNode] = {}
         # Before the links: their threads call `_on_metadata` as soon as a cluster answers.
         self._metadata_posted = False
         self._fetching = True
         self._tell_loss = on_loss or (lambda *_: None)
         self._source = ClusterLink(settings.source, self._on_metadata, clock, "mirror-source")
         self._target = ClusterLink(settings.target, self._on_metadata, clock, "mirror-target")
+        self._placement = Placement(
+            self._source,
+            self._target,
+            self._loop,
+            self._partitions,
+            self._ledgers,
+            settings.fetch.max_partition_fetch_bytes,
+            self._new_source_node,
+            self._new_target_node,
+            lambda partition: self._checks.follow(partition),
+            lambda partition: self._deliveries.relieve(partition),
+        )
+        refresh = self._placement.refresh_interest
         self._starts = StartPositions(
             self._source,
             self._loop,
@@ -104,16 +113,14 @@ class CopyEngine:
             settings.losses,
             self._on_lost,
         )
-        self._checks = LogChecks(
-            self._source, self._target, self._loop, self._starts, self.refresh_interest
-        )
+        self._checks = LogChecks(self._source, self._target, self._loop, self._starts, refresh)
         self._deliveries = Deliveries(
             self._target,
             self._loop,
             settings.target,
             self._budget,
             on_acked,
-            self.refresh_interest,
+            refresh,
             self._on_left,
             self._checks.target_went_back,
             quarantine,
@@ -126,9 +133,7 @@ class CopyEngine:
             self._transactions = self._deliveries.transactions = Transactions(
                 transactions, self._loop, self._target, self._budget, self
             )
-        self._throttle = Throttle(self._loop, self._budget, self.refresh_interest, clock)
-        # Each partition may hold this much before it is left out of fetches.
-        self._partition_bytes = settings.fetch.max_partition_fetch_bytes
+        self._throttle = Throttle(self._loop, self._budget, refresh, clock)
         self._arrivals = Arrivals(
             self._partitions,
             self._source,
@@ -136,9 +141,9 @@ class CopyEngine:
             self._budget,
             settings.options,
             self._checks,
-            self,
+            self._placement,
             self._throttle,
-            self._partition_bytes,
+            settings.fetch.max_partition_fetch_bytes,
             settings.source.metadata_max_age_ms / 1000,
             quarantine,
             on_quarantined,
@@ -205,7 +210,7 @@ class CopyEngine:
         partition.checking = False
         if facts is not None:
             partition.learn(facts)
-        self.place(partition)
+        self._placement.place(partition)
 
     def watch(self, others: Iterable[tuple[str, str]] = ()) -> None:
         """Ask both clusters about the partitions' topics. Call after `add`s and `remove`s.
@@ -230,7 +235,7 @@ class CopyEngine:
             self._starts.forget(partition)
             if partition.position == UNKNOWN:
                 self._starts.locate(partition)
-            self.place(partition)
+            self._placement.place(partition)
         return True
 
     def remove(self, source: TopicPartition) -> None:
@@ -240,15 +245,14 @@ class CopyEngine:
             return
         partition.leaving = True
         recovery.drop_unsent(partition)
-        self.refresh_interest(partition)
+        self._placement.refresh_interest(partition)
         if not partition.in_flight:
             self._on_left(partition)
 
     def step(self, timeout: float) -> None:
         """One turn of the loop; waits at most `timeout` seconds."""
         self._loop.turn(timeout)
-        for node in self._source_nodes.values():
-            node.pump()
+        self._placement.pump_sources()
         if self._transactions is not None and self._transactions.failure is not None:
             raise self._transactions.failure
 
@@ -260,11 +264,11 @@ class CopyEngine:
         """Stop or go on fetching; what is under way goes on."""
         self._fetching = on
         self._arrivals.ignoring = not on
-        for node in self._source_nodes.values():
+        for node in self._placement.sources.values():
             node.paused = not on
         for partition in self._partitions.values():
-            self.refresh_interest(partition)
-        for node in self._source_nodes.values():
+            self._placement.refresh_interest(partition)
+        for node in self._placement.sources.values():
             node.pump()
 
     def limit(self, limits: FlowLimits, part: float) -> None:
@@ -274,7 +278,7 @@ class CopyEngine:
 
     def hold_fetches(self, *, on: bool) -> None:
         """Ask for nothing more, or go on; unlike `set_fetching` it takes what was asked for."""
-        for node in self._source_nodes.values():
+        for node in self._placement.sources.values():
             if node.paused is not on and self._fetching:
                 node.paused = on
                 node.pump()
@@ -325,8 +329,7 @@ class CopyEngine:
         self._deliveries.close()
         if self._transactions is not None:
             self._transactions.close()
-        nodes: list[BrokerNode] = [*self._source_nodes.values(), *self._target_nodes.values()]
-        for node in nodes:
+        for node in self._placement.nodes:
             node.close()
         self._source.close()
         self._target.close()
@@ -343,154 +346,46 @@ class CopyEngine:
     def _apply_metadata(self) -> None:
         self._metadata_posted = False
         self._throttle.follow(self._partitions.values(), self._source.snapshot.partition_counts)
-        for partition in self._partitions.values():
-            self.place(partition)
-        for ledger in self._ledgers():
-            self._place_on_target(ledger)
+        self._placement.follow()
         self._starts.ask()
-        nodes: list[tuple[ClusterLink, BrokerNode]] = [
-            *((self._source, node) for node in self._source_nodes.values()),
-            *((self._target, node) for node in self._target_nodes.values()),
-        ]
-        for link, node in nodes:
-            known = link.snapshot.nodes
-            if known and node.node_id not in known and node.channel is not None:
-                node.lose(BrokerUnavailable("the broker is not part of its cluster any more"))
+        self._placement.drop_removed()
 
-    def place(self, partition: PartitionCopy) -> None:
-        """Follow the partition's leaders on both sides."""
-        source = self._source.snapshot
-        self._checks.follow(partition)
-        leader, epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))
-        if epoch != partition.source_epoch or self._loop.now() >= partition.preferred_until:
-            partition.preferred_replica = UNKNOWN
-        if partition.preferred_replica in source.nodes:
-            leader = partition.preferred_replica
-        if leader not in source.nodes:
-            leader = UNKNOWN
-        if leader != partition.source_node:
-            self._leave_source(partition)
-            partition.source_node = leader
-        partition.source_epoch = epoch
-        self._place_on_target(partition)
-        self._explain(partition)
-        self.refresh_interest(partition)
-
-    def _place_on_target(self, partition: PartitionCopy) -> None:
-        target = self._target.snapshot
-        leader = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[0]
-        if leader not in target.nodes:
-            leader = UNKNOWN
-        if leader == partition.target_node:
-            return
-        if partition.target_node != UNKNOWN:
-            self._target_node(partition.target_node).withdraw(partition)
-        partition.target_node = leader
-        if leader == UNKNOWN:
-            self._deliveries.relieve(partition)
-
-    def _on_flow(self, node: TargetNode) -> None:
-        """A target broker fell silent, or answers again."""
-        for partition in (*self._partitions.values(), *self._ledgers()):
-            if partition.target_node == node.node_id or partition.sent_node == node.node_id:
-                if node.stalled:
-                    self._deliveries.relieve(partition)
-                self.refresh_interest(partition)
-
-    def _explain(self, partition: PartitionCopy) -> None:
-        """Say why a partition has no leader, once the clusters answered."""
-        partition.placement_error = None
-        for node, key, link, side in (
-            (partition.source_node, partition.source, self._source, "source"),
-            (partition.target_node, partition.target, self._target, "target"),
-        ):
-            if node != UNKNOWN or link.snapshot.version == 0:
-                continue
-            code = link.snapshot.errors.get(key[0], link.snapshot.partition_errors.get(key))
-            why = code_facts(code).name if code else "it has no leader"
-            partition.placement_error = (
-                f"the {side} partition {key[0]}-{key[1]} is not available: {why}"
-            )
-            return
-
-    def _source_node(self, node_id: int) -> SourceNode:
-        node = self._source_nodes.get(node_id)
-        if node is None:
-            node = SourceNode(
-                node_id,
-                self._source,
-                self._settings.source,
-                self._loop,
-                self._budget,
-                self._settings.fetch,
-                self._throttle,
-                self._arrivals.on_fetched,
-                self._arrivals.on_source_lost,
-            )
-            node.paused = not self._fetching
-            self._source_nodes[node_id] = node
-        return node
-
-    def _target_node(self, node_id: int) -> TargetNode:
-        node = self._target_nodes.get(node_id)
-        if node is None:
-            node = TargetNode(
-                node_id,
-                self._target,
-                self._settings.target,
-                self._loop,
-                self._budget,
-                self._settings.produce,
-                self._deliveries.on_result,
-                self._on_flow,
-                self._transactions,
-            )
-            self._target_nodes[node_id] = node
-        return node
-
-    # Which partitions are fetched and sent.
-
-    def refresh_interest(self, partition: PartitionCopy) -> None:
-        """Bring the source's fetch session and the target's ready list in line with the state."""
-        if partition.ledger:
-            self._send_ledger(partition)
-            return
-        if self._partitions.get(partition.source) is not partition:
-            return  # it left, and another may be in its place
-        target = None
-        if partition.target_node != UNKNOWN:
-            target = self._target_node(partition.target_node)
-        wanted = (
-            partition.state is CopyState.ACTIVE
-            and not partition.leaving
-            and partition.position != UNKNOWN
-            and not partition.fetched_all
-            and not partition.held_back
-            and not partition.paced
-            and partition.source_node != UNKNOWN
-            and target is not None
-            and not target.stalled
-            and not self.waits_for_silent(partition)
-            and not (partition.failing and partition.queue)
-            and partition.source_retry_at <= self._loop.now()
+    def _new_source_node(self, node_id: int) -> SourceNode:
+        node = SourceNode(
+            node_id,
+            self._source,
+            self._settings.source,
+            self._loop,
+            self._budget,
+            self._settings.fetch,
+            self._throttle,
+            self._arrivals.on_fetched,
+            self._arrivals.on_source_lost,
         )
-        held = wanted and partition.pending_bytes >= self._partition_bytes
-        if partition.source_node != UNKNOWN:
-            self._show_source(partition, wanted and not held, held)
-        if target is not None and (partition.queue or target.stalled):
-            target.offer(partition)
-            target.pump()
+        node.paused = not self._fetching
+        return node
+
+    def _new_target_node(self, node_id: int) -> TargetNode:
+        return TargetNode(
+            node_id,
+            self._target,
+            self._settings.target,
+            self._loop,
+            self._budget,
+            self._settings.produce,
+            self._deliveries.on_result,
+            self._placement.on_flow,
+            self._transactions,
+        )
 
     # What transactions ask.
 
     def _ledgers(self) -> Collection[PartitionCopy]:
         return () if self._transactions is None else self._transactions.ledgers
 
-    def _send_ledger(self, ledger: PartitionCopy) -> None:
-        self._place_on_target(ledger)
-        if ledger.queue and ledger.target_node != UNKNOWN:
-            self.offer(ledger)
-            self._target_node(ledger.target_node).pump()
+    def refresh_interest(self, partition: PartitionCopy) -> None:
+        """It may be sent, or its position is another."""
+        self._placement.refresh_interest(partition)
 
     def settle(self, settled: Settled) -> None:
         """A batch is committed."""
@@ -500,46 +395,19 @@ class CopyEngine:
         """The transaction does not take this partition."""
         self._deliveries.refuse(partition, code)
 
-    def cut_off(self, partition: PartitionCopy) -> None:
-        """Close the connection that its answers do not come on."""
-        node = self._target_nodes.get(partition.sent_node)
-        if node is not None and node.channel is not None:
-            node.lose(BrokerUnavailable("the broker did not answer in time"))
-
     def waits_for_silent(self, partition: PartitionCopy) -> bool:
         """Whether what is in flight went to a broker that has fallen silent."""
-        node = self._target_nodes.get(partition.sent_node) if partition.in_flight else None
-        return node is not None and node.stalled
+        return self._placement.waits_for_silent(partition)
 
-    def offer(self, partition: PartitionCopy) -> None:
-        """It has batches to send: `pump_targets` sends them."""
-        if partition.target_node != UNKNOWN:
-            self._target_node(partition.target_node).offer(partition)
+    def cut_off(self, partition: PartitionCopy) -> None:
+        """Close the connection that its answers do not come on."""
+        self._placement.cut_off(partition)
 
-    def pump_targets(self) -> None:
-        """Send what was offered."""
-        for node in self._target_nodes.values():
-            node.pump()
-
-    def _show_source(self, partition: PartitionCopy, fetch: bool, held: bool) -> None:
-        node = self._source_node(partition.source_node)
-        if held != partition.held:
-            partition.held = held
-            node.held += 1 if held else -1
-        if fetch:
-            node.want(partition)
-        else:
-            node.drop(partition)
-
-    def _leave_source(self, partition: PartitionCopy) -> None:
-        if partition.source_node != UNKNOWN:
-            self._show_source(partition, fetch=False, held=False)
+    # Partitions that leave, and that begin.
 
     def _on_left(self, partition: PartitionCopy) -> None:
         if self._partitions.get(partition.source) is partition:
-            self._leave_source(partition)
-            if partition.target_node != UNKNOWN:
-                self._target_node(partition.target_node).withdraw(partition)
+            self._placement.leave(partition)
             self._deliveries.retire(partition)
             partition.drop_all()
             del self._partitions[partition.source]
@@ -553,7 +421,7 @@ class CopyEngine:
         if self._transactions is not None:
             self._transactions.relocated(partition)
         self._checks.follow(partition)
-        self.refresh_interest(partition)
+        self._placement.refresh_interest(partition)
 
     def _on_lost(self, partition: PartitionCopy, loss: Loss) -> None:
         if self._transactions is None:
@@ -566,8 +434,7 @@ class CopyEngine:
     def _housekeeping(self) -> None:
         """Each second: lost requests, and partitions without a leader."""
         now = self._loop.now()
-        nodes: list[BrokerNode] = [*self._source_nodes.values(), *self._target_nodes.values()]
-        for node in nodes:
+        for node in self._placement.nodes:
             node.check_deadline(now)
         for partition in self._partitions.values():
             partition.drop_anchor()
@@ -575,14 +442,7 @@ class CopyEngine:
             if partition.standing and partition.halted and not partition.in_flight:
                 recovery.abandon(partition)
         self._throttle.look(self._partitions.values())
-        self._stalls.look(self._partitions.values(), self._source_nodes, paused=not self._fetching)
-        homeless = [
-            p
-            for p in (*self._partitions.values(), *self._ledgers())
-            if p.target_node == UNKNOWN or (p.source_node == UNKNOWN and not p.ledger)
-        ]
-        if any(p.source_node == UNKNOWN and not p.ledger for p in homeless):
-            self._source.request_refresh({p.source[0] for p in homeless})
-        if any(p.target_node == UNKNOWN for p in homeless):
-            self._target.request_refresh({p.target[0] for p in homeless})
+        sources = self._placement.sources
+        self._stalls.look(self._partitions.values(), sources, paused=not self._fetching)
+        self._placement.ask_for_leaders()
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
