@@ -152,6 +152,12 @@ def test_a_fetch_waits_no_longer_than_a_held_topic(two: Task) -> None:
     assert two.throttle.wait_ms(50) == 50
 
 
+def test_after_a_quiet_time_there_is_no_flood(two: Task) -> None:
+    two.limit(FlowLimits(RateLimit(100 * KB)))
+    two.clock.advance(10.0)
+    assert sum(two.run(1.0).values()) <= 1.5 * 100 * KB + len(two.partitions) * 10 * KB
+
+
 @given(
     st.integers(min_value=10, max_value=10_000),
     st.lists(st.tuples(st.integers(1, 50), st.integers(0, 3)), min_size=1, max_size=30),
