@@ -22,7 +22,7 @@ from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.task_configs import enforces_tasks_max, kept_task_configs, too_many_tasks
 from connect.runtime.task_configs import tasks_max as allowed_tasks
 from connect.runtime.task_host import TaskHost, stop_tasks
-from connect.runtime.task_update import offered, update_tasks
+from connect.runtime.task_update import all_offered, update_tasks
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import ConnectorHost, TasksAnswer
 
@@ -115,16 +115,20 @@ class ConnectorSet:
             return False
         if entry.applied is None or not entry.ready.done():
             return False
-        resolved = self._worker.resolved(config)
+        try:
+            resolved = self._worker.resolved(config)
+        except ConnectError:
+            return False  # beginning it anew tells why
         live = self._worker.live_keys(resolved)
-        if not differ_only_live(entry.applied, resolved, live):
+        if resolved == entry.applied or not differ_only_live(entry.applied, resolved, live):
             return False
         shown = tuple(with_live(each, config, live) for each in entry.view.task_configs)
         entry.view = replace(entry.view, config=dict(config), task_configs=shown)
         entry.applied = entry.config = resolved
-        for number, task in enumerate(entry.tasks):
-            wanted = with_live(task.config, resolved, live)
-            if offered(task, wanted):
+        offers = [(task, with_live(task.config, resolved, live)) for task in entry.tasks]
+        for number, taken in enumerate(all_offered(offers)):
+            task, wanted = offers[number]
+            if taken:
                 continue
             task.config = wanted
             if task.alive:

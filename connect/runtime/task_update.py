@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from connect.clock import Deadline
@@ -17,7 +18,7 @@ from connect.runtime.task_host import TaskHost, stop_tasks
 from connect.runtime.task_plan import plan_tasks
 from connect.runtime.worker import Worker
 
-__all__ = ["offered", "update_tasks"]
+__all__ = ["all_offered", "offered", "update_tasks"]
 
 _log = logging.getLogger(__name__)
 
@@ -76,10 +77,22 @@ def update_tasks(
 
 def offered(host: TaskHost, config: Mapping[str, str]) -> bool:
     """Whether the running task took the config; waits some seconds for its answer."""
-    if not host.alive:
-        return False
+    return all_offered([(host, config)])[0]
+
+
+def all_offered(offers: Sequence[tuple[TaskHost, Mapping[str, str]]]) -> list[bool]:
+    """The same of several tasks, which are waited for together."""
+    asked = [host.reconfigure(config) if host.alive else None for host, config in offers]
+    deadline = Deadline(_RECONFIGURE_S)
+    return [
+        answer is not None and _taken(host, answer, deadline)
+        for (host, _), answer in zip(offers, asked, strict=True)
+    ]
+
+
+def _taken(host: TaskHost, answer: Future[bool], deadline: Deadline) -> bool:
     try:
-        return host.reconfigure(config).result(_RECONFIGURE_S)
+        return answer.result(max(0.0, deadline.remaining()))
     except FutureTimeout:
         _log.warning("Task %s did not answer to a new config; it is restarted", host.instance)
     except Exception as error:  # noqa: BLE001 - plugin code; a restart gives it the config, too

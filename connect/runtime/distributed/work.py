@@ -19,7 +19,7 @@ from connect.runtime.live_keys import differ_only_live, with_live
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.task_configs import check_task_count
 from connect.runtime.task_host import TaskHost, stop_tasks
-from connect.runtime.task_update import offered
+from connect.runtime.task_update import all_offered, offered
 from connect.runtime.threads import error_trace
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import ConnectorHost
@@ -160,13 +160,9 @@ class AssignedWork:
             or self._statuses.is_failed(InstanceId(name))
         ):
             return False
-        try:
-            config = self._resolved(configs.raw_connector_config(name))
-        except Exception as error:  # noqa: BLE001 - a provider's; the connector, restarted, shows it
-            _log.warning("The new config of connector %s cannot be resolved: %s", name, error)
-            return False
-        if config is None or not self._only_live(entry.config, config):
-            return False
+        config = self._resolved_or_none(name, configs)
+        if config is None or config == entry.config or not self._only_live(entry.config, config):
+            return False  # one that is put again as it was, is begun anew, as by Java's workers
         entry.config = config
         return True
 
@@ -281,35 +277,42 @@ class AssignedWork:
     def take_live(self, configs: ClusterConfigState) -> None:
         """Give running tasks what their connectors' newer configs say of `live_keys`. A task that
         does not take it is restarted with it. Those that stand still get it when they go on."""
-        wanted: dict[str, Mapping[str, str] | None] = {}
+        changed = self._with_changed_live(configs)
+        answers = all_offered([(host, config) for _, host, config, _ in changed])
+        for (instance, host, config, connector_config), taken in zip(changed, answers, strict=True):
+            if taken:
+                _log.info("Task %s goes on with other values of its connector", instance)
+                task = self._tasks[instance]
+                task.connector_config, task.config = connector_config, config
+            elif host.alive:
+                self.end_tasks([instance])
+                self.begin_tasks([instance], configs)
+
+    def _with_changed_live(
+        self, configs: ClusterConfigState
+    ) -> list[tuple[InstanceId, TaskHost, Mapping[str, str], Mapping[str, str]]]:
+        """Tasks, what their configs are to be, and their connectors' configs."""
+        connectors: dict[str, Mapping[str, str] | None] = {}
+        found: list[tuple[InstanceId, TaskHost, Mapping[str, str], Mapping[str, str]]] = []
         for instance in sorted(self._tasks.keys() - self._frozen):
             name, task = instance.connector, self._tasks[instance]
-            try:
-                if name not in wanted:
-                    wanted[name] = self._resolved(configs.raw_connector_config(name))
-            except Exception as error:  # noqa: BLE001 - a provider's; who restarts it shows it
-                _log.warning("The config of connector %s cannot be resolved: %s", name, error)
-                wanted[name] = None
-            config = wanted[name]
-            if config is not None and config != task.connector_config:
-                self._take_live(instance, task, config, configs)
+            if name not in connectors:
+                connectors[name] = self._resolved_or_none(name, configs)
+            config = connectors[name]
+            if config is None or task.host is None or config == task.connector_config:
+                continue
+            if self._only_live(task.connector_config, config):
+                live = self._worker.live_keys(config)
+                found.append((instance, task.host, with_live(task.config, config, live), config))
+        return found
 
-    def _take_live(
-        self,
-        instance: InstanceId,
-        task: _Task,
-        connector_config: Mapping[str, str],
-        configs: ClusterConfigState,
-    ) -> None:
-        if task.host is None or not self._only_live(task.connector_config, connector_config):
-            return
-        config = with_live(task.config, connector_config, self._worker.live_keys(connector_config))
-        if offered(task.host, config):
-            _log.info("Task %s goes on with other values of its connector", instance)
-            task.connector_config, task.config = connector_config, config
-        elif task.host.alive:
-            self.end_tasks([instance])
-            self.begin_tasks([instance], configs)
+    def _resolved_or_none(self, name: str, configs: ClusterConfigState) -> Mapping[str, str] | None:
+        """A connector's config; None where there is none, or it cannot be had now."""
+        try:
+            return self._resolved(configs.raw_connector_config(name))
+        except Exception as error:  # noqa: BLE001 - a provider's; who is begun anew, shows it
+            _log.warning("The config of connector %s cannot be resolved: %s", name, error)
+            return None
 
     def _only_live(self, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
         return before == after or differ_only_live(before, after, self._worker.live_keys(after))

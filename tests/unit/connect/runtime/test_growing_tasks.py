@@ -247,6 +247,7 @@ def test_a_connector_hears_of_no_change_of_live_values(work: AssignedWork) -> No
     assert work.keeps_running("c", faster)
     assert work.config_of("c")["rate"] == "9"
     assert work.host_of("c") is host
+    assert not work.keeps_running("c", faster), "put again as it is"
     other = configs("ab", connector={"topic": "u", "lanes": "a", "rate": "9"})
     assert not work.keeps_running("c", other)
 

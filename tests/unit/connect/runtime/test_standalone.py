@@ -430,6 +430,9 @@ def test_what_tasks_take_while_they_run_restarts_nothing(
     assert heard == []
     assert Gated.last is connector
     assert "live" not in herder.connector_config("c")
+    put_config(herder)
+    assert Gated.last is not connector, "put again as it is, it is begun anew"
+    connector = Gated.last
     put_config(herder, live="3")
     assert herder.task_infos("c")[0].config["live"] == "3"
     connector.context.request_task_reconfiguration()
