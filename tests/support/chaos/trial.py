@@ -124,10 +124,15 @@ class _Committer:
 
     def _run(self) -> None:
         while not self._stop.wait(_COMMIT_EVERY_S):
-            try:
-                self.commit()
-            except KafkaException:
-                continue
+            self.commits()
+
+    def commits(self, back: int = 0) -> bool:
+        """Whether it could: brokers may be away, or just back."""
+        try:
+            self.commit(back)
+        except KafkaException:
+            return False
+        return True
 
     def commit(self, back: int = 0) -> None:
         """Everything that is there, but for `back` records before the end."""
@@ -408,7 +413,7 @@ def _finish(trial: _Trial, committer: _Committer) -> list[Finding]:
     """All is whole again: wait for the copy, let the group commit for the last time, and stop.
     Which workers did not stop cleanly."""
     _caught_up(trial)
-    committer.commit(back=25)
+    wait_until(lambda: committer.commits(back=25), _CATCH_UP_S, "the group commits once more")
     _groups_follow(trial, committer)
     ended = [(worker, worker.stop()) for worker in trial.arena.workers]
     return [
