@@ -9,10 +9,11 @@ topic. Works the same in a notebook.
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -51,27 +52,50 @@ def _lines(rows: DataFrame, value: Any) -> dict[str, Line]:
     return lines
 
 
-def draw(charts: Iterable[tuple[str, Mapping[str, Line]]], file: str) -> None:
+def draw(charts: Sequence[tuple[str, Mapping[str, Line]]], file: str) -> None:
     """One chart above the other, each with its title, into `file`: PNG, SVG or PDF by its name."""
     from matplotlib.figure import Figure
 
-    shown = list(charts)
-    figure = Figure(figsize=(10, 4 * len(shown)), layout="constrained")
-    for axes, (title, lines) in zip(
-        figure.subplots(len(shown), sharex=True, squeeze=False).flat, shown, strict=True
-    ):
+    figure = Figure(figsize=(11, 4 * len(charts)), layout="constrained")
+    every = figure.subplots(len(charts), sharex=True, squeeze=False)[:, 0]
+    topics = sorted({topic for _, lines in charts for topic in lines})
+    times = _windows(charts)
+    for axes, (title, lines) in zip(every, charts, strict=True):
         axes.set_title(title)
-        for topic, points in sorted(lines.items()):
-            axes.plot([at for at, _ in points], [value for _, value in points], label=topic)
+        for number, topic in enumerate(topics):
+            values = dict(lines.get(topic, ()))
+            if values:
+                # A window without a row is one in which nothing was behind, or was copied.
+                shown = [values.get(at, 0.0) for at in times]
+                axes.plot(times, shown, ".-", label=topic, color=f"C{number}")
         axes.grid(visible=True, alpha=0.3)
+        axes.set_ylim(bottom=0)
         if lines:
-            axes.legend(loc="upper right", fontsize="small")
+            axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
+        else:
+            axes.text(0.5, 0.5, "nothing in the history", ha="center", transform=axes.transAxes)
+    if times:
+        margin = timedelta(seconds=WINDOW_S)
+        every[-1].set_xlim(times[0] - margin, times[-1] + margin)
+    every[-1].set_xlabel("UTC")
     figure.savefig(file)
+
+
+def _windows(charts: Iterable[tuple[str, Mapping[str, Line]]]) -> list[datetime]:
+    """All windows from the first to the last that any line has."""
+    found = [at for _, lines in charts for line in lines.values() for at, _ in line]
+    if not found:
+        return []
+    first, step = min(found), timedelta(seconds=WINDOW_S)
+    return [first + step * n for n in range((max(found) - first) // step + 1)]
 
 
 def main(arguments: Sequence[str]) -> int:
     if not 2 <= len(arguments) <= 3:
         print(__doc__, file=sys.stderr)
+        return 1
+    if importlib.util.find_spec("matplotlib") is None:
+        print("matplotlib is not installed: pip install matplotlib", file=sys.stderr)
         return 1
     config, file, *flow = arguments
     try:
