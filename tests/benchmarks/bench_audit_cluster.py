@@ -184,8 +184,9 @@ def main() -> None:
                 with session_on(on) as session:
                     wait_until(lambda: len(cluster.executors()) == count, WAIT_S, "executors")  # noqa: B023
                     warm_up(session, count)
-                    audit(session, f"{count} executors, forwarded as bytes", setup, whole)
-                    audit(session, f"{count} executors, compressed anew", setup, again)
+                    on_cluster = f"{count} executor{'s' if count > 1 else ''} of one core"
+                    audit(session, f"{on_cluster}, forwarded as bytes", setup, whole)
+                    audit(session, f"{on_cluster}, an eighth of it, compressed anew", setup, again)
                 wait_until(lambda: not cluster.executors(), WAIT_S, "no executors")
 
 
