@@ -67,7 +67,12 @@ def what_to_copy(partition: PartitionAudit) -> SourceRange | str:
 def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport) -> list[Repair]:
     """Copy what can be; blocks until it is on the target. Raises one of `connect.errors`."""
     found: list[Repair] = [
-        Repair(key, 0, f"{reason}: the mirror creates it when it runs")
+        Repair(
+            key,
+            0,
+            f"{reason}: the mirror creates it when it runs, and copies what it had copied before "
+            "only with mirror.loss.policy=copy",
+        )
         for key, reason in report.absent.items()
     ]
     ranges: list[SourceRange] = []
