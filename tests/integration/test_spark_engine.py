@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions
 
 from deploy.brokers import KafkaCluster
@@ -129,12 +130,15 @@ def committed(flow: MirroredFlow, topic: str, counts: Mapping[int, int]) -> None
     remote = flow.wait_created(topic, START_S)
 
     def seen() -> bool:
-        if len(end_offsets(flow.target_servers, remote)) <= max(counts):
-            return False
-        return all(
-            len(read_partition(flow.target_servers, remote, number, isolation="read_committed"))
-            >= count
-            for number, count in counts.items()
-        )
+        try:
+            found = {
+                number: read_partition(
+                    flow.target_servers, remote, number, isolation="read_committed"
+                )
+                for number in end_offsets(flow.target_servers, remote)
+            }
+        except KafkaException:
+            return False  # a partition that was just created has no leader yet
+        return all(len(found.get(number, ())) >= count for number, count in counts.items())
 
     wait_until(seen, START_S, f"{counts} of {remote}")
