@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 __all__ = ["EVEN", "UNEVEN", "Balance", "balance"]
 
@@ -48,6 +49,16 @@ class _Loads:
         self.tasks[task].remove(partition)
         self.carried[task] -= self.weight(partition)
 
+    def add_up(self, *tasks: int) -> None:
+        """What these tasks carry, to the last bit: whoever has the same partitions carries the
+        same, whichever way they came."""
+        for task in tasks:
+            self.carried[task] = fsum(map(self.weight, self.tasks[task]))
+
+    def with_one_more(self, task: int, partition: TopicPartition) -> float:
+        """What a task would carry."""
+        return fsum(map(self.weight, (*self.tasks[task], partition)))
+
     def lightest(self) -> int:
         """The task that carries least; of equals the one with the fewest partitions."""
         return min(
@@ -83,6 +94,7 @@ def balance(
     for partition in sorted(remaining, key=lambda each: -loads.weight(each)):
         loads.give(loads.lightest(), partition)
     moved = _fill_empty(loads)
+    loads.add_up(*range(count))
     if count and may_move and loads.carried[loads.heaviest()] > UNEVEN * loads.mean:
         moved += _even_out(loads)
     return Balance(loads.tasks, moved)
@@ -106,13 +118,18 @@ def _even_out(loads: _Loads) -> int:
     moved = 0
     while True:
         giver, taker = loads.heaviest(), loads.lightest()
-        lead = loads.carried[giver] - loads.carried[taker]
-        if loads.carried[giver] <= EVEN * loads.mean or len(loads.tasks[giver]) == 1:
+        most = loads.carried[giver]
+        lead = most - loads.carried[taker]
+        if most <= EVEN * loads.mean or len(loads.tasks[giver]) == 1:
             return moved
         fitting = [each for each in loads.tasks[giver] if 0 < loads.weight(each) < lead]
         if not fitting:
             return moved
         partition = min(fitting, key=lambda each: abs(loads.weight(each) - lead / 2))
+        # Weights that differ by more than a float can tell would go to and fro for ever.
+        if max(most - loads.weight(partition), loads.with_one_more(taker, partition)) >= most:
+            return moved
         loads.take(giver, partition)
         loads.give(taker, partition)
+        loads.add_up(giver, taker)
         moved += 1

@@ -2,7 +2,8 @@
 
 The first record of a log is told with its timestamp by one question. Behind it the time is found by
 halving: the first moment from which on records are at or behind the offset. All partitions are
-asked together, so it takes some twenty questions, however many there are. `StampSearch` is pure.
+asked together, so it takes some twenty questions, up to forty where records are far apart, however
+many partitions there are. `StampSearch` is pure.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ _MOST_ROUNDS = 40
 @dataclass(slots=True)
 class StampSearch:
     """Looks for the earliest time from which on records are at or behind `position`. Timestamps may
-    go back here and there in a log, so the outcome is that of some record near the position."""
+    go back here and there in a log, so the outcome is that of some record near the position.
+
+    The next record's timestamp is not before `before` and not after `stamp`."""
 
     position: int
     low: int = 0
     high: int | None = None
+    before: int = 0
     stamp: int | None = None
     over: bool = False
 
@@ -48,13 +52,19 @@ class StampSearch:
                 self.over = True
                 return
             self.low, self.high = max(0, stamp), max(now_ms, stamp + 1)
-            self.stamp = self.high
+            self.before, self.stamp = self.low, self.high
         elif behind:
             self.high = asked
             self.stamp = stamp if offset >= 0 else asked
+            self.over = offset == self.position
         else:
             self.low = max(asked + 1, min(stamp, self.high))
-        self.over = self.high - self.low <= PRECISION_MS
+            self.before = max(self.before, stamp)
+        self.over = self.over or (self.stamp or 0) - self.before <= PRECISION_MS
+        if self.high <= self.low and not self.over:
+            # The record at the position is of the same moment as the one before it, or is not there
+            # any more: rather too early than too late.
+            self.stamp, self.over = self.before, True
 
 
 def next_stamps(

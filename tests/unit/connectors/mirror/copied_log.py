@@ -31,6 +31,8 @@ class CopiedLog:
     foreign_copies: bool = False
     lost: set[int] = field(default_factory=set)
     """Source offsets whose later copy the target has lost."""
+    ever_lost: set[int] = field(default_factory=set)
+    """As `lost`, with those that came again after a crash."""
     _session: int = 1
     _stored: int = 0
     _written: int = 0
@@ -95,6 +97,7 @@ class CopiedLog:
         if end == len(self.target):
             return
         self.lost |= {offset for offset in self.target[end:] if offset is not None}
+        self.ever_lost |= self.lost
         del self.target[end:]
         exact = self._writer.source_of(end)
         kept = [at for at, offset in enumerate(self.target) if offset is not None]

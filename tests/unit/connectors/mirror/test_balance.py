@@ -125,3 +125,10 @@ def test_one_partition_that_weighs_more_than_all_others_stays() -> None:
     weights = weighed(100, 1, 1)
     found = balance(list(weights), weights, 2, [[("t", 0)], [("t", 1), ("t", 2)]])
     assert (found.moved, found.tasks[0]) == (0, [("t", 0)])
+
+
+def test_a_move_that_only_a_float_finds_useful_is_not_made() -> None:
+    weights = weighed(1, 0.3, 1)
+    assert 1.3 - 1 > 0.3
+    found = balance(list(weights), weights, 2, [list(weights)])
+    assert sorted(carried(found, weights)) == [1, 1.3]

@@ -105,14 +105,15 @@ def test_going_back_never_leaves_out_a_record_and_is_exact_where_pages_know(
 
 
 @given(copied_logs(losses=True))
-def test_going_back_leaves_nothing_out_where_the_target_lost_records(log: CopiedLog) -> None:
-    """Offsets of the target that were given twice are those of the later records now."""
+def test_going_back_leaves_nothing_out_but_what_the_target_lost(log: CopiedLog) -> None:
+    """Offsets of the target that were given twice are those of the later records now. What was lost
+    and told of is left out, also where a crash had it copied again behind later records."""
     backward = BackwardMap(log.map_pages())
     for target in range(len(log.target) + 1):
         found = backward.upstream(target)
         if found is not None:
-            read = set(log.target[:target])
-            assert not {o for o in log.target if o is not None and o < found.offset} - read
+            known = {*log.target[:target], *log.ever_lost}
+            assert not {o for o in log.target if o is not None and o < found.offset} - known
 
 
 def test_many_positions_are_found_in_one_pass() -> None:
