@@ -24,6 +24,7 @@ from typing import IO, Any
 
 import pyspark
 from pyspark import SparkContext
+from pyspark.accumulators import AccumulatorServer
 from pyspark.java_gateway import launch_gateway
 
 from connect.clock import Deadline
@@ -193,14 +194,15 @@ def _forget(gateway: Any) -> None:
             SparkContext._jvm = None
 
 
-def hush_accumulators(context: SparkContext) -> None:
-    """Where the JVM ends first, PySpark's server for accumulators prints a traceback on stderr.
-    Whoever needs Spark hears of its end from the session's state."""
+def hush_accumulators() -> None:
+    """Where the JVM ends first, also while a context is being made, PySpark's server for
+    accumulators prints a traceback on stderr. Whoever needs Spark hears of its end from the
+    session's state."""
 
-    def ended(_request: object, _address: object) -> None:
+    def ended(_server: object, _request: object, _address: object) -> None:
         _LOG.debug("Spark's process closed a connection", exc_info=True)
 
-    context._accumulatorServer.handle_error = ended  # type: ignore[method-assign,assignment]
+    AccumulatorServer.handle_error = ended  # type: ignore[method-assign,assignment]
 
 
 def _end(process: subprocess.Popen[str], timeout: float) -> None:

@@ -318,9 +318,9 @@ class SharedSession:
     def _launch(self, props: Mapping[str, str]) -> None:
         jvm = self._jvm = SparkJvm(props)
         jvm.start(Deadline(START_TIMEOUT_S))
+        hush_accumulators()
         # Its configuration is what the JVM was started with.
         context = self._context = SparkContext(gateway=jvm.gateway)
-        hush_accumulators(context)
         ship(context, jvm.directory, cache_directory())
         self._session = SparkSession(context)
 

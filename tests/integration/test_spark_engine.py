@@ -68,7 +68,9 @@ def test_engines_go_on_where_the_other_ended(
     with running(worker, tmp_path, log) as mirror:
         produce(source, topic, numbered(10, start=530, partition=1))
         flow.wait_records(topic, [800, 540, 0, 70])
-        stop_cleanly(mirror, log)
+        # The Spark task that was configured before may have begun to start a session: PySpark
+        # writes a traceback where that ends.
+        assert mirror.stop(STOP_S) == 0, log.read_text()
 
     assert_equal_logs(flow, topic)
     assert flow.stored_offsets() == {**stored, (topic, 1): 539}
