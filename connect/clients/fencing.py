@@ -27,7 +27,7 @@ from connect.clients.errors import error_from_code
 from connect.clients.properties import wire_settings
 from connect.clients.transaction_coordinator import ProducerIdentity
 from connect.clients.wire import WireConnection, open_connection
-from connect.errors import BrokerUnavailable, ConnectError
+from connect.errors import BrokerError, BrokerUnavailable, ConnectError
 from connect.loop import Backoff, retry
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ _TRANSACTION_TIMEOUT_MS = 1000
 
 # The newest version whose fields are all understood here.
 _INIT_VERSION = 5
+_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 _TRANSACTIONAL_ID_NOT_FOUND = 105
 
 # Ids that are to be tried again, and why the last of them is.
@@ -105,7 +106,8 @@ def claim_producers(
 
 def was_claimed(settings: WireSettings, transactional_id: str, deadline: Deadline) -> bool:
     """Whether the brokers know of a producer of this id: they forget it where nothing was written
-    for a week (`transactional.id.expiration.ms`). Yes, too, where they cannot say (before 3.0)."""
+    for a week (`transactional.id.expiration.ms`). Yes, too, where they cannot say (before 3.0); no
+    where we may not even ask about it: then we never wrote with it."""
 
     def ask() -> bool:
         opened = open_coordinator(settings, Coordinated.TRANSACTION, transactional_id, deadline)
@@ -120,7 +122,12 @@ def was_claimed(settings: WireSettings, transactional_id: str, deadline: Deadlin
             raise error_from_code(state.error_code, f"Describing the producer {transactional_id}")
         return True
 
-    return retry(ask, deadline, Backoff(_RETRY_S, _RETRY_CAP_S))
+    try:
+        return retry(ask, deadline, Backoff(_RETRY_S, _RETRY_CAP_S))
+    except BrokerError as error:
+        if error.code != _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise
+        return False
 
 
 class _Round(NamedTuple):

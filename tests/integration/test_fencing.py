@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import confluent_kafka
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from connect.clients.fencing import claim_producers, fence_producers, was_claimed
 from connect.clients.properties import wire_settings
+from connect.clients.settings import WireSettings
 from connect.clients.transaction_coordinator import TransactionCoordinator
 from connect.clients.transactional_producer import ProducerFenced
 from connect.clock import Deadline
-from connect.errors import BrokerUnavailable
-from deploy.brokers import KafkaCluster
+from connect.errors import BrokerError, BrokerUnavailable
+from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.reading import read_partition
-from tests.support.topics import create_topic, unique
+from tests.support.topics import admin, create_topic, unique
+from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
 
@@ -97,3 +108,38 @@ def test_who_claims_ids_can_write_with_them_and_ends_what_was_open(
 def test_a_cluster_that_is_away_is_waited_for_until_the_deadline() -> None:
     with pytest.raises(BrokerUnavailable):
         fence_producers({"bootstrap.servers": "127.0.0.1:1"}, ["a"], Deadline(0.5))
+
+
+def refused(settings: WireSettings, name: str) -> bool:
+    try:
+        claim_producers(settings, [name], Deadline(TIMEOUT_S), timeout_ms=1000)
+    except BrokerError as error:
+        return "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in str(error)
+    return False
+
+
+def test_an_id_that_one_may_not_ask_about_counts_as_unused(
+    kafka: KafkaRuntime, session_logs: Path
+) -> None:
+    """So who has permissions for a task's own id alone needs no others."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    name = unique("others")
+    only_other = AclBinding(
+        ResourceType.TRANSACTIONAL_ID,
+        name,
+        ResourcePatternType.LITERAL,
+        "User:other",
+        "*",
+        AclOperation.ALL,
+        AclPermissionType.ALLOW,
+    )
+    guarded = KafkaCluster(name="fencing", properties=properties, kafka=kafka, logs=session_logs)
+    with guarded as cluster:
+        settings = wire_settings({"bootstrap.servers": cluster.bootstrap_servers})
+        client = admin(cluster.bootstrap_servers)
+        client.create_acls([only_other])[only_other].result(TIMEOUT_S)
+        wait_until(lambda: refused(settings, name), TIMEOUT_S, "the ACL")
+        assert not was_claimed(settings, name, Deadline(TIMEOUT_S))
