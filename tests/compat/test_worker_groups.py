@@ -157,7 +157,7 @@ def shared(java: JavaWorker, ours: Ours) -> bool:
     return here | there == EVERYTHING and not here & there and tasks in (1, 2)
 
 
-@pytest.fixture(params=["sessioned", "eager"])
+@pytest.fixture(params=["sessioned", pytest.param("eager", marks=pytest.mark.slow)])
 def group(
     request: pytest.FixtureRequest,
     kafka: KafkaRuntime,

@@ -120,6 +120,7 @@ class Copying:
         wait_until(lambda: self._reached(offset + 50), 60.0, "copying goes on after the trouble")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["target", "source"])
 def test_a_leader_is_killed_and_comes_back(pair: Pair, side: str) -> None:
     copying = Copying(pair)
@@ -144,6 +145,7 @@ def leader_or_none(cluster: KafkaCluster, topic: str) -> int | None:
     return None if number < 0 else number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["target", "source"])
 def test_a_leader_hangs_for_a_while(pair: Pair, side: str) -> None:
     copying = Copying(pair)
@@ -175,6 +177,7 @@ def test_all_brokers_of_both_clusters_restart_one_after_the_other(pair: Pair) ->
     Copying(pair).during(trouble)
 
 
+@pytest.mark.slow
 def test_too_few_replicas_stop_only_the_partitions_that_ask_for_them(pair: Pair) -> None:
     copying = Copying(pair, min_insync_replicas="3")
     victim = pair.target.node(3)

@@ -25,7 +25,13 @@ FAIL, REPORT, COPY = LossPolicy.FAIL, LossPolicy.REPORT, LossPolicy.COPY
 OPEN_MS = "5000"
 """So long a transaction stays open: what is lost meanwhile, is lost in its middle."""
 
-each_policy = pytest.mark.parametrize("policy", LossPolicy, ids=lambda policy: policy.value)
+each_policy = pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(policy, id=policy.value, marks=[] if policy is REPORT else pytest.mark.slow)
+        for policy in LossPolicy
+    ],
+)
 
 
 @pytest.fixture
@@ -163,7 +169,7 @@ def test_a_target_topic_created_again_in_an_open_transaction(
         map_is_true(flow)
 
 
-@pytest.mark.parametrize("boundary", ["poll", "interval"])
+@pytest.mark.parametrize("boundary", ["poll", pytest.param("interval", marks=pytest.mark.slow)])
 def test_a_record_too_large_goes_to_the_quarantine_topic(flow: Flow, boundary: str) -> None:
     alter_topic(flow.target, flow.copy, {"max.message.bytes": "20000"})
     aside = unique("quarantine")

@@ -120,6 +120,7 @@ def make_topics(flow: MirroredFlow, replication: int = 1) -> dict[str, int]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_killed_five_times_it_loses_nothing_and_keeps_the_order(
     source_cluster: KafkaCluster,

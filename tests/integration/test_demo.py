@@ -119,6 +119,7 @@ def test_a_signal_at_any_moment_ends_it_with_status_0_and_nothing_left(
     assert demo.leftovers() == []
 
 
+@pytest.mark.slow
 def test_workers_lose_their_leader_while_they_copy_and_nothing_is_lost(
     kafka: KafkaRuntime, directory: Path
 ) -> None:

@@ -71,7 +71,7 @@ def test_frames_show_what_the_mirrors_topics_hold(
         flow.remote(topic),
         0,
         *expected[flow.remote(topic), 0],
-        "by hand",
+        "by hand\0",  # as librdkafka commits it
     ]
     syncs = rows(frames.offset_syncs().orderBy("upstream"))
     assert [(row["upstream"], row["downstream"]) for row in syncs] == sorted(

@@ -46,6 +46,7 @@ def test_a_group_that_does_not_exist_has_nothing_to_delete(group: GroupOffsets, 
     group.delete([], deadline())
 
 
+@pytest.mark.slow
 def test_a_topic_that_does_not_exist_is_told(group: GroupOffsets) -> None:
     with pytest.raises(ConnectError, match="UNKNOWN_TOPIC_OR_PARTITION"):
         group.set({("no-such-topic", 0): 5}, deadline())

@@ -104,7 +104,13 @@ def members(
         yield started
 
 
-@pytest.mark.parametrize("rest", [WITHOUT_REST, WITH_REST], ids=["alone", "internal-rest"])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(WITHOUT_REST, id="alone"),
+        pytest.param(WITH_REST, id="internal-rest", marks=pytest.mark.slow),
+    ],
+)
 def test_two_processes_share_a_flow_and_copy_everything_once(
     flow: MirroredFlow, rest: Mapping[str, str], tmp_path: Path, logs: Path
 ) -> None:

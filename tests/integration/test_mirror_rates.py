@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
 from deploy.brokers import KafkaCluster
 from tests.support.distributed import Group, worker_group
@@ -42,7 +43,12 @@ class Limited:
         """Records on the target."""
         remote = self.flow.remote(topic)
         servers = self.flow.target_servers
-        return sum(end_offsets(servers, remote).values()) if remote in topic_names(servers) else 0
+        if remote not in topic_names(servers):
+            return 0
+        try:
+            return sum(end_offsets(servers, remote).values())
+        except KafkaException:
+            return 0  # a partition that was just created has no leader yet
 
     def speed(self, topic: str, seconds: float) -> float:
         """Thousand bytes of records a second that arrive."""
@@ -50,6 +56,13 @@ class Limited:
         while time.monotonic() - began < seconds:
             time.sleep(0.05)
         return (self.count(topic) - before) * RECORD / 1000 / (time.monotonic() - began)
+
+    def starts(self) -> tuple[int, int]:
+        """How often tasks were started, and were given partitions."""
+        return (
+            self.told(rf"Starting .*{re.escape(self.name)}-\d"),
+            self.told(r"task \d: \d+ partitions, \d+ of them new"),
+        )
 
     def told(self, pattern: str) -> int:
         """How often a line of any worker's log says so."""
@@ -80,6 +93,7 @@ def limited(
         "offset-syncs.topic.replication.factor": "1",
         "sync.topic.configs.enabled": "false",
         "sync.topic.acls.enabled": "false",
+        "heartbeats.replication.enabled": "false",  # others may have made that topic
         "mirror.history.url": "none",
         **{f"mirror.rate.{key}": value for key, value in keys.items()},
     }
@@ -111,6 +125,7 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
         assert len(shown) == 2
         assert min(shown) > 1000
 
+        started = running.starts()
         path = f"/connectors/{running.name}/config"
         faster = {"mirror.rate.topics": f"{slow}={4 * SLOW_RATE}kB/s"}
         running.group.accepted("PATCH", path, faster)
@@ -123,8 +138,7 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
         status = running.group.until_running(running.name, tasks=2)
         assert not any("trace" in task for task in status["tasks"])
 
-        assert running.told(r"task \d: 2 partitions, 2 of them new") == 2
-        assert running.told(rf"Starting .*{re.escape(running.name)}-\d") <= 2
+        assert running.starts() == started, "a task was started anew, or got others"
         assert running.told("goes on with other values of its connector") == 4
         refused = running.group.call("PATCH", path, {"mirror.rate.bytes": "fast"})
         assert refused.status == 400

@@ -150,7 +150,7 @@ class MirroredFlow:
 
     def wait_records(self, topic: str, counts: Sequence[int], timeout_s: float = 60.0) -> None:
         """Until the copy's partitions end at these offsets."""
-        remote = self.wait_created(topic)
+        remote = self.wait_created(topic, timeout_s)
         wanted = dict(enumerate(counts))
 
         def ends() -> dict[int, int] | None:
