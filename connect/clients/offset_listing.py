@@ -20,6 +20,8 @@ from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData, RetriableError
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "Cluster",
     "LeaderQuery",
     "OffsetResult",
@@ -27,6 +29,9 @@ __all__ = [
     "OpenNode",
     "list_offsets",
 ]
+
+EARLIEST, LATEST = -2, -1
+"""Instead of a timestamp: a log's first offset, and the one after its last."""
 
 OffsetResult = int | ConnectError
 CONSUMER_REPLICA_ID = -1

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-__all__ = ["EVEN", "UNEVEN", "Balance", "balance"]
+from connect.protocol.messages import TopicPartition
 
-TopicPartition = tuple[str, int]
+__all__ = ["EVEN", "UNEVEN", "Balance", "balance"]
 
 UNEVEN = 1.3
 """Partitions move once a task carries so many times the mean of all tasks ..."""

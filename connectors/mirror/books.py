@@ -28,11 +28,15 @@ from connectors.mirror.offset_syncs import OffsetSyncRule
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.sync_producer import SyncProducer
 
-__all__ = ["FlowBooks", "Reached", "position_after", "source_partition"]
+__all__ = ["PAGES_EVERY_S", "FlowBooks", "Reached", "position_after", "source_partition"]
 
 _LOG = logging.getLogger(__name__)
 
 _CLOSE_SYNCS_S = 2.0
+
+PAGES_EVERY_S = 5.0
+"""How often map pages are written under exactly-once, where offsets are stored without them: a page
+for every transaction would cost more than it is worth."""
 
 
 class Reached(NamedTuple):

@@ -14,21 +14,21 @@ from dataclasses import dataclass
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.log_sizes import partition_sizes
+from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.properties import wire_settings
 from connect.clients.settings import WireSettings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 
 __all__ = ["LoadBook", "LoadWatch", "Looked"]
 
 log = logging.getLogger(__name__)
 
-TopicPartition = tuple[str, int]
 
 LOOK_S = 60.0
 _TIMEOUT_S = 30.0
-_EARLIEST, _LATEST = -2, -1
 
 _CATCH_UP_S = 600.0
 """What waits counts as if it were to be copied within this time."""
@@ -134,9 +134,7 @@ class LoadWatch:
             self._link = ClusterLink(self._settings, lambda: None, self._clock, "mirror-loads")
         link = self._link
         link.watch_topics({topic for topic, _ in partitions})
-        asked = [
-            link.list_offsets(partitions, kind, 0, _TIMEOUT_S) for kind in (_EARLIEST, _LATEST)
-        ]
+        asked = [link.list_offsets(partitions, kind, 0, _TIMEOUT_S) for kind in (EARLIEST, LATEST)]
         starts, ends = (
             {key: found for key, found in each.result().items() if isinstance(found, int)}
             for each in asked

@@ -20,7 +20,13 @@ from connect.plugin import (
     TransferTask,
 )
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.books import FlowBooks, Reached, position_after, source_partition
+from connectors.mirror.books import (
+    PAGES_EVERY_S,
+    FlowBooks,
+    Reached,
+    position_after,
+    source_partition,
+)
 from connectors.mirror.client_configs import source_consumer, target_admin
 from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceConfig, SourceTaskConfig
@@ -47,7 +53,6 @@ _LEARN_WITHIN_S = 5.0
 _LEARN_TURN_S = 0.05
 _ASSIGNMENT = "task.assigned.partitions"
 _CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
-_PAGES_EVERY_S = 5.0
 
 
 def engine_settings(
@@ -365,13 +370,13 @@ class MirrorSourceTask(TransferTask):
 
     def _write_pages_now_and_then(self) -> None:
         now = SYSTEM_CLOCK.monotonic()
-        if now >= self._pages_at + _PAGES_EVERY_S:
+        if now >= self._pages_at + PAGES_EVERY_S:
             self._pages_at = now
             self._write_pages()
 
     def _write_pages(self) -> None:
-        """Pages may come after the offsets: until then groups go on earlier, not at a wrong place,
-        and a page for every transaction would cost more than it is worth."""
+        """Pages may come after the offsets: until then groups go on earlier, not at a wrong
+        place."""
         stored = {k: p for k, p in self._without_pages.items() if p.stored_position != UNKNOWN}
         if stored:
             for key in stored:

@@ -15,6 +15,7 @@ from typing import Literal
 
 from connect.clients.admin import Admin, ConfigEntry
 from connect.clients.cluster_link import ClusterLink
+from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConfigError, ConnectError, CorruptData
@@ -38,7 +39,6 @@ __all__ = ["AuditPlan", "FlowToAudit", "make_plan"]
 
 TopicPartition = tuple[str, int]
 
-_EARLIEST, _LATEST = -2, -1
 _TIMEOUT_S = 60.0
 
 
@@ -219,8 +219,8 @@ def _offsets(
     if not keys:
         return {}
     with Auditor.link(properties, {topic for topic, _ in keys}) as linked:
-        ends = _listed(linked.link, keys, _LATEST, isolation)
-        starts = _listed(linked.link, keys, _EARLIEST, 0)
+        ends = _listed(linked.link, keys, LATEST, isolation)
+        starts = _listed(linked.link, keys, EARLIEST, 0)
     return {key: (min(starts[key], ends[key]), ends[key]) for key in keys}
 
 

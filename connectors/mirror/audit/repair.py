@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from connect.clients.cluster_link import ClusterLink
+from connect.clients.offset_listing import LATEST
 from connect.clients.settings import WireSettings
 from connect.errors import ConnectError
 from connectors.mirror import client_configs
@@ -27,7 +28,6 @@ __all__ = ["Repair", "repair", "what_to_copy"]
 
 _STALL_S = 60.0
 _LIST_S = 60.0
-_LATEST = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _unchanged(
     try:
         link.watch_topics({each.target[0] for each in ranges})
         keys = [each.target for each in ranges]
-        answers = link.list_offsets(keys, _LATEST, 1, _LIST_S).result(2 * _LIST_S)
+        answers = link.list_offsets(keys, LATEST, 1, _LIST_S).result(2 * _LIST_S)
     finally:
         link.close()
     for answer in answers.values():

@@ -14,6 +14,7 @@ from typing import Literal
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.errors import broker_code
+from connect.clients.offset_listing import EARLIEST
 from connect.clients.partition_reader import DEFAULT_FETCH_BYTES, PartitionReader
 from connect.clients.properties import wire_settings
 from connect.errors import BrokerError, ConnectError, RetriableError
@@ -31,7 +32,6 @@ _OFFSET_OUT_OF_RANGE = 1
 _TRIES = 3
 """Retention may move a log's start while it is read."""
 
-_EARLIEST = -2
 _COMMITTED: Literal[1] = 1
 _LIST_S = 60.0
 
@@ -134,7 +134,7 @@ class Auditor:
 
     @staticmethod
     def _log_start(link: ClusterLink, key: tuple[str, int]) -> int:
-        found = link.list_offsets([key], _EARLIEST, timeout_s=_LIST_S).result(2 * _LIST_S)[key]
+        found = link.list_offsets([key], EARLIEST, timeout_s=_LIST_S).result(2 * _LIST_S)[key]
         if isinstance(found, ConnectError):
             raise found
         return found

@@ -13,6 +13,7 @@ from typing import Literal
 from connect.clients.admin import Admin, ConfigEntry
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.log_sizes import partition_sizes
+from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.properties import wire_settings
 from connect.clients.short_threads import ShortThreads
 from connect.clock import SYSTEM_CLOCK, Deadline
@@ -34,7 +35,6 @@ __all__ = ["Facts", "Gatherer", "listed"]
 
 TopicPartition = tuple[str, int]
 
-_EARLIEST, _LATEST = -2, -1
 _TIMEOUT_S = 60.0
 _GROWTH_S = 3600.0
 """The rate at which a log grows is that of its last hour."""
@@ -220,10 +220,10 @@ class Gatherer:
         self.source.watch_topics(set(selection.copied))
         self.target.watch_topics({remote for remote, _ in there.values()})
         isolation: Literal[0, 1] = 1 if self.read_committed else 0
-        ends = listed(self.target, set(there.values()), _LATEST, 1)
-        starts = listed(self.target, set(there.values()), _EARLIEST, 0)
-        our_ends = listed(self.source, set(keys), _LATEST, isolation)
-        our_starts = listed(self.source, set(keys), _EARLIEST, 0)
+        ends = listed(self.target, set(there.values()), LATEST, 1)
+        starts = listed(self.target, set(there.values()), EARLIEST, 0)
+        our_ends = listed(self.source, set(keys), LATEST, isolation)
+        our_starts = listed(self.source, set(keys), EARLIEST, 0)
         since = self._offsets_at(keys, self._wish.since_ms)
         until = self._offsets_at(keys, self._wish.until_ms)
         for key, remote in keys.items():
@@ -313,7 +313,7 @@ class Gatherer:
 
     def looked_again(self, facts: Facts) -> Facts:
         """The same with the source's log starts as they are now, and how fast they move."""
-        starts = listed(self.source, {logs.source for logs in facts.logs}, _EARLIEST, 0)
+        starts = listed(self.source, {logs.source for logs in facts.logs}, EARLIEST, 0)
         now_ms = SYSTEM_CLOCK.now_ms()
         seconds = max(1e-3, (now_ms - facts.seen_ms) / 1000)
         for index, logs in enumerate(facts.logs):

@@ -17,12 +17,12 @@ from uuid import UUID
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.epoch_ends import epoch_ends
-from connect.clients.offset_listing import OffsetResult
+from connect.clients.offset_listing import LATEST, OffsetResult
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
-from connectors.mirror.copy.start_positions import LATEST, StartPositions
+from connectors.mirror.copy.start_positions import StartPositions
 from connectors.mirror.losses import LossKind
 
 __all__ = ["LogChecks"]

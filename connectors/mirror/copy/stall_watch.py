@@ -17,13 +17,12 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from connect.clients.cluster_link import ClusterLink
-from connect.clients.offset_listing import OffsetResult
+from connect.clients.offset_listing import EARLIEST, LATEST, OffsetResult
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.source_node import SourceNode
-from connectors.mirror.copy.start_positions import EARLIEST, LATEST
 
 __all__ = ["StallWatch"]
 

@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 
 from connect.clients.cluster_link import ClusterLink
+from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import FetchSettings
 from connect.errors import ConnectError
@@ -25,8 +26,6 @@ __all__ = ["OnLoss", "StartPositions"]
 
 _LOG = logging.getLogger(__name__)
 
-EARLIEST = -2
-LATEST = -1
 _RETRY_S = 1.0
 _PENDING_S = 0.1
 

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
+from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.settings import AutoOffsetReset
 from connect.clock import Clock
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.spark.engine.board import Board, MirroredPartition
-from connectors.spark.engine.source_offsets import EARLIEST, LATEST, Found, SourceOffsets
+from connectors.spark.engine.source_offsets import Found, SourceOffsets
 
 __all__ = ["TICK_S", "Listing"]
 

@@ -10,13 +10,11 @@ from collections.abc import Iterable
 
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.books import FlowBooks, Reached
+from connectors.mirror.books import PAGES_EVERY_S, FlowBooks, Reached
 from connectors.spark.copy_shards import ShardResult
 from connectors.spark.engine.board import Board
 
 __all__ = ["OnceBooks"]
-
-_PAGES_EVERY_S = 5.0
 
 
 class OnceBooks:
@@ -56,7 +54,7 @@ class OnceBooks:
     def turn(self) -> None:
         """Write the pages that are due."""
         now = self._clock.monotonic()
-        if now >= self._pages_at + _PAGES_EVERY_S:
+        if now >= self._pages_at + PAGES_EVERY_S:
             self._pages_at = now
             self.write_pages()
 

@@ -20,9 +20,7 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 
-__all__ = ["EARLIEST", "LATEST", "Found", "SourceOffsets"]
-
-EARLIEST, LATEST = -2, -1
+__all__ = ["Found", "SourceOffsets"]
 
 _ASK_TIMEOUT_S = 5.0
 """Partitions that can be answered wait no longer for those that cannot."""

@@ -11,13 +11,13 @@ import pytest
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.cluster_snapshot import ClusterSnapshot
+from connect.clients.offset_listing import EARLIEST
 from connect.clients.selector_loop import SelectorLoop
 from connect.clock import FakeClock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition import CopyState, Outgoing, PartitionCopy
 from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.stall_watch import StallWatch
-from connectors.mirror.copy.start_positions import EARLIEST
 from connectors.mirror.metrics import PartitionMetrics
 
 KEY = ("t", 0)
