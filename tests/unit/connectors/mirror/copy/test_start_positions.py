@@ -3,55 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import cast
 from uuid import uuid4
 
 import pytest
 
 from connect.clients.cluster_link import ClusterLink
-from connect.clients.cluster_snapshot import ClusterSnapshot
-from connect.clients.selector_loop import SelectorLoop
+from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.settings import AutoOffsetReset, FetchSettings
-from connect.clock import FakeClock
-from connect.errors import BrokerUnavailable, ConnectError
-from connect.protocol.messages import TopicPartition
+from connect.errors import BrokerUnavailable
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition import Outgoing, PartitionCopy
-from connectors.mirror.copy.start_positions import EARLIEST, LATEST, StartPositions
-from connectors.mirror.metrics import PartitionMetrics
-
-Located = Mapping[TopicPartition, "int | ConnectError"]
+from connectors.mirror.copy.start_positions import StartPositions
+from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster, SteppedLoop
 
 
-class Source:
-    """A source cluster whose answers a test gives."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[set[TopicPartition], int]] = []
-        self.answers: list[Future[Located]] = []
-        self.snapshot = ClusterSnapshot(version=1)
-
-    def leads(self, *keys: TopicPartition) -> None:
-        self.snapshot = ClusterSnapshot(
-            version=2, leaders=MappingProxyType(dict.fromkeys(keys, (1, 0)))
-        )
-
-    def list_offsets(
-        self, partitions: Iterable[TopicPartition], timestamp: int, isolation: int, limit: float
-    ) -> Future[Located]:
-        self.asked.append((set(partitions), timestamp))
-        self.answers.append(Future())
-        return self.answers[-1]
-
-
-class Starting:
+class Starting(SteppedLoop):
     def __init__(self, reset: AutoOffsetReset = "earliest") -> None:
-        self.clock = FakeClock()
-        self.loop = SelectorLoop(self.clock)
-        self.source = Source()
+        super().__init__()
+        self.source = AskedCluster()
         self.located: list[PartitionCopy] = []
         self.starts = StartPositions(
             cast("ClusterLink", self.source),
@@ -59,17 +30,6 @@ class Starting:
             FetchSettings(auto_offset_reset=reset),
             self.located.append,
         )
-
-    def partition(self, number: int, position: int = -1) -> PartitionCopy:
-        metrics = PartitionMetrics("s", "t", "copy", number, clock=self.clock)
-        made = PartitionCopy(("topic", number), ("copy", number), metrics)
-        made.position = made.acked_position = position
-        return made
-
-    def turn(self, seconds: float = 0.0) -> None:
-        self.clock.advance(seconds)
-        for _ in range(3):
-            self.loop.turn(0.0)
 
 
 @pytest.fixture

@@ -1,0 +1,60 @@
+"""A cluster that is asked for offsets, whose answers a test gives, and the loop that hears them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from types import MappingProxyType
+
+from connect.clients.cluster_snapshot import ClusterSnapshot
+from connect.clients.offset_listing import OffsetResult
+from connect.clients.selector_loop import SelectorLoop
+from connect.clock import FakeClock
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.metrics import PartitionMetrics
+
+__all__ = ["AskedCluster", "SteppedLoop"]
+
+Listed = Mapping[TopicPartition, OffsetResult]
+
+
+class AskedCluster:
+    """`asked`: partitions and the timestamp, question by question; `answers`: to be completed."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[set[TopicPartition], int]] = []
+        self.answers: list[Future[Listed]] = []
+        self.snapshot = ClusterSnapshot(version=1)
+
+    def leads(self, *keys: TopicPartition) -> None:
+        """These partitions have a leader, too."""
+        leaders = MappingProxyType({**self.snapshot.leaders, **dict.fromkeys(keys, (1, 0))})
+        self.snapshot = ClusterSnapshot(version=self.snapshot.version + 1, leaders=leaders)
+
+    def list_offsets(
+        self, partitions: Iterable[TopicPartition], timestamp: int, isolation: int, limit: float
+    ) -> Future[Listed]:
+        self.asked.append((set(partitions), timestamp))
+        self.answers.append(Future())
+        return self.answers[-1]
+
+
+class SteppedLoop:
+    """A loop by a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.loop = SelectorLoop(self.clock)
+
+    def partition(self, number: int, position: int = -1) -> PartitionCopy:
+        """Of `topic`, which goes to `copy`."""
+        metrics = PartitionMetrics("s", "t", "copy", number, clock=self.clock)
+        made = PartitionCopy(("topic", number), ("copy", number), metrics)
+        made.position = made.acked_position = position
+        return made
+
+    def turn(self, seconds: float = 0.0) -> None:
+        self.clock.advance(seconds)
+        for _ in range(3):
+            self.loop.turn(0.0)
