@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.brokers import KafkaCluster
+from deploy.brokers import GuardedProcess, KafkaCluster
 from deploy.spark_cluster import SparkCluster
 from tests.faults.test_mirror_kill import (
     PROPERTIES,
@@ -52,6 +52,22 @@ def spark_processes(mirror: int, sign: str) -> list[psutil.Process]:
     return found
 
 
+def kill(process: psutil.Process) -> None:
+    """-9, if it has not ended by itself meanwhile."""
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        return
+
+
+def kill_spark(mirror: GuardedProcess, sign: str) -> None:
+    """Its JVM, or its Python processes and their parent."""
+    for process in wait_until(
+        lambda: spark_processes(mirror.pid, sign), WAIT_S, f"a process of {sign}"
+    ):
+        kill(process)
+
+
 def test_a_worker_killed_in_the_middle_loses_nothing_and_keeps_the_order(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
 ) -> None:
@@ -88,11 +104,7 @@ def test_spark_killed_under_the_worker_comes_back_and_goes_on(
         with SteadyWriter(flow.source_servers, *topics) as writer:
             for _ in range(2):
                 wait_copying(flow, next(iter(topics)), WAIT_S)
-                killed = wait_until(
-                    lambda: spark_processes(mirror.pid, sign), WAIT_S, f"a process of {sign}"
-                )
-                for process in killed:
-                    process.kill()
+                kill_spark(mirror, sign)
                 wait_rounds(writer, 30)
                 wait_copying(flow, next(iter(topics)), WAIT_S)
         caught_up(flow, topics, WAIT_S)

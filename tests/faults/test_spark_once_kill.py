@@ -11,22 +11,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.brokers import GuardedProcess, KafkaCluster
-from tests.faults.test_mirror_kill import caught_up, make_topics, wait_rounds
-from tests.faults.test_spark_kill import SPARK, STOP_S, spark_processes
+from deploy.brokers import KafkaCluster
+from tests.faults.test_mirror_kill import caught_up, make_topics, wait_copying, wait_rounds
+from tests.faults.test_spark_kill import SPARK, STOP_S, WAIT_S, kill, kill_spark, spark_processes
 from tests.support.books import offset_map
 from tests.support.mirrored import MirroredFlow, running
 from tests.support.reading import contents, read_partition
 from tests.support.steady import SteadyWriter
-from tests.support.topics import end_offset
-from tests.support.waiting import wait_until
 
 # A Spark session starts for each life of a mirror.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 ONCE = {**SPARK, "B.exactly.once.source.support": "enabled", "A->B.mirror.spark.batch.ms": "1000"}
 MIRROR_KILLS = 2
-WAIT_S = 240.0
 SPARK_KILLS = 3
 
 
@@ -61,31 +58,6 @@ def once(flow: MirroredFlow, topics: dict[str, int]) -> int:
     return aborted
 
 
-def wait_copying(flow: MirroredFlow, topic: str) -> None:
-    """Until the copy grows: on a busy machine a session alone takes more than half a minute."""
-    flow.wait_created(topic)
-    before = end_offset(flow.target_servers, flow.remote(topic))
-    wait_until(
-        lambda: end_offset(flow.target_servers, flow.remote(topic)) > before, WAIT_S, "copying"
-    )
-
-
-def kill(process: psutil.Process) -> None:
-    """-9, if it has not ended by itself meanwhile."""
-    try:
-        process.kill()
-    except psutil.NoSuchProcess:
-        return
-
-
-def kill_spark(mirror: GuardedProcess, sign: str) -> None:
-    """Its JVM, or its Python processes and their parent."""
-    for process in wait_until(
-        lambda: spark_processes(mirror.pid, sign), WAIT_S, f"a process of {sign}"
-    ):
-        kill(process)
-
-
 @pytest.mark.parametrize("sign", ["SparkSubmit", "pyspark.daemon"])
 def test_spark_killed_under_the_worker_doubles_nothing(
     source_cluster: KafkaCluster,
@@ -101,11 +73,11 @@ def test_spark_killed_under_the_worker_doubles_nothing(
     with running(flow.properties(ONCE), tmp_path, log) as mirror:
         with SteadyWriter(flow.source_servers, *topics) as writer:
             for _ in range(SPARK_KILLS):
-                wait_copying(flow, next(iter(topics)))
+                wait_copying(flow, next(iter(topics)), WAIT_S)
                 time.sleep(draw.uniform(0.0, 1.0))
                 kill_spark(mirror, sign)
                 wait_rounds(writer, 30)
-                wait_copying(flow, next(iter(topics)))
+                wait_copying(flow, next(iter(topics)), WAIT_S)
         caught_up(flow, topics, WAIT_S)
         # What the gateway says of a lost process is in the log, with tracebacks.
         assert mirror.stop(STOP_S) == 0, log.read_text()
@@ -127,7 +99,7 @@ def test_a_mirror_killed_in_the_middle_doubles_nothing(
             wait_rounds(writer, 10)
             for _ in range(MIRROR_KILLS):
                 with running(flow.properties(ONCE), tmp_path, log) as mirror:
-                    wait_copying(flow, next(iter(topics)))
+                    wait_copying(flow, next(iter(topics)), WAIT_S)
                     time.sleep(draw.uniform(0.0, 2.0))
                     assert mirror.running(), log.read_text()
                     orphans += (stopped := spark_processes(mirror.pid, "pyspark.daemon"))
@@ -135,7 +107,7 @@ def test_a_mirror_killed_in_the_middle_doubles_nothing(
                         os.kill(process.pid, signal.SIGSTOP)
                     mirror.kill()
         with running(flow.properties(ONCE), tmp_path, log) as mirror:
-            wait_copying(flow, next(iter(topics)))
+            wait_copying(flow, next(iter(topics)), WAIT_S)
             for process in orphans:
                 if process.is_running():
                     os.kill(process.pid, signal.SIGCONT)
