@@ -118,7 +118,7 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
     with limited(flow, logs, tmp_path, once, topics=f"{slow}={SLOW_RATE}kB/s") as running:
         flow.wait_records(free, [BACKLOG, BACKLOG])
         assert running.count(slow) < BACKLOG
-        assert running.speed(slow, 3.0) == pytest.approx(SLOW_RATE, rel=0.4)
+        assert 0.3 * SLOW_RATE < running.speed(slow, 3.0) < 1.5 * SLOW_RATE
         name = "kafka_connect_mirror_mirrorsourceconnector_throttle_time_ms"
         urls = [worker.url for worker in running.group.workers]
         shown = [value for url in urls for _, value in metric(url, name, topic=flow.remote(slow))]
@@ -129,7 +129,9 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
         path = f"/connectors/{running.name}/config"
         faster = {"mirror.rate.topics": f"{slow}={4 * SLOW_RATE}kB/s"}
         running.group.accepted("PATCH", path, faster)
-        assert running.speed(slow, 2.0) > 2 * SLOW_RATE
+        wait_until(
+            lambda: running.speed(slow, 1.0) > 2 * SLOW_RATE, 8.0, "the copy at the new rate"
+        )
         without = {k: v for k, v in running.config.items() if not k.startswith("mirror.rate.")}
         running.group.accepted("PUT", path, without)
         began = time.monotonic()
@@ -156,7 +158,7 @@ def test_a_flows_limit_is_that_of_all_its_tasks_together(
         produce(flow.source_servers, topic, records, batch_records=BATCH)
     with limited(flow, logs, tmp_path, WITHOUT, bytes="200kB") as running:
         wait_until(lambda: running.count(topic), 30.0, "the first records")
-        assert running.speed(topic, 4.0) == pytest.approx(200, rel=0.4)
+        assert 0.3 * 200 < running.speed(topic, 4.0) < 1.5 * 200
         running.group.accepted(
             "PATCH", f"/connectors/{running.name}/config", {"mirror.rate.bytes": None}
         )
