@@ -7,6 +7,7 @@ policies and tells its owner; nothing here knows of clusters.
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -134,3 +135,25 @@ class Loss:
 
     def __str__(self) -> str:
         return f"{self.what}; {self.then}"
+
+    def to_json(self) -> str:
+        """For `of_json`, with everything in it."""
+        return json.dumps(
+            [
+                self.kind.value,
+                self.policy.value,
+                *self.source,
+                *self.target,
+                self.first,
+                self.end,
+                self.position,
+                self.resume,
+            ]
+        )
+
+    @classmethod
+    def of_json(cls, text: str) -> Loss:
+        kind, policy, topic, number, copy, its_number, *offsets = json.loads(text)
+        return cls(
+            LossKind(kind), LossPolicy(policy), (topic, number), (copy, its_number), *offsets
+        )

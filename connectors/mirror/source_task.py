@@ -43,12 +43,18 @@ from connectors.mirror.quarantine_topic import QuarantineTopic
 from connectors.mirror.rates import NO_LIMITS
 from connectors.mirror.task_history import TaskHistory
 
-__all__ = ["MirrorSourceTask", "engine_settings", "flow_part", "only_adds_partitions"]
+__all__ = [
+    "LEARN_WITHIN_S",
+    "MirrorSourceTask",
+    "engine_settings",
+    "flow_part",
+    "only_adds_partitions",
+]
 
 _LOG = logging.getLogger(__name__)
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-_LEARN_WITHIN_S = 5.0
+LEARN_WITHIN_S = 5.0
 """So long a start may wait for what was known of the logs, which is in the offset map's topic."""
 _LEARN_TURN_S = 0.05
 _ASSIGNMENT = "task.assigned.partitions"
@@ -166,7 +172,7 @@ class MirrorSourceTask(TransferTask):
                 self._learning[key] = position
             if self._history is not None and position is not None:
                 self._history.begun(key, position)
-        self._learn_by = SYSTEM_CLOCK.monotonic() + _LEARN_WITHIN_S
+        self._learn_by = SYSTEM_CLOCK.monotonic() + LEARN_WITHIN_S
         engine.watch()
         _LOG.info(
             "%s task %d: %d partitions, %d of them new",

@@ -6,21 +6,44 @@ Belongs to the task's thread. Costs nothing where the history is switched off.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config_source import SourceConfig
-from connectors.mirror.copy.partition import PartitionCopy
 from connectors.mirror.history import CopiedRow, EventRow, Flow, History, LagRow, open_history
 from connectors.mirror.losses import Loss
+from connectors.mirror.metrics import PartitionMetrics
 
-__all__ = ["TaskHistory"]
+__all__ = ["CopiedPartition", "TaskHistory"]
 
 _LOOK_S = 1.0
 _WRITE_S = 10.0
 """Ranges and lag are written at most so often, however often offsets are stored."""
 _STUCK_AFTER_S = 3.0
 """An error that passes sooner, as with each move of a leader, is not worth a row."""
+
+
+class CopiedPartition(Protocol):
+    """What is written down of a partition, whoever copies it. Offsets: -1 where not known."""
+
+    @property
+    def source(self) -> TopicPartition: ...
+    @property
+    def target(self) -> TopicPartition: ...
+    @property
+    def metrics(self) -> PartitionMetrics: ...
+    @property
+    def acked_position(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def target_end(self) -> int: ...
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def lag(self) -> int | None: ...
+    def lag_ms(self, now_ms: int) -> int | None: ...
 
 
 class TaskHistory:
@@ -38,12 +61,12 @@ class TaskHistory:
         self._ill_since: dict[TopicPartition, float] = {}
         self._told: dict[TopicPartition, str] = {}
         self._write_at = 0.0
-        self._reached: dict[TopicPartition, tuple[PartitionCopy, int]] = {}
+        self._reached: dict[TopicPartition, tuple[CopiedPartition, int]] = {}
         self._from: dict[TopicPartition, int] = {}
         self._counted: dict[TopicPartition, tuple[int, int]] = {}
         self._lagged: set[TopicPartition] = set()
 
-    def lost(self, partition: PartitionCopy, loss: Loss) -> None:
+    def lost(self, partition: CopiedPartition, loss: Loss) -> None:
         if loss.resume is not None:
             self._from[partition.source] = loss.resume
         self._event(
@@ -58,7 +81,7 @@ class TaskHistory:
             resume=loss.resume,
         )
 
-    def quarantined(self, partition: PartitionCopy, first: int, last: int, reason: str) -> None:
+    def quarantined(self, partition: CopiedPartition, first: int, last: int, reason: str) -> None:
         """These source offsets went to the quarantine topic and not to the target's."""
         self._event(
             partition,
@@ -74,7 +97,7 @@ class TaskHistory:
 
     def _event(
         self,
-        partition: PartitionCopy,
+        partition: CopiedPartition,
         kind: str,
         action: str,
         text: str,
@@ -100,7 +123,7 @@ class TaskHistory:
             )
             self._history.add(self._flow, row)
 
-    def look(self, partitions: Iterable[PartitionCopy]) -> None:
+    def look(self, partitions: Iterable[CopiedPartition]) -> None:
         """Note which partitions stand still and which move again; call often."""
         now = self._clock.monotonic()
         if self._history is None or now < self._look_at:
@@ -130,7 +153,7 @@ class TaskHistory:
         """A partition is copied from this source offset on."""
         self._from[key] = position
 
-    def reached(self, moved: Iterable[tuple[PartitionCopy, int]]) -> None:
+    def reached(self, moved: Iterable[tuple[CopiedPartition, int]]) -> None:
         """All before these positions is on the target, and stored, or is about to be."""
         if self._history is not None:
             self._reached.update({p.source: (p, position) for p, position in moved})
@@ -156,7 +179,7 @@ class TaskHistory:
             )
             history.add(self._flow, row)
 
-    def _lag(self, history: History, partition: PartitionCopy) -> None:
+    def _lag(self, history: History, partition: CopiedPartition) -> None:
         """Partitions that are and were caught up need no rows."""
         lag = partition.lag
         if not lag:

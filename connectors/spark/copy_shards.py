@@ -20,11 +20,13 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 
 from connectors.mirror.copy.ranges import CopiedRange, RangeProgress, SourceRange
 from connectors.mirror.lanes import LaneClaim
+from connectors.mirror.losses import Loss
 from connectors.spark.arrow import arriving
 from connectors.spark.copy_work import (
     AGAIN,
     COPIED,
     FIGURES,
+    LOST,
     SHARD,
     CopyFlow,
     ShardLimits,
@@ -59,6 +61,7 @@ SHARD_ROWS = StructType(
 
 * `copied`: `records` from `source_start` on are on the target from `target_start` on;
 * `reached`: the last word about a range: see `RangeProgress`;
+* `lost`: a `Loss`, as JSON in `error`;
 * `shard`: the last row of a shard; `error`: why it ended before its ranges were done;
 * `again`: the only row of a shard that Spark ran again, where it is to be run once.
 """
@@ -77,6 +80,7 @@ class ShardResult:
     error: str | None
     again: bool = False
     """Spark had run the shard before, so nothing was copied: see `once`."""
+    losses: tuple[Loss, ...] = ()
 
 
 def copy_shards(
@@ -150,6 +154,7 @@ class _Gathering:
         self._ranges = {each.source: each for each in ranges}
         self._copied: list[CopiedRange] = []
         self._progress: list[RangeProgress] = []
+        self._losses: list[Loss] = []
 
     def take(self, row: Mapping[str, object]) -> ShardResult | None:
         if row["kind"] == AGAIN:
@@ -161,7 +166,11 @@ class _Gathering:
                 tuple(self._copied),
                 tuple(self._progress),
                 None if error is None else str(error),
+                losses=tuple(self._losses),
             )
+        if row["kind"] == LOST:
+            self._losses.append(Loss.of_json(str(row["error"])))
+            return None
         topic, partition = row["topic"], row["partition"]
         assert isinstance(topic, str)
         assert isinstance(partition, int)

@@ -23,6 +23,7 @@ from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.ranges import CopiedRange, RangeCopier, RangeProgress, SourceRange
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.lanes import LaneClaim
+from connectors.mirror.losses import Loss
 from connectors.mirror.source_task import engine_settings
 from connectors.spark.lane_transactions import LaneSettings, LaneTransactions
 
@@ -30,6 +31,7 @@ __all__ = [
     "AGAIN",
     "COPIED",
     "FIGURES",
+    "LOST",
     "REACHED",
     "ROW",
     "SHARD",
@@ -38,7 +40,7 @@ __all__ = [
     "shard_copier",
 ]
 
-COPIED, REACHED, SHARD, AGAIN = "copied", "reached", "shard", "again"
+COPIED, REACHED, LOST, SHARD, AGAIN = "copied", "reached", "lost", "shard", "again"
 """Kinds of rows: see `copy_shards.SHARD_ROWS`."""
 
 FIGURES = (
@@ -207,6 +209,7 @@ def _run(
         last[:] = progress
 
     error: str | None = None
+    losses: Sequence[Loss] = ()
     try:
         key = flow.key()
         copier = _take_copier(flow, key)
@@ -224,6 +227,7 @@ def _run(
                 rate=limits.rate,
             )
         finally:
+            losses = copier.ranges.losses
             _give_back(copier, key)
     except ConnectError as failure:
         error = str(failure)
@@ -231,6 +235,7 @@ def _run(
         _LOG.exception("a shard failed unexpectedly")
         error = f"{type(failure).__name__}: {failure}"
     rows = [_copied_row(line) for line in lines] + [_reached_row(progress) for progress in last]
+    rows += [{"kind": LOST, "error": loss.to_json()} for loss in losses]
     rows.append({"kind": SHARD, "error": error})
     return [_row({**row, "shard": number}) for row in rows]
 

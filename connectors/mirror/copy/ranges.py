@@ -22,6 +22,7 @@ from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.pace import Pace
 from connectors.mirror.copy.partition import CopyState, OffsetRun, PartitionCopy
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
+from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = [
@@ -148,12 +149,15 @@ class RangeCopier:
         """`transactions`: to write exactly once, each job with another producer."""
         self._clock = clock
         self._ledger = _Ledger()
+        self.losses: list[Loss] = []
+        """What the source lost, as found by the last `copy`."""
         self._once = transactions is not None
         self._engine = CopyEngine(
             settings,
             lambda partition, runs, base: self._ledger.acked(partition, runs, base),
             clock,
             transactions=transactions,
+            on_loss=lambda partition, loss: self.losses.append(loss),
         )
         self._topics: dict[tuple[str, str], float] = {}
         self.usable = True
@@ -179,6 +183,7 @@ class RangeCopier:
             raise ValueError("a partition is in more than one range")
         engine = self._engine
         self._ledger = _Ledger()
+        self.losses = []
         job = _Job(engine, self._ledger, by_source, on_progress, self._clock, once=self._once)
         try:
             if self._once:

@@ -9,13 +9,15 @@ stored says so: until it was read (`settle`) a partition is `unsure`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.ranges import RangeProgress, SourceRange
+from connectors.mirror.log_facts import LogFacts
+from connectors.mirror.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.spark.engine.plan import Lagging, PlanLimits, plan_shards
 
@@ -46,9 +48,16 @@ class MirroredPartition:
     log_start: int = UNKNOWN
     newest_timestamp: int = UNKNOWN
     topic_id: UUID | None = None
+    target_topic_id: UUID | None = None
+    target_end: int = UNKNOWN
+    """The target offset after the last record that is known to be there."""
+    learns: bool = False
+    """What was known of its logs at the last commit is not looked up yet: it waits for that."""
+    loss: Loss | None = None
+    """The last one that was told."""
     begin_again: bool = False
     """Its topic was created again: go on at the first record there is."""
-    error: str | None = None
+    copy_error: str | None = None
     listing_error: str | None = None
     """Why the source does not tell its offsets."""
     failures: int = 0
@@ -59,6 +68,37 @@ class MirroredPartition:
     leaving: bool = False
     since: int = 0
     bytes_per_offset: float = field(default=float(_FIRST_GUESS_BYTES))
+
+    @property
+    def error(self) -> str | None:
+        """Why it does not move; None while it moves or is caught up."""
+        return self.standing or self.copy_error or self.listing_error
+
+    @property
+    def standing(self) -> str | None:
+        """Why it stands still until somebody decides: what was lost, and where."""
+        return str(self.loss) if self.loss is not None and self.loss.resume is None else None
+
+    @property
+    def acked_position(self) -> int:
+        return self.position
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log_start
+
+    def facts(self, position: int) -> LogFacts:
+        """What the next start, at this position, has to know to see what was lost meanwhile.
+        Without leader epochs, which only executors see."""
+        return LogFacts(
+            max(0, self.stored),
+            position,
+            self.target_end,
+            self.topic_id,
+            self.target_topic_id,
+            (),
+            (),
+        )
 
     @property
     def lag(self) -> int | None:
@@ -82,9 +122,9 @@ class MirroredPartition:
             name=f"{self.source[0]}-{self.source[1]}",
             lag_records=self.lag,
             lag_ms=self.lag_ms(now_ms),
-            error=self.error or self.listing_error or engine_error,
+            error=self.error or engine_error,
             details={
-                "state": "backoff" if self.failures else state,
+                "state": "standing" if self.standing else "backoff" if self.failures else state,
                 "position": self.position,
                 "high_watermark": self.end,
                 "target": f"{self.target[0]}-{self.target[1]}",
@@ -96,7 +136,14 @@ class MirroredPartition:
 class Board:
     """See the module. `now`: monotonic seconds; `now_ms`: since the epoch."""
 
-    def __init__(self, limits: PlanLimits | None = None) -> None:
+    def __init__(
+        self,
+        limits: PlanLimits | None = None,
+        policies: LossPolicies | None = None,
+        on_loss: Callable[[MirroredPartition, Loss], None] | None = None,
+    ) -> None:
+        self._policies = policies or LossPolicies()
+        self._on_loss = on_loss or (lambda *_: None)
         self._limits = limits or PlanLimits()
         self._partitions: dict[TopicPartition, MirroredPartition] = {}
         self._plans = 0
@@ -155,7 +202,8 @@ class Board:
         return [
             partition
             for partition in self._partitions.values()
-            if (partition.position == UNKNOWN or partition.begin_again)
+            if partition.standing is None
+            and (partition.position == UNKNOWN or partition.begin_again)
             and not partition.busy
             and not partition.unsure
             and not partition.leaving
@@ -164,16 +212,10 @@ class Board:
     def place(self, partition: MirroredPartition, offset: int) -> None:
         """Go on at this source offset."""
         if partition.begin_again:
-            _LOG.error(
-                "%s-%d: the source's topic was deleted and created again; offset %d was next, now "
-                "copying the new topic from %d",
-                *partition.source,
-                partition.position,
-                offset,
-            )
+            self._created_again(partition, offset)
         partition.position = offset
         partition.begin_again = False
-        partition.error = None
+        partition.copy_error = None
         self.news = True
 
     def ends(self, found: Mapping[TopicPartition, int], now_ms: int) -> None:
@@ -191,8 +233,59 @@ class Board:
             found = ids.get(partition.source[0])
             if found is None or found == partition.topic_id:
                 continue
-            partition.begin_again = partition.topic_id is not None and partition.position != UNKNOWN
+            another = partition.topic_id is not None and partition.position != UNKNOWN
             partition.topic_id = found
+            if not another:
+                continue
+            if self._policies.of(LossKind.SOURCE_RECREATED) is LossPolicy.FAIL:
+                self._created_again(partition, None)
+            else:
+                partition.begin_again = True
+
+    # Losses.
+
+    def _created_again(self, partition: MirroredPartition, resume: int | None) -> None:
+        kind = LossKind.SOURCE_RECREATED
+        position = partition.position
+        self.lost(
+            Loss(
+                kind,
+                self._policies.of(kind),
+                partition.source,
+                partition.target,
+                0,
+                position,
+                position,
+                resume,
+            )
+        )
+
+    def lost(self, loss: Loss) -> None:
+        """Told once, though each shard finds it that begins there."""
+        partition = self._partitions.get(loss.source)
+        if partition is None or partition.loss == loss:
+            return
+        partition.loss = loss
+        partition.metrics.lost(loss.records)
+        _LOG.error("%s", loss)
+        self._on_loss(partition, loss)
+
+    # What was known of the logs when positions were stored.
+
+    def learning(self) -> bool:
+        return any(p.learns and not p.unsure for p in self._partitions.values())
+
+    def learn(self, facts: Mapping[TopicPartition, LogFacts]) -> None:
+        for key, partition in self._partitions.items():
+            if not partition.learns or partition.unsure:
+                continue
+            partition.learns = False
+            known = facts.get(key)
+            if known is not None and known.hold_for(partition.position):
+                partition.topic_id = known.source_topic_id or partition.topic_id
+                partition.target_topic_id = known.target_topic_id
+                partition.target_end = known.target_end
+        self.news = True
 
     # Shards.
 
@@ -217,6 +310,8 @@ class Board:
             if (
                 partition.busy
                 or partition.unsure
+                or partition.learns
+                or partition.standing is not None
                 or partition.leaving
                 or partition.begin_again
                 or partition.retry_at > now
@@ -243,21 +338,6 @@ class Board:
         partition.busy = False
         self.news = True
         start = progress.range.start
-        if progress.lost:
-            _LOG.error(
-                "%s-%d: the source no longer has %d offsets from %d on: they were deleted before "
-                "they were copied",
-                *partition.source,
-                progress.lost,
-                start,
-            )
-        elif progress.position < start:
-            _LOG.error(
-                "%s-%d: the source ends before offset %d, which was next: it was truncated or "
-                "re-created; copying again",
-                *partition.source,
-                start,
-            )
         partition.position = progress.position
         partition.log_start = max(partition.log_start, progress.log_start)
         partition.newest_timestamp = max(partition.newest_timestamp, progress.newest_timestamp)
@@ -265,7 +345,7 @@ class Board:
         self._measure(partition, progress, now_ms)
         if progress.position != start or progress.records:
             partition.failures, partition.retry_at = 0, 0.0
-            partition.error = progress.error
+            partition.copy_error = progress.error
         elif not progress.done:
             self._failed(partition, progress.error, now)
 
@@ -327,9 +407,9 @@ class Board:
     @staticmethod
     def _failed(partition: MirroredPartition, reason: str | None, now: float) -> None:
         partition.failures += 1
-        if reason is not None and reason != partition.error:
+        if reason is not None and reason != partition.copy_error:
             _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
-        partition.error = reason
+        partition.copy_error = reason
         wait = min(_RETRY_CAP_S, _RETRY_FIRST_S * 2 ** min(partition.failures - 1, 10))
         partition.retry_at = now + wait
 

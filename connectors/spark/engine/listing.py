@@ -61,6 +61,10 @@ class Listing:
         self._due = self._places_due = 0.0
         self._seen_ids = None
 
+    def compare(self) -> None:
+        """Other topic ids were known before than those that were compared."""
+        self._seen_ids = None
+
     def next_s(self) -> float:
         """Seconds until `turn` has something to do."""
         if self._asking:
@@ -148,7 +152,7 @@ class Listing:
         fresh = [partition for partition in waiting if not partition.begin_again]
         if fresh and self._reset == "none":
             for partition in fresh:
-                partition.error = (
+                partition.copy_error = (
                     f"there is no usable offset for {partition.source[0]}-{partition.source[1]} "
                     "and auto.offset.reset=none forbids choosing one: set it to earliest or "
                     "latest, or store an offset"

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.books import PAGES_EVERY_S, FlowBooks, Reached
+from connectors.mirror.task_history import TaskHistory
 from connectors.spark.copy_shards import ShardResult
 from connectors.spark.engine.board import Board
 
@@ -20,9 +21,10 @@ __all__ = ["OnceBooks"]
 class OnceBooks:
     """See the module. Belongs to the task's thread."""
 
-    def __init__(self, board: Board, books: FlowBooks, clock: Clock) -> None:
+    def __init__(self, board: Board, books: FlowBooks, history: TaskHistory, clock: Clock) -> None:
         self._board = board
         self._books = books
+        self._history = history
         self._clock = clock
         self._without_pages: set[TopicPartition] = set()
         self._pages_at = 0.0
@@ -63,7 +65,11 @@ class OnceBooks:
         place."""
         moved, self._without_pages = self._without_pages, set()
         found = [partition for key in moved if (partition := self._board.get(key)) is not None]
+        self._history.reached((each, each.stored) for each in found)
         if found:
             self._books.prepare(
-                [Reached(each.source, each.stored, each.log_start) for each in found]
+                [
+                    Reached(each.source, each.stored, each.log_start, each.facts(each.stored))
+                    for each in found
+                ]
             )

@@ -28,9 +28,11 @@ from connectors.mirror.client_configs import source_consumer
 from connectors.mirror.config_source import SourceTaskConfig
 from connectors.mirror.copy.ranges import DRAIN_S
 from connectors.mirror.lanes import LANES
+from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import replication_policy
-from connectors.mirror.source_task import flow_part, only_adds_partitions
+from connectors.mirror.source_task import LEARN_WITHIN_S, flow_part, only_adds_partitions
+from connectors.mirror.task_history import TaskHistory
 from connectors.spark.copy_shards import CopyFlow, ShardResult
 from connectors.spark.engine.board import UNKNOWN, Board, MirroredPartition
 from connectors.spark.engine.lanes import Lanes, Positions
@@ -70,8 +72,10 @@ class SparkSourceTask(TransferTask):
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
-        self._board = Board()
+        self._board = Board(on_loss=self._lost)
         self._books: FlowBooks | None = None
+        self._history: TaskHistory | None = None
+        self._learn_by = 0.0
         self._query: CopyQuery | None = None
         self._offsets: SourceOffsets | None = None
         self._listing: Listing | None = None
@@ -105,6 +109,10 @@ class SparkSourceTask(TransferTask):
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
         fetch = fetch_settings(consumer)
+        self._board = Board(policies=self._config.losses, on_loss=self._lost)
+        self._history = TaskHistory(
+            self._config, self.context.connector_name, self.context.task_index
+        )
         self._books = FlowBooks(config, self._config, task.task_index)
         self._offsets = SourceOffsets(wire_settings(consumer), fetch.isolation_level, self._clock)
         self._listing = Listing(
@@ -128,7 +136,7 @@ class SparkSourceTask(TransferTask):
         if control is None:
             return None
         self._lanes = Lanes(control, wire_settings(producer), self._stored, self._post, self._clock)
-        self._once = OnceBooks(self._board, _the(self._books), self._clock)
+        self._once = OnceBooks(self._board, _the(self._books), _the(self._history), self._clock)
         return LaneSettings(
             self.context.connector_name,
             control.offsets_topic,
@@ -149,8 +157,12 @@ class SparkSourceTask(TransferTask):
             partition = MirroredPartition(key, target, self._metrics(key, target))
             partition.position = partition.stored = UNKNOWN if position is None else position
             partition.unsure = once
+            partition.learns = once or position is not None
+            if position is not None:
+                _the(self._history).begun(key, position)
             partition.retry_at = 0.0 if once else quiet_until
             self._board.add(partition)
+        self._learn_by = self._clock.monotonic() + LEARN_WITHIN_S
         _the(self._listing).watch()
         _LOG.info(
             "%s task %d on Spark: %d partitions, %d of them new",
@@ -189,7 +201,22 @@ class SparkSourceTask(TransferTask):
         if self._fatal is not None:
             raise self._fatal
         listing.turn()
+        self._learn(listing)
+        _the(self._history).look(self._board)
         self._serve()
+
+    def _learn(self, listing: Listing) -> None:
+        """What was known of the logs of partitions that it has just begun with."""
+        if not self._board.learning():
+            return
+        facts = _the(self._books).facts()
+        if facts is not None or self._clock.monotonic() >= self._learn_by:
+            self._board.learn(facts or {})
+            listing.compare()
+
+    def _lost(self, partition: MirroredPartition, loss: Loss) -> None:
+        _the(self._books).lost(partition.source, loss, None)
+        _the(self._history).lost(partition, loss)
 
     def _work_off(self, timeout: float) -> None:
         """Do what other threads asked for; wait for it at most `timeout` seconds."""
@@ -261,6 +288,9 @@ class SparkSourceTask(TransferTask):
         if self._offsets is not None:
             self._offsets.close()
             self._offsets = None
+        if self._history is not None:
+            self._history.close()
+            self._history = None
         if self._books is not None:
             self._books.close()
             self._books = None
@@ -349,6 +379,12 @@ class SparkSourceTask(TransferTask):
         for line in result.copied:
             self.context.topic_used(line.target[0])
             books.copied(line.source, [(line.source_start, line.records)], line.target_start)
+            partition = self._board.get(line.source)
+            if partition is not None:
+                end = line.target_start + line.records
+                partition.target_end = max(partition.target_end, end)
+        for loss in result.losses:
+            self._board.lost(loss)
         if result.error is not None:
             self._shard_error = result.error
             _LOG.warning("%s: a shard failed: %s", self.context.connector_name, result.error)
@@ -379,9 +415,10 @@ class SparkSourceTask(TransferTask):
         """The positions, once the map pages that explain them are written."""
         moved = [(partition, partition.position) for partition in self._board.moved()]
         self._committing = moved
+        _the(self._history).reached(moved)
         return _the(self._books).prepare(
             [
-                Reached(partition.source, position, partition.log_start)
+                Reached(partition.source, position, partition.log_start, partition.facts(position))
                 for partition, position in moved
             ]
         )
@@ -393,6 +430,7 @@ class SparkSourceTask(TransferTask):
         books = _the(self._books)
         for partition in self._board.take_gone():
             books.forget(partition.source)
+            _the(self._history).forget(partition.source)
             self._metric_removers.pop(partition.source)()
         books.committed()
 
