@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import uuid4
 
 from connectors.mirror.copy.ranges import RangeProgress, SourceRange
+from connectors.mirror.log_facts import LogFacts
+from connectors.mirror.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.spark.engine.board import Board, MirroredPartition
 
@@ -157,3 +160,61 @@ def test_a_partition_in_doubt_is_not_placed() -> None:
     assert made.unplaced() == []
     made.settle({KEY: None})
     assert [each.source for each in made.unplaced()] == [KEY]
+
+
+def losing(policy: LossPolicy) -> tuple[Board, list[Loss]]:
+    told: list[Loss] = []
+    made = Board(policies=LossPolicies(policy), on_loss=lambda _, loss: told.append(loss))
+    for partition in board(position=50):
+        made.add(partition)
+    made.ends({KEY: 100}, NOW_MS)
+    return made, told
+
+
+def test_a_loss_is_told_once_though_each_shard_finds_it() -> None:
+    made, told = losing(LossPolicy.FAIL)
+    loss = Loss(LossKind.RETENTION, LossPolicy.FAIL, KEY, ("A.t", 0), 50, 70, 50, None)
+    assert Loss.of_json(loss.to_json()) == loss
+    for _ in range(2):
+        made.lost(loss)
+    assert told == [loss]
+    assert the(made).error == str(loss)
+    # It stands still until somebody decides.
+    assert planned(made, 100.0) == []
+    made.lost(replace(loss, policy=LossPolicy.REPORT, resume=70))
+    assert [each.start for each in planned(made, 100.0)] == [50]
+
+
+def test_a_topic_created_again_while_nobody_ran_is_seen_by_what_was_known_of_it() -> None:
+    made, told = losing(LossPolicy.REPORT)
+    old, new = uuid4(), uuid4()
+    the(made).learns = True
+    made.topic_ids({"t": new})
+    assert planned(made) == []
+    made.learn({KEY: LogFacts(0, 50, 60, old, None, (), ())})
+    made.topic_ids({"t": new})
+    (waiting,) = made.unplaced()
+    made.place(waiting, 0)
+    (loss,) = told
+    assert (loss.kind, loss.position, loss.resume) == (LossKind.SOURCE_RECREATED, 50, 0)
+    assert the(made).facts(0).source_topic_id == new
+
+
+def test_facts_of_another_position_than_the_stored_one_are_not_believed() -> None:
+    made, told = losing(LossPolicy.REPORT)
+    the(made).learns = True
+    made.learn({KEY: LogFacts(0, 40, 60, uuid4(), None, (), ())})
+    made.topic_ids({"t": uuid4()})
+    assert made.unplaced() == []
+    assert told == []
+    assert planned(made) != []
+
+
+def test_where_it_is_to_stand_still_a_topic_created_again_does() -> None:
+    made, told = losing(LossPolicy.FAIL)
+    for _ in range(2):
+        made.topic_ids({"t": uuid4()})
+    assert [loss.kind for loss in told] == [LossKind.SOURCE_RECREATED]
+    assert made.unplaced() == []
+    assert planned(made) == []
+    assert the(made).health(NOW_MS, None).details["state"] == "standing"
