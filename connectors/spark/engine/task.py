@@ -370,8 +370,15 @@ class SparkSourceTask(TransferTask):
         doubtful = self._board.unsure()
         if self._lanes.ready and not doubtful:
             return True
-        self._lanes.claim(doubtful, self._board.settle)
+        self._lanes.claim(doubtful, self._settle)
         return False
+
+    def _settle(self, positions: Positions) -> None:
+        for key, position in positions.items():
+            partition = self._board.get(key)
+            if partition is not None and position is not None and partition.position == UNKNOWN:
+                _the(self._history).begun(key, position)
+        self._board.settle(positions)
 
     def _take(self, result: ShardResult) -> None:
         """A shard is back: into the books, and only then on with its partitions."""
