@@ -15,7 +15,8 @@ from connect.clients.settings import AutoOffsetReset
 from connect.clock import Clock
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
-from connectors.spark.engine.board import Board, MirroredPartition
+from connectors.spark.engine.board import Board
+from connectors.spark.engine.partition import MirroredPartition
 from connectors.spark.engine.source_offsets import Found, SourceOffsets
 
 __all__ = ["TICK_S", "Listing"]

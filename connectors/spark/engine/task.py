@@ -34,10 +34,11 @@ from connectors.mirror.policy import replication_policy
 from connectors.mirror.source_task import LEARN_WITHIN_S, flow_part, only_adds_partitions
 from connectors.mirror.task_history import TaskHistory
 from connectors.spark.copy_shards import CopyFlow, ShardResult
-from connectors.spark.engine.board import UNKNOWN, Board, MirroredPartition
+from connectors.spark.engine.board import Board
 from connectors.spark.engine.lanes import Lanes, Positions
 from connectors.spark.engine.listing import Listing
 from connectors.spark.engine.once import OnceBooks
+from connectors.spark.engine.partition import UNKNOWN, MirroredPartition
 from connectors.spark.engine.query import Batch, CopyQuery
 from connectors.spark.engine.source_offsets import SourceOffsets
 from connectors.spark.lane_transactions import LaneSettings

@@ -9,7 +9,8 @@ from connectors.mirror.copy.ranges import RangeProgress, SourceRange
 from connectors.mirror.log_facts import LogFacts
 from connectors.mirror.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.spark.engine.board import Board, MirroredPartition
+from connectors.spark.engine.board import Board
+from connectors.spark.engine.partition import MirroredPartition
 
 KEY = ("t", 0)
 NOW_MS = 1_000_000
