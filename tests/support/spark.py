@@ -18,12 +18,9 @@ from tests.support.waiting import wait_until
 
 __all__ = ["SPARK", "bare_python", "frame", "ready_session", "session_on"]
 
-SPARK = {
-    "spark.master": "local[2]",
-    "spark.sql.shuffle.partitions": "2",
-    # Tests use the session without a lease.
-    "mirror.spark.idle.timeout.ms": "0",
-}
+# Tests use the session without a lease.
+_NO_LEASE = {"mirror.spark.idle.timeout.ms": "0"}
+SPARK = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **_NO_LEASE}
 START_S = 120.0
 
 
@@ -50,7 +47,7 @@ def session_on(properties: Mapping[str, str]) -> Iterator[SparkSession]:
         before.close()
     shared = SharedSession()
     try:
-        yield ready_session(shared, properties)
+        yield ready_session(shared, {**_NO_LEASE, **properties})
     finally:
         shared.close()
 
