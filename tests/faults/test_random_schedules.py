@@ -30,6 +30,8 @@ FOUND = {
     # failed at their start, as two threads had broken kafka-python's registry of responses. And a
     # worker whose clock had been set back did not stop in time.
     (2, False): "committed offsets read while coordinators move",
+    # Tasks that were to begin while the config topic had no leader failed, and stayed so.
+    (2, True): "tasks begin while the target's brokers restart",
 }
 """What found something: seed and whether exactly-once was on, with what it was."""
 

@@ -3,10 +3,14 @@
 Before a source task claims its transactional id, the leader fences out what tasks there were
 before. After it has, the task must still be one of the connector's present tasks, and here: if not,
 another one has its place, and this one must not begin.
+
+Both need the config topic and the leader. While these are away, as when a broker dies, the task
+waits: nobody would restart one that failed.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,7 +18,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Protocol, TypeVar
 
 from connect.clock import Clock, Deadline
-from connect.errors import ConnectError, DeadlineExceeded, TaskFailed
+from connect.errors import ConnectError, DeadlineExceeded, RetriableError, TaskFailed
+from connect.loop import Backoff, retry
 from connect.runtime.connector_stores import task_transactional_id
 from connect.runtime.distributed.fencing import ZombieFencing
 from connect.runtime.distributed.leader_requests import InternalRequests
@@ -24,12 +29,17 @@ from connect.storage.config_state import ClusterConfigState
 
 __all__ = ["ExactlyOnceRuns", "TaskRun"]
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 # What Java gives the leader for a round.
-_FENCE_S = 90.0
-_VERIFY_S = 90.0
+_ANSWER_S = 90.0
 _LOOK_S = 0.1
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
+
+# A fatal error of the leader's cannot be told from one that may pass: it is not to stay hidden.
+_PATIENCE_S = 300.0
 
 
 class Herder(Protocol):
@@ -97,10 +107,12 @@ class ExactlyOnceRuns:
                 return self._fencing.request(name)
             return self._requests.fence_zombies(self._herder.leader_url, name)
 
-        deadline = Deadline(_FENCE_S, self._clock)
-        try:
+        def fence(deadline: Deadline) -> None:
             fenced = self._wait(self._herder.submit(ask), deadline, cancelled)
             self._wait(fenced, deadline, cancelled)
+
+        try:
+            self._persist(instance, fence, cancelled)
         except ConnectError as error:
             raise TaskFailed(
                 f"Failed to perform zombie fencing for source connector {name} prior to starting"
@@ -112,7 +124,7 @@ class ExactlyOnceRuns:
     ) -> None:
         def check() -> None:
             if not self._herder.refresh():
-                raise ConnectError(
+                raise RetriableError(
                     f"Cannot start source task {instance} with exactly-once support: the config"
                     " topic could not be read to its end"
                 )
@@ -127,8 +139,29 @@ class ExactlyOnceRuns:
                     " has already been revoked from this worker"
                 )
 
-        deadline = Deadline(_VERIFY_S, self._clock)
-        self._wait(self._herder.submit(check), deadline, cancelled)
+        def verify(deadline: Deadline) -> None:
+            self._wait(self._herder.submit(check), deadline, cancelled)
+
+        self._persist(instance, verify, cancelled)
+
+    def _persist(
+        self,
+        instance: InstanceId,
+        attempt: Callable[[Deadline], None],
+        cancelled: threading.Event,
+    ) -> None:
+        """Until it succeeds, while what keeps it from that may pass."""
+
+        def once() -> None:
+            try:
+                attempt(Deadline(_ANSWER_S, self._clock))
+            except ConnectError as error:
+                if error.retriable and not cancelled.is_set():
+                    _log.warning("Task %s cannot start yet: %s", instance, error)
+                raise
+
+        patience = Deadline(_PATIENCE_S, self._clock)
+        retry(once, patience, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), cancelled.wait)
 
     def _wait(self, answer: Future[T], deadline: Deadline, cancelled: threading.Event) -> T:
         while True:

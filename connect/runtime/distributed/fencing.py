@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, RetriableError
 from connect.runtime.connect_herder import BadRequest, NotFound
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.config_store import ConfigStore
@@ -79,7 +79,7 @@ class ZombieFencing:
         kept the brokers from fencing.
         """
         if not self._leadership.refresh():
-            raise ConnectError(
+            raise RetriableError(
                 "Failed to read to end of config topic before fencing out earlier tasks"
             )
         configs = self._leadership.configs
@@ -146,7 +146,7 @@ class ZombieFencing:
         if not self._leadership.refresh():
             _fail(
                 done,
-                ConnectError("Failed to read to end of config topic after fencing earlier tasks"),
+                RetriableError("Failed to read to end of config topic after fencing earlier tasks"),
             )
             return
         configs = self._leadership.configs

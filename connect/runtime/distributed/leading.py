@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from connect.clock import Clock, Deadline
-from connect.errors import ConnectError
+from connect.errors import ConnectError, RetriableError
 from connect.runtime.distributed.changes import PendingChanges
 from connect.runtime.distributed.keys import SessionKeys
 from connect.runtime.distributed.membership import Membership
@@ -84,7 +84,7 @@ class Leading:
             write()
         except (PrivilegedWriteFailed, WritePrivilegesMissing) as error:
             self._fenced = True
-            raise ConnectError(_WRITE_FAILED) from error
+            raise RetriableError(_WRITE_FAILED) from error
 
     def renew_key(self) -> None:
         """Distribute a new session key, if it is time. Raises `ConnectError`."""
