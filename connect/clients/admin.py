@@ -343,7 +343,8 @@ class Admin:
             if code is None or not code_facts(code).stale_metadata:
                 raise
             # librdkafka asks the leaders it remembers, with their epochs, and after an answer like
-            # this one goes on to. Only a request for metadata teaches it better; for all topics,
+            # this one goes on to; where it remembers that there was none, it does not ask at all.
+            # Only a request for metadata teaches it better, its own after minutes; for all topics,
             # because asking for one by name may create it.
             with translated("Looking for the leaders of topics"):
                 self._open().list_topics(timeout=timeout)

@@ -135,8 +135,6 @@ _LIBRDKAFKA_RETRIABLE = frozenset(
         confluent_kafka.KafkaError._PREV_IN_PROGRESS,
         confluent_kafka.KafkaError._IN_PROGRESS,
         confluent_kafka.KafkaError._OUTDATED,
-        # The answer to listing offsets of partitions that have no leader, or do not exist, yet.
-        confluent_kafka.KafkaError._NOENT,
     }
 )
 _LIBRDKAFKA_SETUP = frozenset(
@@ -165,6 +163,7 @@ _LIBRDKAFKA_UNKNOWN_TOPIC = frozenset(
     }
 )
 _UNKNOWN_TOPIC_OR_PARTITION = 3
+_LEADER_NOT_AVAILABLE = 5
 _SASL_AUTHENTICATION_FAILED = 58
 
 
@@ -187,6 +186,9 @@ def from_librdkafka(
         return DeadlineExceeded(text)
     if code in _LIBRDKAFKA_UNKNOWN_TOPIC:
         return RetriableBrokerError(text, _UNKNOWN_TOPIC_OR_PARTITION)
+    if code == confluent_kafka.KafkaError._NOENT:
+        # Its answer to listing offsets of partitions that have no leader, or do not exist, yet.
+        return RetriableBrokerError(text, _LEADER_NOT_AVAILABLE)
     if code in _LIBRDKAFKA_LOGIN:
         return AuthenticationFailed(text)
     if code in _LIBRDKAFKA_SETUP:

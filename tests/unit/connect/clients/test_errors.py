@@ -210,7 +210,7 @@ def test_a_refused_login_is_not_an_ordinary_broker_error() -> None:
         (KafkaError._TIMED_OUT, DeadlineExceeded),
         (KafkaError._MSG_TIMED_OUT, DeadlineExceeded),
         (KafkaError._QUEUE_FULL, RetriableError),
-        (KafkaError._NOENT, RetriableError),
+        (KafkaError._NOENT, RetriableBrokerError),
         (KafkaError._UNKNOWN_TOPIC, RetriableBrokerError),
         (KafkaError._AUTHENTICATION, AuthenticationFailed),
         (KafkaError._SSL, AuthenticationFailed),
