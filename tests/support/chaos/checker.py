@@ -1,12 +1,16 @@
 """Proves a copy from both logs and from what the producers know: pure, nothing of the mirror's.
 
 Every record of a trial has a value of its own, so each record of the copy has one place in the
-source's order. A *finding* breaks a promise. A *tally* counts what may happen but is bounded:
-records that came again, and how often the copy went back.
+source's order. Only a producer that is not idempotent may write one twice: a leader that resigns
+before its followers have a record refuses it, and they may yet have it. Then the copy has both.
+
+A *finding* breaks a promise. A *tally* counts what may happen but is bounded: records that came
+again, and how often the copy went back.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -53,6 +57,7 @@ class Tally:
     repeated: int = 0
     jumps: int = 0
     reported_lost: int = 0
+    written_again: int = 0
 
     def add(self, other: Tally) -> None:
         self.written += other.written
@@ -60,6 +65,7 @@ class Tally:
         self.repeated += other.repeated
         self.jumps += other.jumps
         self.reported_lost += other.reported_lost
+        self.written_again += other.written_again
 
 
 @dataclass(slots=True)
@@ -94,6 +100,14 @@ class Case:
             found[record.value] = (life, record.offset)
         return found
 
+    def written_again(self) -> dict[bytes, list[Place]]:
+        """The places of values that the source has several times."""
+        life = self.life
+        found: dict[bytes, list[Place]] = {}
+        for record in self.source:
+            found.setdefault(record.value or b"", []).append((life, record.offset))
+        return {value: places for value, places in found.items() if len(places) > 1}
+
     def required(self, places: Mapping[bytes, Place]) -> set[bytes]:
         """The values that must be in the copy."""
         here = {record.value for record in self.source if record.value is not None}
@@ -120,7 +134,9 @@ def check_copy(case: Case) -> tuple[list[Finding], Tally]:
     wrong = _Wrong(case.name)
     tally = Tally(written=len(case.written), copied=len(case.target))
     tally.reported_lost = sum(last - first + 1 for first, last in case.lost)
-    seen: set[bytes] = set()
+    again = case.written_again()
+    tally.written_again = sum(len(offsets) - 1 for offsets in again.values())
+    seen: Counter[bytes] = Counter()
     highest, last = (-1, -1), (-1, -1)
     for record in case.target:
         value = record.value
@@ -128,21 +144,24 @@ def check_copy(case: Case) -> tuple[list[Finding], Tally]:
             if kind := _foreign(case, value):
                 wrong.note(kind, record.offset, value)
             continue
-        place = places[value]
+        # Of a value that the source has several times, the first copy is the first of them.
+        there = again.get(value, [places[value]])
+        place, first = there[min(seen[value], len(there) - 1)], there[0]
         if value in contents and contents[value] != record.content:
             wrong.note("changed", record.offset, value)
-        if value in seen:
+        if seen[value] >= len(there):
             tally.repeated += 1
             if case.exactly_once:
                 wrong.note("doubled", record.offset, value)
-        elif place < highest:
+        elif not seen[value] and first < highest:
             wrong.note("reordered", record.offset, value)
         tally.jumps += place <= last
-        seen.add(value)
-        highest, last = max(highest, place), place
-    for value in sorted(required - seen, key=places.__getitem__):
-        wrong.note("lost", places[value][1], value)
-    findings = [*wrong.findings(), *_check_reports(case), *_check_lives(case, places, seen)]
+        seen[value] += 1
+        highest, last = max(highest, first), place
+    for value in sorted(required, key=places.__getitem__):
+        if seen[value] < len(again.get(value, [value])):
+            wrong.note("lost", places[value][1], value)
+    findings = [*wrong.findings(), *_check_reports(case), *_check_lives(case, places, set(seen))]
     return findings, tally
 
 

@@ -104,6 +104,7 @@ class Outcome:
             "repeated": self.tally.repeated,
             "jumps": self.tally.jumps,
             "reported_lost": self.tally.reported_lost,
+            "written_again": self.tally.written_again,
             "findings": [str(finding) for finding in self.findings],
         }
         return json.dumps(facts)
@@ -300,7 +301,8 @@ def _writing(trial: _Trial, seed: int) -> Iterator[tuple[Subject, tuple[str, ...
         write(plain(servers), whole[0], burst=3)
         write(idempotent(servers), whole[1], compacted, trimmed, burst=4)
         write(transactional(servers), whole[2], compacted, burst=2)
-        once = write(plain(servers), again, burst=3)
+        # Once its log is deleted nobody could tell any more what was written twice.
+        once = write(idempotent(servers), again, burst=3)
         yield Subject(trimmed, again, once, min(trial.rules.nodes, 3), whole), whole
 
 

@@ -45,7 +45,8 @@ def _common(servers: str) -> Settings:
 
 
 def plain(servers: str) -> Settings:
-    """One try for each record, one request at a time: neither doubled nor out of order."""
+    """One try for each record, one request at a time: not out of order, and doubled only where a
+    leader refused what its followers had."""
     once: Settings = {"retries": 0, "max.in.flight": 1, "delivery.timeout.ms": 5_000}
     return {**_common(servers), **once, "request.timeout.ms": 4_000}
 

@@ -82,6 +82,41 @@ def test_a_record_that_came_again_under_exactly_once() -> None:
     assert kinds(check_copy(found)[0]) == ["doubled"]
 
 
+def written_again(after: list[Record]) -> Case:
+    """Records 1 and 2 are twice in the source."""
+    numbers = (0, 1, 2, 1, 2, 3)
+    before = [record(n, at) for at, n in enumerate(numbers)]
+    found = Case("t-0", Manner.WHOLE, before, after, written(*range(4)), exactly_once=True)
+    for value, each in found.written.items():
+        each.offset = max(r.offset for r in before if r.value == value)
+    return found
+
+
+def test_what_the_source_has_twice_is_twice_in_the_copy() -> None:
+    findings, tally = check_copy(written_again(copy(0, 1, 2, 1, 2, 3)))
+    assert findings == []
+    assert (tally.written_again, tally.repeated, tally.jumps) == (2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("copied", "kind"),
+    [
+        ((0, 1, 2, 3), "lost"),
+        ((0, 1, 2, 1, 3), "lost"),
+        ((0, 1, 2, 1, 2, 1, 2, 3), "doubled"),
+        ((0, 1, 2, 1, 2, 3, 3), "doubled"),
+        ((1, 0, 2, 1, 2, 3), "reordered"),
+    ],
+)
+def test_but_not_less_or_more_often(copied: tuple[int, ...], kind: str) -> None:
+    assert kinds(check_copy(written_again(copy(*copied)))[0]) == [kind]
+
+
+def test_what_the_source_has_twice_may_come_again_at_least_once() -> None:
+    found = replace(written_again(copy(0, 1, 2, 1, 1, 2, 1, 2, 3)), exactly_once=False)
+    assert check_copy(found)[0] == []
+
+
 @pytest.mark.parametrize("order", [(0, 2, 1, 3), (1, 0, 2, 3), (0, 1, 3, 2)])
 def test_reordered_records(order: tuple[int, ...]) -> None:
     assert kinds(check_copy(case(source(*range(4)), copy(*order)))[0]) == ["reordered"]
