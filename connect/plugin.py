@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
 __all__ = [
+    "OFFSET_NOTE",
     "AlteredOffset",
     "Connector",
     "ConnectorContext",
@@ -65,6 +66,10 @@ StoredOffset = tuple[SourcePartition, SourceOffset | None]
 AlteredOffset = tuple[SourcePartition | None, SourceOffset | None]
 """What a user wants changed; None as offset: deleted. A partition of None can only be deleted."""
 TopicPartition = tuple[str, int]
+
+OFFSET_NOTE = "connect.note"
+"""The header in which a task that writes exactly once may note something with a stored offset, in
+the same record. Java's workers and ours read keys and values only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,13 @@ class TransferTransactions(Protocol):
         partition of `offsets_topic` that Java's default partitioner gives it."""
 
     def offset_records(self, offsets: Sequence[StoredOffset]) -> list[tuple[bytes, bytes | None]]:
-        """These offsets as (key, value). Once for each transaction, before `commit`."""
+        """These offsets as (key, value), in their order. Once for each transaction, before
+        `commit`."""
+
+    def notes(self, partitions: Sequence[SourcePartition]) -> list[bytes | None]:
+        """What the task noted in the header `OFFSET_NOTE` of the records with the offsets that
+        `TaskContext.stored_offsets` gave last. None where there is none: whoever else stores an
+        offset, as Java's worker or a user, notes nothing."""
 
     def commit(self, records: int) -> Future[None]:
         """End the transaction; `records` are those of the sources, for metrics."""

@@ -77,6 +77,7 @@ class LogRecord:
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) -> None:
@@ -326,5 +327,10 @@ class TopicLog:
         if partition is None or offset is None:
             return
         timestamp_ms = message.timestamp()[1]
-        self._on_record(LogRecord(partition, offset, message.key(), message.value(), timestamp_ms))
+        headers: list[tuple[str, bytes | None]] = [*(message.headers() or ())]
+        self._on_record(
+            LogRecord(
+                partition, offset, message.key(), message.value(), timestamp_ms, tuple(headers)
+            )
+        )
         reached[partition] = offset + 1

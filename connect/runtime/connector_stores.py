@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -40,11 +40,12 @@ def task_transactional_id(group_id: str, task: InstanceId) -> str:
 @dataclass(frozen=True, slots=True)
 class TransactionalStore:
     """The store of a task that writes exactly once. `offsets` is the part of `store` that has to be
-    told how each transaction ended."""
+    told how each transaction ended; `notes` gives what is noted with offsets, by their keys."""
 
     store: OffsetStore
     offsets: TransactionalOffsets
     topic: str
+    notes: Callable[[Iterable[bytes]], dict[bytes, bytes]]
 
 
 class ConnectorStores:
@@ -92,7 +93,8 @@ class ConnectorStores:
         topic = self._own_topic(connector_config) or self._config.offset_storage_topic
         own = self._committed_store(task, connector_config, topic)
         offsets = TransactionalOffsets(own, lambda key, value: send(topic, key, value))
-        return TransactionalStore(self._combined(offsets, connector_config, topic), offsets, topic)
+        store = self._combined(offsets, connector_config, topic)
+        return TransactionalStore(store, offsets, topic, own.notes)
 
     def of_exactly_once_connector(
         self, name: str, connector_config: Mapping[str, str], group_id: str

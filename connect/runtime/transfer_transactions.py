@@ -114,6 +114,11 @@ class TaskTransactions:
         )
         return self._records.take()
 
+    def notes(self, partitions: Sequence[SourcePartition]) -> list[bytes | None]:
+        keys = [self.offset_key(partition) for partition in partitions]
+        found = self._store.notes(keys)
+        return [found.get(key) for key in keys]
+
     def commit(self, records: int) -> Future[None]:
         began = self._clock.monotonic()
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
-from connect.plugin import RecordMetadata
+from connect.plugin import OFFSET_NOTE, RecordMetadata
 from connect.storage.offset_codec import decode_key
 
 __all__ = ["KafkaOffsetStore", "MemoryOffsetStore", "OffsetStore", "gathered"]
@@ -50,11 +50,16 @@ class _Table:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[bytes, bytes] = {}
+        self._notes: dict[bytes, bytes] = {}
         self._by_connector: dict[str, set[bytes]] = {}
 
-    def put(self, key: bytes, value: bytes | None) -> None:
+    def put(self, key: bytes, value: bytes | None, note: bytes | None = None) -> None:
         decoded = decode_key(key)
         with self._lock:
+            if value is None or note is None:
+                self._notes.pop(key, None)
+            else:
+                self._notes[key] = note
             if value is None:
                 self._values.pop(key, None)
             else:
@@ -71,6 +76,10 @@ class _Table:
     def get(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         with self._lock:
             return {key: self._values[key] for key in keys if key in self._values}
+
+    def notes(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        with self._lock:
+            return {key: self._notes[key] for key in keys if key in self._notes}
 
     def partitions_of(self, connector: str) -> frozenset[bytes]:
         with self._lock:
@@ -139,6 +148,11 @@ class KafkaOffsetStore:
         self._log.read_to_end(deadline)
         return self._table.get(keys)
 
+    def notes(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """What is in the header `plugin.OFFSET_NOTE` of the newest records of these keys, as far as
+        read by now."""
+        return self._table.notes(keys)
+
     def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
         return gathered(self._log.send, values)
 
@@ -150,7 +164,8 @@ class KafkaOffsetStore:
 
     def _take(self, record: LogRecord) -> None:
         if record.key is not None:
-            self._table.put(record.key, record.value)
+            note = next((value for name, value in record.headers if name == OFFSET_NOTE), None)
+            self._table.put(record.key, record.value, note)
 
 
 def gathered(

@@ -8,6 +8,9 @@ Written with each commit into the offset map's topic, beside the map's pages (do
            count VARINT of epochs | (epoch VARINT, first offset VARINT)... |
            count VARINT of anchors | (source offset VARINT, target offset VARINT)...
 
+Under exactly-once the value is besides noted with each stored offset, in a header of its record
+(`connect.plugin.OFFSET_NOTE`): there it is true of just that offset.
+
 STRING is an int16 byte length and UTF-8; fixed-width numbers are big-endian; VARINT is unsigned
 LEB128; an id of zeros: not known. They hold for the stored positions `position` and, should the
 commit have failed, `stored before`: another one was stored by somebody else, who knows better.
@@ -17,15 +20,18 @@ Source: ours. Pure.
 
 from __future__ import annotations
 
+import logging
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from connect.errors import CorruptData
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.offset_map import get_varint, put_varint
 
-__all__ = ["LogFacts", "facts_key", "is_facts_key", "parse_facts_key"]
+__all__ = ["LogFacts", "facts_key", "is_facts_key", "noted_facts", "parse_facts_key"]
+
+_LOG = logging.getLogger(__name__)
 
 VERSION = 0
 _MARK = b"\xff\xff"
@@ -33,6 +39,7 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _HEAD = struct.Struct(">hqqq16s16s")
 _NO_ID = bytes(16)
+_NOTED = 4
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -75,6 +82,12 @@ class LogFacts:
         """Whether they are about what was stored when this position was."""
         return position in (self.stored_before, self.position)
 
+    @property
+    def newest(self) -> LogFacts:
+        """Without most of what only matters when a log is cut off far back: for a note that is
+        written with every commit."""
+        return replace(self, epochs=self.epochs[-_NOTED:], anchors=self.anchors[-_NOTED:])
+
     def encode(self) -> bytes:
         """The record value."""
         out = bytearray(
@@ -106,6 +119,18 @@ class LogFacts:
         except (struct.error, IndexError) as error:
             raise CorruptData("facts of a partition cut off") from error
         return cls(before, position, end, _topic_id(source), _topic_id(target), epochs, anchors)
+
+
+def noted_facts(note: bytes | None, position: int) -> LogFacts | None:
+    """What a note with a stored offset says, if that is still this position."""
+    if note is None:
+        return None
+    try:
+        facts = LogFacts.decode(note)
+    except CorruptData as error:
+        _LOG.warning("the note with offset %d is left out: %s", position - 1, error)
+        return None
+    return facts if facts.position == position else None
 
 
 def _pairs(value: bytes, at: int) -> tuple[Pairs, int]:

@@ -36,6 +36,7 @@ from connectors.mirror.copy.partition import UNKNOWN, OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.lanes import fence_lanes
+from connectors.mirror.log_facts import noted_facts
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
@@ -173,6 +174,7 @@ class MirrorSourceTask(TransferTask):
             if self._history is not None and position is not None:
                 self._history.begun(key, position)
         self._learn_by = SYSTEM_CLOCK.monotonic() + LEARN_WITHIN_S
+        self._learn_noted(engine)
         engine.watch()
         _LOG.info(
             "%s task %d: %d partitions, %d of them new",
@@ -222,6 +224,20 @@ class MirrorSourceTask(TransferTask):
             self._learn(engine)
         if self._history is not None:
             self._history.look(engine.partitions)
+
+    def _learn_noted(self, engine: CopyEngine) -> None:
+        """Under exactly-once what was known is noted with the stored offset itself."""
+        control = self.context.transfer
+        if control is None or not self._learning:
+            return
+        alias = self._config.source_cluster_alias
+        keys = list(self._learning)
+        notes = control.notes([source_partition(alias, key) for key in keys])
+        for key, note in zip(keys, notes, strict=True):
+            facts = noted_facts(note, self._learning[key])
+            if facts is not None:
+                engine.learn(key, facts)
+                del self._learning[key]
 
     def _learn(self, engine: CopyEngine) -> None:
         """Tell the engine what was known of the logs of partitions that it has just begun with."""

@@ -88,6 +88,10 @@ class LaneTransactions:
             for partition, offset in offsets
         ]
 
+    def notes(self, partitions: Sequence[SourcePartition]) -> list[bytes | None]:
+        """Whoever claimed the lanes knows; here they are only written."""
+        return [None for _ in partitions]
+
     def commit(self, records: int) -> Future[None]:
         return self._the_coordinator.commit()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from deploy.brokers import KafkaCluster
 from tests.faults.test_copy_topics import delete_records, delete_topic
 from tests.integration.test_mirror_exactly_once import Flow
 from tests.support.chaos.logs import parse_page, read, targets
-from tests.support.exactly_once_mirror import OnceTask
+from tests.support.exactly_once_mirror import OnceTask, mirror_process
 from tests.support.producing import Record, numbered, produce
 from tests.support.reading import read_partition
 from tests.support.topics import alter_topic, create_topic, topic_names, unique
@@ -125,6 +126,29 @@ def test_retention_that_won_the_race(
     assert f"{flow.topic}-0: the source no longer has offsets 100 to 129" in caplog.text
     task.stop()
     map_is_true(flow)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_topic_created_again_after_the_worker_was_killed(
+    flow: Flow, side: str, logs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was known of the logs is stored with the very offset at which the next run begins."""
+    flow.mirror.options["mirror.loss.policy"] = COPY.value
+    with mirror_process(flow.mirror, logs / "killed.log") as killed:
+        for count in range(20, 101, 20):
+            flow.write(20, start=count - 20)
+            flow.arrived(count)
+        killed.kill()
+    topic = flow.topic if side == "source" else flow.copy
+    servers = flow.source if side == "source" else flow.target
+    delete_topic(servers, topic)
+    create_again(servers, topic)
+    if side == "source":
+        # So many that the offset that was next exists again.
+        flow.write(150, start=1_000)
+    run(flow, COPY)
+    becomes(flow, [*range(100), *(range(1_000, 1_150) if side == "source" else ())])
+    assert f"the {side}'s topic" in caplog.text
 
 
 @each_policy

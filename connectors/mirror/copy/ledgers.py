@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from kafka.partitioner.default import murmur2
 
 from connect.clients.cluster_link import ClusterLink
-from connect.plugin import SourcePartition, TransferTransactions
+from connect.plugin import OFFSET_NOTE, SourcePartition, TransferTransactions
 from connect.protocol.messages import TopicPartition
 from connect.protocol.records import Record, encode_batch
 from connectors.mirror.copy import recovery
@@ -100,13 +100,18 @@ class Ledgers:
         return ledger
 
     def write(
-        self, records: Sequence[tuple[bytes, bytes | None]], now_ms: int
+        self,
+        records: Sequence[tuple[bytes, bytes | None]],
+        notes: Sequence[bytes],
+        now_ms: int,
     ) -> Iterator[PartitionCopy]:
-        """Put these (key, value) into the queues; the ledgers that have something to send."""
+        """Put these (key, value), each with its note, into the queues; the ledgers that have
+        something to send."""
         by_number: dict[int, list[Record]] = {}
-        for key, value in records:
+        for (key, value), note in zip(records, notes, strict=True):
             mine = by_number.setdefault(self._number(key), [])
-            mine.append(Record(offset=len(mine), timestamp=now_ms, key=key, value=value))
+            headers = ((OFFSET_NOTE, note),)
+            mine.append(Record(len(mine), now_ms, key, value, headers))
         for number, part in by_number.items():
             data = bytearray(encode_batch(part, base_offset=0))
             batch = Outgoing(

@@ -280,7 +280,8 @@ class Transactions:
         except ConnectError as error:
             self._fail(error)
             return
-        for ledger in self._ledgers.write(records, self._loop.now_ms()):
+        notes = [p.facts(position).newest.encode() for p, position in self._storing]
+        for ledger in self._ledgers.write(records, notes, self._loop.now_ms()):
             self._hooks.refresh_interest(ledger)
         self._commit_if_stored()
 

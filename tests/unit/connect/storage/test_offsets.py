@@ -7,12 +7,13 @@ from concurrent.futures import Future
 
 import pytest
 
+from connect.clients.topic_log import LogRecord, TopicSpec
 from connect.clock import Deadline, FakeClock
 from connect.errors import BrokerUnavailable, ConnectError, CorruptData
-from connect.plugin import SourcePartition
+from connect.plugin import OFFSET_NOTE, SourcePartition
 from connect.storage.offset_codec import decode_key, decode_value, encode_key, encode_value
 from connect.storage.offset_reader import OffsetReader
-from connect.storage.offset_store import MemoryOffsetStore
+from connect.storage.offset_store import KafkaOffsetStore, MemoryOffsetStore
 from connect.storage.offset_writer import OffsetWriter
 
 P0: SourcePartition = {"cluster": "A", "partition": 0, "topic": "t"}
@@ -109,3 +110,18 @@ def test_writer_flushes_once_at_a_time() -> None:
     writer.flush()
     with pytest.raises(ConnectError, match="under way"):
         writer.flush()
+
+
+def test_a_note_goes_with_the_offset_that_it_was_stored_with() -> None:
+    store = KafkaOffsetStore(TopicSpec("offsets"), {"bootstrap.servers": "nowhere:1"})
+    key, other = keys(P0, P1)
+
+    def read(value: bytes | None, *headers: tuple[str, bytes | None]) -> dict[bytes, bytes]:
+        store._take(LogRecord(0, 0, key, value, 0, headers))
+        return store.notes([key, other])
+
+    assert read(stored(1)) == {}
+    assert read(stored(2), ("x", b"y"), (OFFSET_NOTE, b"two")) == {key: b"two"}
+    assert read(stored(3)) == {}
+    assert read(stored(4), (OFFSET_NOTE, b"four")) == {key: b"four"}
+    assert read(None) == {}

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import CorruptData
-from connectors.mirror.log_facts import LogFacts, facts_key, is_facts_key, parse_facts_key
+from connectors.mirror.log_facts import (
+    LogFacts,
+    facts_key,
+    is_facts_key,
+    noted_facts,
+    parse_facts_key,
+)
 from connectors.mirror.offset_map import page_key, parse_page_key
 
 offsets = st.integers(0, 2**62)
@@ -56,3 +62,16 @@ def test_pages_and_facts_are_told_apart() -> None:
 def test_they_hold_for_what_was_stored_with_them_only() -> None:
     facts = LogFacts(50, 80, 80, None, None, (), ())
     assert [position for position in (49, 50, 51, 80, 81) if facts.hold_for(position)] == [50, 80]
+
+
+def test_a_note_holds_for_the_offset_that_it_is_with_only() -> None:
+    facts = LogFacts(50, 80, 80, None, None, (), ())
+    assert noted_facts(facts.encode(), 80) == facts
+    assert noted_facts(facts.encode(), 50) is None
+    assert noted_facts(None, 80) is noted_facts(b"not ours", 80) is None
+
+
+def test_a_note_has_the_newest_of_epochs_and_anchors() -> None:
+    pairs = tuple((n, n) for n in range(30))
+    newest = LogFacts(50, 80, 80, None, None, pairs, pairs).newest
+    assert newest.epochs == newest.anchors == pairs[-4:]

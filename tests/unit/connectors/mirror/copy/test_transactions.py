@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import MappingProxyType, SimpleNamespace
 from typing import cast
+from uuid import UUID
 
 import pytest
 
@@ -20,15 +21,16 @@ from connect.clients.transaction_coordinator import TransactionSpoilt
 from connect.clients.transactional_producer import ProducerFenced
 from connect.clock import FakeClock
 from connect.errors import ConnectError
-from connect.plugin import SourcePartition, StoredOffset
+from connect.plugin import OFFSET_NOTE, SourcePartition, StoredOffset
 from connect.protocol.messages import ProducedPartition, TopicPartition
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.records import Record, encode_batch, iter_records
 from connectors.mirror.copy import recovery
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition import UNKNOWN, CopyState, Outgoing, PartitionCopy
 from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
 from connectors.mirror.copy.transaction_phases import Phase
 from connectors.mirror.copy.transactions import Transactions
+from connectors.mirror.log_facts import noted_facts
 from connectors.mirror.metrics import PartitionMetrics
 
 OFFSETS = "offsets"
@@ -63,6 +65,9 @@ class Coordinator:
 
     def offset_records(self, offsets: Sequence[StoredOffset]) -> list[tuple[bytes, bytes | None]]:
         return [(str(key).encode(), str(value).encode()) for key, value in offsets]
+
+    def notes(self, partitions: Sequence[SourcePartition]) -> list[bytes | None]:
+        raise NotImplementedError
 
     def commit(self, records: int) -> Future[None]:
         self.commits.append((records, Future()))
@@ -266,6 +271,19 @@ def test_it_is_told_after_the_commit_and_not_before(bench: Bench) -> None:
     assert [(each.partition, each.runs) for each in bench.settled] == [(one, ((100, 10),))]
     assert (one.stored_position, bench.committed) == (110, 1)
     assert bench.phase() is Phase.IDLE
+
+
+def test_what_is_known_of_the_logs_is_noted_with_the_source_offset(bench: Bench) -> None:
+    one = first(bench)
+    one.source_topic_id = UUID(int=5)
+    bench.copy(one)
+    ledger = bench.until_storing()
+    (record,) = iter_records(ledger.queue[0].data)
+    note = dict(record.headers)[OFFSET_NOTE]
+    facts = noted_facts(note, 110)
+    assert facts is not None
+    assert facts.source_topic_id == UUID(int=5)
+    assert noted_facts(note, 111) is None, "somebody else stored another offset"
 
 
 def test_nothing_is_sent_while_it_ends_and_all_of_it_goes_on_after(bench: Bench) -> None:
