@@ -58,7 +58,8 @@ _MOST_WAITING = 20_000
 """Rows: about 10 MB. A flow of 1,000 partitions makes 2,000 a minute."""
 _CHUNK = 500
 _RETRY_FIRST_S, _RETRY_MOST_S = 1.0, 60.0
-_CLOSE_S = 5.0
+_CLOSE_S = 2.0
+"""A task that stops has 5 s for everything (task.shutdown.graceful.timeout.ms)."""
 _SQLITE_LOCK_S = 5
 _CONNECT_TIMEOUT_S = 10
 _STATEMENT_TIMEOUT_MS = 30_000

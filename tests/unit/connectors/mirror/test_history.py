@@ -113,6 +113,24 @@ def test_a_database_that_is_away_holds_nobody_up(
     assert rows(folder / "h.db", "select count(*) from mirror_events") == [(10,)]
 
 
+def test_a_database_that_does_not_answer_leaves_a_stopping_task_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    kept = History(f"sqlite:///{path}", 7)
+    kept.users = 1
+    kept.add(FLOW, EVENT)
+    made = "select 1 from sqlite_master where name = 'mirror_events'"
+    wait_until(lambda: path.exists() and rows(path, made), 10.0, "its tables")
+    other = sqlite3.connect(path, isolation_level=None)
+    try:
+        other.execute("begin exclusive")
+        kept.add(FLOW, EVENT)
+        began = time.monotonic()
+        kept.close()
+        assert time.monotonic() - began < 4.0
+    finally:
+        other.close()
+
+
 def test_a_url_that_is_none_is_refused_without_being_shown() -> None:
     with pytest.raises(ConfigError) as caught:
         open_history(SecretStr("postgres//user:hunter2@host"), 7)
