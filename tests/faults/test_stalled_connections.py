@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.mirror.copy.node import PATIENCE_S
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.properties import CONTROLLER
 from tests.support.copying import CopyRun
@@ -16,9 +18,13 @@ from tests.support.producing import numbered, produce
 from tests.support.proxy import TcpProxy
 from tests.support.streams import assert_copied
 from tests.support.topics import create_topic
+from tests.support.waiting import wait_until
 
 REQUEST_TIMEOUT_S = 120.0
 """By which such a connection is given up at the latest."""
+SEEN_S = 20.0
+"""By which people see it; a busy machine needs its time."""
+HEALED_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +66,32 @@ def test_a_stalled_connection_is_replaced_within_seconds(
     assert_copied(run, (source, topic), (target, copy))
     print(f"{side}: copied again after {took:.1f} s")
     assert took < REQUEST_TIMEOUT_S / 3
+
+
+def test_a_silent_source_is_named_as_long_as_it_is_silent(
+    proxies: list[TcpProxy], target_cluster: KafkaCluster
+) -> None:
+    source, target = (
+        ",".join(proxy.address for proxy in proxies),
+        target_cluster.bootstrap_servers,
+    )
+    topic, copy = create_topic(source), create_topic(target)
+    produce(source, topic, numbered(100))
+    run = CopyRun(source, target, timeout_ms=round(REQUEST_TIMEOUT_S * 1000))
+    run.add(topic, copy)
+    with run:
+        run.wait({(topic, 0): 100})
+        wait_until(lambda: run.error(topic) is None, SEEN_S, "it is caught up, and well")
+        for proxy in proxies:
+            proxy.cut()
+        try:
+            wait_until(lambda: run.error(topic), SEEN_S, "somebody says so")
+            # Connections are made anew meanwhile, which nobody answers either.
+            began = time.monotonic()
+            while time.monotonic() - began < 3 * PATIENCE_S:
+                assert "has not answered since" in str(run.error(topic))
+                threading.Event().wait(0.2)
+        finally:
+            for proxy in proxies:
+                proxy.heal()
+        wait_until(lambda: run.error(topic) is None, HEALED_S, "it is well again")

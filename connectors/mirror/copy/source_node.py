@@ -78,7 +78,7 @@ class SourceNode(BrokerNode):
         budget.readers += 1
         self._reserved = 0
         self.waits_since: float | None = None
-        """When the fetch that is under way was sent."""
+        """Since when an answer is awaited, over all connections that were made for it meanwhile."""
         self._silent_until = 0.0
         self.held = 0
         self.paused = False
@@ -114,6 +114,8 @@ class SourceNode(BrokerNode):
     def drop(self, partition: PartitionCopy) -> None:
         """Do not fetch this partition any more."""
         self._session.drop(partition.source)
+        if self._session.empty:
+            self.waits_since = None
 
     def requested_offset(self, partition: PartitionCopy) -> int | None:
         """The offset that the fetch just answered asked for."""
@@ -129,6 +131,7 @@ class SourceNode(BrokerNode):
         channel = self.channel if self._may_fetch() else None
         if channel is None:
             self._budget.withdraw(self)
+            self._note_waiting_to_connect()
             return
         self._budget.reach(self.round_trip_s)
         size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes(self.round_trip_s))
@@ -154,13 +157,23 @@ class SourceNode(BrokerNode):
             rack=self._fetch.client_rack,
         )
         self._reserve(size)
-        self.waits_since = self._loop.now()
+        self._note_waiting()
         deadline = self._loop.now() + (wait_ms + self._settings.request_timeout_ms) / 1000
         try:
             channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
             self._loop.update(channel)
         except ConnectError as error:
             self.lose(error)
+
+    def _note_waiting(self) -> None:
+        if self.waits_since is None:
+            self.waits_since = self._loop.now()
+
+    def _note_waiting_to_connect(self) -> None:
+        if self.paused:
+            self.waits_since = None
+        elif self.channel is None and self.needed() and not self._throttle.holds:
+            self._note_waiting()
 
     def _may_fetch(self) -> bool:
         return (
@@ -207,7 +220,6 @@ class SourceNode(BrokerNode):
 
     def on_lost(self, error: ConnectError) -> None:
         self._reserve(0)
-        self.waits_since = None
         self._budget.withdraw(self)
         self._session.reset()
         self._on_source_lost(self, error)

@@ -59,7 +59,8 @@ class StallWatch:
         unfetched: dict[TopicPartition, PartitionCopy] = {}
         for partition in partitions:
             waits = partition.limited_by and not partition.queue and not partition.in_flight
-            if partition.acked_position != partition.progress[0] or paused or waits:
+            well = paused or waits or partition.lag == 0
+            if well or partition.acked_position != partition.progress[0]:
                 partition.progress = (partition.acked_position, now)
             if not partition.held_back or paused:
                 partition.held_since = now

@@ -88,6 +88,13 @@ def test_records_that_wait_and_do_not_move_are_told_with_true_figures(watched: W
     assert watched.pass_by(1) is None
 
 
+def test_records_that_come_after_a_long_rest_have_their_time(watched: Watched) -> None:
+    assert watched.pass_by(60) is None
+    watched.partition.high_watermark = 200
+    assert watched.pass_by(9) is None
+    assert "nothing was copied since" in str(watched.pass_by(3))
+
+
 def test_a_broker_that_is_silent_is_told_also_of_one_that_was_caught_up(watched: Watched) -> None:
     watched.node.waits_since = watched.loop.now()
     assert watched.pass_by(5) is None
