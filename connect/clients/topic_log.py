@@ -34,6 +34,8 @@ _POLL_S = 0.1
 # its waits by the wall clock: where that is set back by an hour, they take an hour longer.
 _LAST_POLL_S = 2.0
 _BATCH = 1000
+# Waits between tries to read what may not be read.
+_REFUSED_FIRST_S, _REFUSED_CAP_S = 1.0, 15.0
 # A partition that ends in transaction markers shows its end only by an empty fetch, so where there
 # are such this bounds every wait for the end. Ten idle fetches a second cost a thousandth of a core
 # for each log, and brokers as much: other logs wait as long as Java's consumers do.
@@ -128,11 +130,21 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
         )
 
 
+class _Refused(Exception):
+    """A broker answered a read with an `error` that does not pass by itself, but that people may
+    remedy: permissions that were taken away, say."""
+
+    def __init__(self, error: ConnectError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class TopicLog:
     """The log. Lifecycle: `start`, then anything, then `stop`, all called by one owner.
 
     `send` and `read_to_end` are safe from any thread. `on_record` is called on the reading thread,
-    in each partition's order; an exception from it ends the log, and later calls raise it.
+    in each partition's order; an exception from it ends the log, and later calls raise it. Where
+    the brokers refuse to be read from, calls raise that, and reading is tried again all the while.
     `client_properties` are Java client properties, used for reading, writing and administration;
     the settings the log depends on are forced, those of its producer as far as
     `producer_properties` does not say otherwise. `consumer_properties` and `admin_properties` take
@@ -204,7 +216,9 @@ class TopicLog:
         with self._moved:
             self._moved.wait_for(lambda: self._over() or self._reached(ends), deadline.remaining())
             if self._failure is not None:
-                raise ConnectError(f"Reading topic {self._topic} failed") from self._failure
+                what, why = f"Reading topic {self._topic} failed", str(self._failure)
+                text = why if why.startswith(what) else f"{what}: {why}"
+                raise ConnectError(text) from self._failure
             if self._reached(ends):
                 return
         if self._stopping.is_set():
@@ -264,19 +278,37 @@ class TopicLog:
 
     def _read(self) -> None:
         """The reading thread."""
+        backoff = Backoff(_REFUSED_FIRST_S, _REFUSED_CAP_S)
         try:
-            consumer, log = self._open_consumer()
-            try:
-                while not self._stopping.is_set():
-                    self._turn(consumer)
-            finally:
-                log.closing = True
-                consumer.close()
+            while not self._stopping.is_set():
+                try:
+                    self._read_on(backoff)
+                except _Refused as refused:
+                    error = refused.error
+                    if not backoff.failures:
+                        _log.error("%s; reading is tried again", error)
+                    self._fail(error)
+                    self._stopping.wait(backoff.next())
         except Exception as error:  # noqa: BLE001 - the top of a thread; waiting callers get it
             _log.error("Reading topic %s ended: %s", self._topic, error, exc_info=error)
-            with self._moved:
-                self._failure = error
-                self._moved.notify_all()
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        with self._moved:
+            self._failure = error
+            self._moved.notify_all()
+
+    def _read_on(self, backoff: Backoff) -> None:
+        """Read from where it was got to, until a stop. Raises `_Refused`."""
+        consumer, log = self._open_consumer()
+        try:
+            while not self._stopping.is_set():
+                if self._turn(consumer) and backoff.failures:
+                    _log.info("Reading topic %s works again", self._topic)
+                    backoff.reset()
+        finally:
+            log.closing = True
+            consumer.close()
 
     def _open_consumer(self) -> tuple[confluent_kafka.Consumer, factory.LibrdkafkaLog]:
         committed = self._read_committed
@@ -296,12 +328,13 @@ class TopicLog:
         )
         return consumer, log
 
-    def _turn(self, consumer: confluent_kafka.Consumer) -> None:
+    def _turn(self, consumer: confluent_kafka.Consumer) -> bool:
+        """Whether something was read, if only that there is nothing more."""
         # A batch call sleeps its whole timeout; so wait for one record, then take what is there.
         with translated(f"Reading topic {self._topic}"):
             first = consumer.poll(_POLL_S)
             if first is None:
-                return
+                return False
             messages = [first, *consumer.consume(_BATCH, 0)]
         reached: dict[int, int] = {}
         for message in messages:
@@ -309,7 +342,9 @@ class TopicLog:
         if reached:
             with self._moved:
                 self._positions.update(reached)
+                self._failure = None
                 self._moved.notify_all()
+        return bool(reached)
 
     def _take(self, message: confluent_kafka.Message, reached: dict[int, int]) -> None:
         error = message.error()
@@ -321,7 +356,7 @@ class TopicLog:
                 return
             translated_error = from_librdkafka(error, f"Reading topic {self._topic}")
             if not translated_error.retriable:
-                raise translated_error
+                raise _Refused(translated_error)
             _log.warning("%s; reading goes on", translated_error)
             return
         if partition is None or offset is None:

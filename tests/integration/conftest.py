@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from connect.config.types import SecretStr
+from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.postgres import find_postgres, running_postgres
@@ -25,6 +27,18 @@ def postgresql() -> Iterator[SecretStr]:
             yield url
     finally:
         lease.close()
+
+
+@pytest.fixture(scope="session")
+def permitting_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
+    """A broker with an authorizer, where everybody may do everything that no ACL is about."""
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    cluster = KafkaCluster(name="permitting", properties=properties, kafka=kafka, logs=session_logs)
+    with cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import (
@@ -21,7 +19,7 @@ from connect.clients.transaction_coordinator import TransactionCoordinator
 from connect.clients.transactional_producer import ProducerFenced
 from connect.clock import Deadline
 from connect.errors import BrokerError, BrokerUnavailable
-from deploy.brokers import KafkaCluster, KafkaRuntime
+from deploy.brokers import KafkaCluster
 from tests.support.reading import read_partition
 from tests.support.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
@@ -119,13 +117,9 @@ def refused(settings: WireSettings, name: str) -> bool:
 
 
 def test_an_id_that_one_may_not_ask_about_counts_as_unused(
-    kafka: KafkaRuntime, session_logs: Path
+    permitting_cluster: KafkaCluster,
 ) -> None:
     """So who has permissions for a task's own id alone needs no others."""
-    properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
     name = unique("others")
     only_other = AclBinding(
         ResourceType.TRANSACTIONAL_ID,
@@ -136,10 +130,9 @@ def test_an_id_that_one_may_not_ask_about_counts_as_unused(
         AclOperation.ALL,
         AclPermissionType.ALLOW,
     )
-    guarded = KafkaCluster(name="fencing", properties=properties, kafka=kafka, logs=session_logs)
-    with guarded as cluster:
-        settings = wire_settings({"bootstrap.servers": cluster.bootstrap_servers})
-        client = admin(cluster.bootstrap_servers)
-        client.create_acls([only_other])[only_other].result(TIMEOUT_S)
-        wait_until(lambda: refused(settings, name), TIMEOUT_S, "the ACL")
-        assert not was_claimed(settings, name, Deadline(TIMEOUT_S))
+    servers = permitting_cluster.bootstrap_servers
+    settings = wire_settings({"bootstrap.servers": servers})
+    client = admin(servers)
+    client.create_acls([only_other])[only_other].result(TIMEOUT_S)
+    wait_until(lambda: refused(settings, name), TIMEOUT_S, "the ACL")
+    assert not was_claimed(settings, name, Deadline(TIMEOUT_S))

@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from confluent_kafka.admin import AclOperation
 
 from connect.clients.admin import Admin
 from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import Deadline
-from connect.errors import ConfigError, ConnectError, RetriableError
+from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
 from deploy.brokers import KafkaCluster
+from tests.support.denying import denied
 from tests.support.producing import Record, produce, produce_transactions
 from tests.support.topics import create_topic, unique
+from tests.support.waiting import wait_until
 
 COMPACT = {"cleanup.policy": "compact"}
 PARTITIONS = 25
@@ -173,3 +176,36 @@ def test_after_stop_nothing_can_be_sent(target_cluster: KafkaCluster) -> None:
         log.stop(Deadline(5))
         with pytest.raises(ConnectError, match="closed"):
             log.send(b"k", b"v")
+
+
+def test_a_log_that_may_not_be_read_for_a_while_is_read_on(
+    permitting_cluster: KafkaCluster,
+) -> None:
+    servers, topic = permitting_cluster.bootstrap_servers, unique("log")
+    seen: list[bytes | None] = []
+    with opened(
+        permitting_cluster, topic, lambda record: seen.append(record.value), partitions=1
+    ) as log:
+
+        def unreadable() -> bool:
+            try:
+                log.read_to_end(Deadline(5))
+            except DeadlineExceeded:
+                return False
+            except ConnectError as error:
+                return "TOPIC_AUTHORIZATION_FAILED" in str(error)
+            return False
+
+        with denied(servers, topic, AclOperation.READ):
+            log.send(b"k", b"unread").result(30)
+            wait_until(unreadable, 30.0, "the log says why it is not read")
+
+        def readable() -> bool:
+            try:
+                log.read_to_end(Deadline(5))
+            except ConnectError:
+                return False
+            return True
+
+        wait_until(readable, 60.0, "it is read on")
+        assert seen == [b"unread"]
