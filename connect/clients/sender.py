@@ -129,7 +129,7 @@ class RecordSender:
 
     def flush(self, deadline: Deadline) -> bool:
         """Wait until everything queued was delivered or failed. False: time ran out."""
-        return bool(self.producer.flush(deadline.remaining()) == 0)
+        return _flushed(self.producer, deadline.remaining())
 
     def close(self, deadline: Deadline) -> None:
         """Flush as long as the deadline allows, give up the rest (their callbacks get an error),
@@ -139,10 +139,10 @@ class RecordSender:
         producer, self._producer = self._producer, None
         if producer is None:
             return
-        delivered = producer.flush(deadline.remaining()) == 0
+        delivered = _flushed(producer, deadline.remaining())
         if not delivered:
             producer.purge()
-            producer.flush(_POLL_S)
+            _flushed(producer, _POLL_S)
         self._stopping.set()
         # librdkafka's threads and memory go with the last reference: the thread's. Who owned this
         # sender may be part of a cycle, which Python looks for only now and then.
@@ -156,8 +156,21 @@ class RecordSender:
         while not self._stopping.is_set():
             try:
                 pause_s = _POLL_S if producer.poll(pause_s) else _IDLE_POLL_S
+            except confluent_kafka.KafkaException as error:
+                # A fatal one: whatever is asked of the producer next fails with it.
+                _log.debug("%s: %s", self._thread.name, error)
+                self._stopping.wait(_POLL_S)
             except Exception:  # noqa: BLE001 - the top of a thread; a callback's error lands here
                 _log.exception("%s: a delivery callback failed", self._thread.name)
+
+
+def _flushed(producer: confluent_kafka.Producer, seconds: float) -> bool:
+    try:
+        return bool(producer.flush(seconds) == 0)
+    except confluent_kafka.KafkaException as error:
+        # A fatal error of a transactional producer comes with whatever is called first.
+        _log.debug("Flushing: %s", error)
+        return False
 
 
 def _metadata(message: confluent_kafka.Message) -> RecordMetadata:

@@ -32,10 +32,11 @@ from connect.clients.cancellation import Cancellation
 from connect.clients.coordinators import Coordinated, any_broker, coordinator_address
 from connect.clients.errors import code_facts, error_from_code
 from connect.clients.settings import WireSettings
+from connect.clients.transaction_remedies import with_transaction_remedy
 from connect.clients.transactional_producer import ProducerFenced
 from connect.clients.wire import WireConnection, open_connection
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import BrokerUnavailable, ConnectError, RetriableBrokerError
+from connect.errors import BrokerError, BrokerUnavailable, ConnectError, RetriableBrokerError
 from connect.loop import Backoff
 
 __all__ = ["ProducerIdentity", "TransactionCoordinator", "TransactionSpoilt"]
@@ -331,7 +332,7 @@ class TransactionCoordinator:
             )
         if code in _SPOILT:
             raise TransactionSpoilt(f"{what} failed: {code_facts(code).name}")
-        raise error_from_code(code, what)
+        raise self._with_remedy(error_from_code(code, what))
 
     # The connection, on the thread.
 
@@ -352,10 +353,19 @@ class TransactionCoordinator:
         asked = replace(self._settings, bootstrap=(*servers[first:], *servers[:first]))
         soon = Deadline(min(_FIND_S, limit.remaining()), self._clock)
         with closing(any_broker(asked, soon, cancellation)) as connection:
-            address = coordinator_address(
-                connection, Coordinated.TRANSACTION, self.transactional_id, soon
-            )
+            address = self._find(connection, soon)
         return open_connection(*address, self._settings, limit, cancellation)
+
+    def _find(self, connection: WireConnection, limit: Deadline) -> tuple[str, int]:
+        try:
+            return coordinator_address(
+                connection, Coordinated.TRANSACTION, self.transactional_id, limit
+            )
+        except BrokerError as error:
+            raise self._with_remedy(error) from error
+
+    def _with_remedy(self, error: ConnectError) -> ConnectError:
+        return with_transaction_remedy(error, self.transactional_id, str(self._timeout_ms))
 
     def _disconnect(self) -> None:
         if self._connection is not None:

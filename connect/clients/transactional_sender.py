@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from connect.clients.errors import translated
 from connect.clients.sender import RecordSender, transactional_properties
+from connect.clients.transaction_remedies import DEFAULT_TIMEOUT_MS, with_transaction_remedy
 from connect.clock import Deadline
 from connect.errors import ConnectError
 
@@ -28,14 +29,17 @@ class TransactionalSender:
 
     def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
         self._id = transactional_id
-        self._sender = RecordSender(
-            transactional_properties({**properties, **_FORCED}, transactional_id)
-        )
+        forced = transactional_properties({**properties, **_FORCED}, transactional_id)
+        self._timeout_ms = forced.get("transaction.timeout.ms", DEFAULT_TIMEOUT_MS)
+        self._sender = RecordSender(forced)
 
     def claim(self, deadline: Deadline) -> None:
         """Fence out all earlier producers of this transactional id, ending what they left open."""
-        with translated(f"Claiming the transactional id {self._id}"):
-            self._sender.producer.init_transactions(max(_LEAST_S, deadline.remaining()))
+        try:
+            with translated(f"Claiming the transactional id {self._id}"):
+                self._sender.producer.init_transactions(max(_LEAST_S, deadline.remaining()))
+        except ConnectError as error:
+            raise with_transaction_remedy(error, self._id, self._timeout_ms) from error
 
     def write(
         self, topic: str, records: Iterable[tuple[bytes, bytes | None]], deadline: Deadline

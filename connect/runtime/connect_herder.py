@@ -200,10 +200,11 @@ class LoggerLevel:
 @dataclass(frozen=True, slots=True)
 class WorkerHealth:
     """`ready`: startup is over. `stage`: what the herder is doing, for messages; None if nothing
-    worth telling."""
+    worth telling. `trouble`: what keeps it from its work, until that is over."""
 
     ready: bool
     stage: str | None = None
+    trouble: str | None = None
 
 
 class ConnectHerder(Protocol):

@@ -49,6 +49,8 @@ _log = logging.getLogger(__name__)
 
 # Java gives every write with its reading back so long.
 _WRITE_S = 30.0
+TRANSACTION_TIMEOUT = "transaction.timeout.ms"
+"""The producer's property."""
 
 _Record = tuple[bytes, bytes | None]
 
@@ -161,8 +163,9 @@ class KafkaConfigStore:
 
     `client_properties` are Java client properties of the worker's cluster; their client id is the
     log's, and with `-leader` behind it the leader's producer's. `transactional_id`: leaders write
-    in transactions of this id and fence each other out (Connect's exactly-once source support);
-    None: anyone may write. `read_committed`: transactions that were aborted are not seen.
+    in transactions of this id and fence each other out (Connect's exactly-once source support),
+    whose transaction.timeout.ms is that of the properties, or as long as a write may take; None:
+    anyone may write. `read_committed`: transactions that were aborted are not seen.
     `transform` resolves references to config providers in snapshots.
     """
 
@@ -188,7 +191,7 @@ class KafkaConfigStore:
         self._leader: TransactionalSender | None = None
         self._log = TopicLog(
             topic.name,
-            client_properties,
+            {k: v for k, v in client_properties.items() if k != TRANSACTION_TIMEOUT},
             self._take,
             create=topic,
             read_committed=read_committed,
@@ -229,6 +232,7 @@ class KafkaConfigStore:
                 return
             properties = dict(self._properties)
             properties["client.id"] = f"{properties.get('client.id', 'configs')}-leader"
+            properties.setdefault(TRANSACTION_TIMEOUT, str(round(_WRITE_S * 1000)))
             leader = TransactionalSender(properties, self._transactional_id)
             try:
                 leader.claim(deadline)

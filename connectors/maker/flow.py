@@ -141,9 +141,13 @@ class MirrorFlow:
             try:
                 found.append(herder.status(name))
             except UnknownConnector:
-                why = self._error or f"The leader of {self.plan.name} has not configured it yet"
+                why = self._error or self._why_unknown(herder)
                 found.append(self._unknown(name, State.UNASSIGNED, why))
         return found
+
+    def _why_unknown(self, herder: FlowHerder) -> str:
+        trouble = herder.health().trouble
+        return trouble or f"The leader of {self.plan.name} has not configured it yet"
 
     def _unknown(self, name: str, state: State, why: str | None) -> ConnectorStatus:
         return ConnectorStatus(name, Status(state, self.plan.name, self._state_since_ms, why), ())

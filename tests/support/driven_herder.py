@@ -72,12 +72,14 @@ class Leader(RestClient):
 
 class RigStore(MemoryConfigStore):
     """Configs in memory. `refusals` are raised by what leaders write, `unread` by reading to the
-    end, one after the other; `claims` counts how often privileges were claimed."""
+    end, `unclaimable` by claiming privileges, one after the other; `claims` counts how often they
+    were claimed."""
 
     def __init__(self, transform: ConfigTransform) -> None:
         super().__init__(transform=transform)
         self.listener: ConfigListener | None = None
         self.refusals: deque[Exception] = deque()
+        self.unclaimable: deque[Exception] = deque()
         self.unread: deque[Exception] = deque()
         self.claims = 0
 
@@ -91,6 +93,8 @@ class RigStore(MemoryConfigStore):
 
     def claim_write_privileges(self, deadline: Deadline) -> None:
         self.claims += 1
+        if self.unclaimable:
+            raise self.unclaimable.popleft()
 
     def put_connector_config(
         self,

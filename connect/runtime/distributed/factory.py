@@ -16,7 +16,7 @@ from connect.runtime.exactly_once_checks import exactly_once_problems
 from connect.runtime.plugins import PluginRegistry
 from connect.runtime.validation import Preflight
 from connect.runtime.worker import Worker
-from connect.storage.config_store import KafkaConfigStore
+from connect.storage.config_store import TRANSACTION_TIMEOUT, KafkaConfigStore
 from connect.storage.status_store import KafkaStatusStore
 
 __all__ = ["distributed_herder"]
@@ -55,7 +55,7 @@ def distributed_herder(
     )
     configs = KafkaConfigStore(
         config.config_topic,
-        worker.config.own_client_properties("configs"),
+        _leader_properties(worker.config.own_client_properties("configs"), props),
         transactional_id=(
             f"connect-cluster-{config.group_id}" if config.exactly_once.fences_leaders else None
         ),
@@ -77,6 +77,14 @@ def distributed_herder(
         on_leading=on_leading,
         internal_path=internal_path,
     )
+
+
+def _leader_properties(own: Mapping[str, str], props: Mapping[str, str]) -> Mapping[str, str]:
+    """The clients of the config topic. Where brokers allow only short transactions, people shorten
+    those of producers; that counts for the leader's, too. As in Java, the key without a prefix is
+    for it alone."""
+    timeout = props.get(f"producer.{TRANSACTION_TIMEOUT}")
+    return own if timeout is None else {TRANSACTION_TIMEOUT: timeout, **own}
 
 
 def _preflight(group_id: str, *, exactly_once: bool) -> Preflight:

@@ -159,7 +159,8 @@ class DistributedHerder(AbstractHerder):
         return self._ended
 
     def health(self) -> WorkerHealth:
-        return WorkerHealth(self._loop.ready.is_set(), self._loop.stages.summary())
+        loop = self._loop
+        return WorkerHealth(loop.ready.is_set(), loop.stages.summary(), loop.leading.trouble)
 
     def ping(self, deadline: Deadline) -> None:
         """Returns when the herder's thread answers. Raises `DeadlineExceeded`."""

@@ -56,6 +56,8 @@ class Leading:
         self._clock = clock
         self._worker_id = worker_id
         self._fenced = False
+        self.trouble: str | None = None
+        """Why this worker leads and cannot write; None where it can, or need not."""
 
     def claim(self) -> None:
         """Become the only writer, if that is possible now."""
@@ -68,14 +70,19 @@ class Leading:
         if self._fenced and self._membership.is_leader and not self._claimed():
             return False
         self._fenced = False
+        self.trouble = None
         return True
 
     def _claimed(self) -> bool:
         try:
             self._store.claim_write_privileges(Deadline(_CLAIM_S, self._clock))
         except ConnectError as error:
-            _log.warning("Cannot write to the config topic as the leader yet: %s", error)
+            reason = f"Cannot write to the config topic as the leader yet: {error}"
+            if reason != self.trouble:
+                _log.warning("%s", reason)
+            self.trouble = reason
             return False
+        self.trouble = None
         return True
 
     def write(self, write: Callable[[], None]) -> None:

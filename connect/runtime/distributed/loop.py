@@ -284,7 +284,8 @@ class HerderLoop:
         if not self._rebalancing.settle():
             return
         if not self.leading.claim_again():
-            self._stopping.wait(_RECLAIM_PAUSE_S)
+            with self.stages.during(f"waiting to lead. {self.leading.trouble}"):
+                self._stopping.wait(_RECLAIM_PAUSE_S)
             return
         self._renew_key()
         self._serve()

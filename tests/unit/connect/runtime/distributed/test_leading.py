@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.errors import BrokerError, ConnectError, DeadlineExceeded
 from connect.runtime.states import State
 from connect.storage.config_store import PrivilegedWriteFailed
 from tests.support.driven_herder import Rig, herder_rig
@@ -23,6 +23,23 @@ def test_a_leader_that_was_fenced_out_tells_so_and_claims_the_right_to_write_ane
         put(rig)
     running(rig)
     assert rig.store.claims >= claims + 1
+
+
+def test_a_leader_that_may_not_write_says_why_until_it_may(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    why = "grant Write and Describe on the transactional id connect-cluster-g"
+    rig.store.unclaimable.extend([BrokerError(why, 53)] * 3)
+    rig.store.refusals.append(PrivilegedWriteFailed("another producer writes"))
+    with pytest.raises(ConnectError, match="can be safely retried"):
+        put(rig)
+    rig.herder.post(lambda: None)  # it need not wait for the next request
+    rig.until(lambda: why in str(rig.herder.health().trouble), "the herder says what is wrong")
+    rig.until(lambda: why in str(rig.herder.health().stage), "and what it waits for")
+    running(rig)
+    assert rig.herder.health().trouble is None
+    told = [record.message for record in caplog.records if why in record.message]
+    assert len(told) == 1, "the same is told once"
 
 
 def test_a_worker_that_cannot_read_the_configs_leaves_the_group_until_it_can(rig: Rig) -> None:

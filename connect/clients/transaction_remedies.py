@@ -1,0 +1,41 @@
+"""What a person can do where a cluster refuses a transactional producer."""
+
+from __future__ import annotations
+
+from connect.clients.errors import broker_code
+from connect.errors import BrokerError, ConnectError, DeadlineExceeded
+
+__all__ = ["DEFAULT_TIMEOUT_MS", "with_transaction_remedy"]
+
+DEFAULT_TIMEOUT_MS = "60000"
+"""A producer's transaction.timeout.ms where none is set."""
+
+_CLUSTER_AUTHORIZATION_FAILED = 31
+_INVALID_TRANSACTION_TIMEOUT = 50
+_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+
+
+def with_transaction_remedy(
+    error: ConnectError, transactional_id: str, timeout_ms: str
+) -> ConnectError:
+    """The error, with what to do about it where that is known. `timeout_ms`: what the producer
+    asked for as its transaction.timeout.ms."""
+    if isinstance(error, DeadlineExceeded):
+        return DeadlineExceeded(
+            f"{error}; the cluster has no transaction coordinator that answers: look whether"
+            " __transaction_state is there and has leaders, which takes as many brokers as the"
+            " brokers' transaction.state.log.replication.factor says"
+        )
+    code = broker_code(error)
+    if code == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        remedy = f"grant Write and Describe on the transactional id {transactional_id}"
+    elif code == _CLUSTER_AUTHORIZATION_FAILED:
+        remedy = f"grant Write on the transactional id {transactional_id}, or IdempotentWrite"
+    elif code == _INVALID_TRANSACTION_TIMEOUT:
+        remedy = (
+            f"lower the producer's transaction.timeout.ms, which is {timeout_ms}, or raise the"
+            " brokers' transaction.max.timeout.ms"
+        )
+    else:
+        return error
+    return BrokerError(f"{str(error).rstrip('.')}; {remedy}", code)
