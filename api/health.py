@@ -1,7 +1,7 @@
 """What `/health` says: every connector, task and partition, and whether that is well.
 
-A task whose state is RUNNING but which has a partition that does not move is not healthy: the state
-alone hides that.
+What is RUNNING but has a partition that does not move, or says that it cannot do its work for now,
+is not healthy: the state alone hides that.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ does."""
 
 
 def task_is_healthy(task: TaskStatus) -> bool:
-    return task.status.state in _WELL and all(p.error is None for p in task.partitions)
+    return _is_well(task.status) and all(p.error is None for p in task.partitions)
 
 
 def connector_is_healthy(connector: ConnectorStatus) -> bool:
-    return connector.status.state in _WELL and all(map(task_is_healthy, connector.tasks))
+    return _is_well(connector.status) and all(map(task_is_healthy, connector.tasks))
+
+
+def _is_well(status: Status) -> bool:
+    """What is RUNNING with a trace goes on trying to do what the trace says."""
+    return status.state in _WELL and status.trace is None
 
 
 def health_document(flows: Mapping[str, Sequence[ConnectorStatus]]) -> dict[str, object]:

@@ -107,9 +107,12 @@ class BackgroundLoop:
         on_end: Callable[[Exception], None] | None = None,
         clock: Clock = SYSTEM_CLOCK,
         on_skipped: Callable[[int], None] | None = None,
+        on_trouble: Callable[[str | None], None] | None = None,
     ) -> None:
         """`on_skipped`: a step that took longer than the interval is not followed by the next at
-        once, but at the next tick; it is called with the number of ticks that passed meanwhile."""
+        once, but at the next tick; it is called with the number of ticks that passed meanwhile.
+        `on_trouble`, on the loop's thread: why the step fails, from the second failure in a row
+        on; None once it works again."""
         self._name = name
         self._step = step
         self._interval_s = interval_s
@@ -118,6 +121,7 @@ class BackgroundLoop:
         self._on_end = on_end
         self._clock = clock
         self._on_skipped = on_skipped
+        self._on_trouble = on_trouble or (lambda _: None)
         self._stopping = threading.Event()
         self._wakeup = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -157,6 +161,7 @@ class BackgroundLoop:
         if self._backoff.failures:
             _log.info("%s works again after %d failures", self._name, self._backoff.failures)
             self._backoff.reset()
+            self._on_trouble(None)
         return self._until_next(self._clock.monotonic() - began)
 
     def _until_next(self, took: float) -> float:
@@ -178,6 +183,8 @@ class BackgroundLoop:
         wait = self._backoff.next()
         level = logging.WARNING if first else logging.DEBUG
         _log.log(level, "%s: %s; next try in %.1f s", self._name, error, wait)
+        if not first:
+            self._on_trouble(f"{self._name}: {error}")
         return wait
 
     def _run(self) -> None:

@@ -186,6 +186,10 @@ class ConnectorContext(Protocol):
     def raise_error(self, error: Exception) -> None:
         """Mark the connector FAILED with this error; its tasks go on."""
 
+    def report_trouble(self, trouble: str | None) -> None:
+        """Say what the connector cannot do for now, while it goes on trying: it stays RUNNING, and
+        its status gets this as its trace. None: nothing any more. Cheap when told again."""
+
 
 class TaskContext(Protocol):
     """What the worker offers to a running task. Safe to call from any thread."""
@@ -338,6 +342,11 @@ class SourceTask(ABC):
 
     def stopping(self) -> None:  # noqa: B027 - optional hook
         """Stop was requested: a blocked `poll` should return. Called from another thread."""
+
+    def trouble(self) -> str | None:
+        """What the task cannot do for now, while it goes on trying: it stays RUNNING, and its
+        status gets this as its trace. None: nothing. On the task's thread, every few seconds."""
+        return None
 
     @abstractmethod
     def stop(self) -> None:

@@ -44,6 +44,7 @@ DEFAULT_TIMEOUT_S = 60.0
 _ANSWER_GRACE_S = 5.0
 
 _UNKNOWN_TOPIC_OR_PARTITION = 3
+_TOPIC_AUTHORIZATION_FAILED = 29
 _TOPIC_ALREADY_EXISTS = 36
 
 # The topics that brokers themselves call internal (Java's `Topic`); Java's listings leave them out.
@@ -141,6 +142,28 @@ class Admin:
         self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
     ) -> dict[str, TopicDescription]:
         """These topics' partitions; a topic that does not exist is absent from the answer."""
+        described = {}
+        for name, found in self._asked_for(names, timeout).items():
+            if isinstance(found, TopicDescription):
+                described[name] = found
+            elif broker_code(found) != _UNKNOWN_TOPIC_OR_PARTITION:
+                raise found
+        return described
+
+    def forbidden_topics(
+        self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> set[str]:
+        """Those of these topics that this client may not describe, be they there or not: listings
+        leave them out without a word."""
+        return {
+            name
+            for name, found in self._asked_for(names, timeout).items()
+            if isinstance(found, ConnectError) and broker_code(found) == _TOPIC_AUTHORIZATION_FAILED
+        }
+
+    def _asked_for(
+        self, names: Collection[str], timeout: float
+    ) -> dict[str, TopicDescription | ConnectError]:
         if not names:
             return {}
         client = self._open()
@@ -148,16 +171,15 @@ class Admin:
             futures = client.describe_topics(
                 confluent_kafka.TopicCollection(list(names)), request_timeout=timeout
             )
-        described = {}
+        found: dict[str, TopicDescription | ConnectError] = {}
         for name, future in futures.items():
             try:
                 result = self._answer(f"Describing topic {name}", future, timeout)
             except ConnectError as error:
-                if broker_code(error) == _UNKNOWN_TOPIC_OR_PARTITION:
-                    continue
-                raise
-            described[name] = _topic_description(result)
-        return described
+                found[name] = error
+            else:
+                found[name] = _topic_description(result)
+        return found
 
     def create_topic(
         self,

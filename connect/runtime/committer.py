@@ -68,6 +68,8 @@ class OffsetCommitter:
         self._began = clock.monotonic()
         self._due = self._began + interval_s
         self._late_said = False
+        self.trouble: str | None = None
+        """Why source offsets are not stored for now; None where nothing is known against it."""
         self._requests: list[Future[None]] = []
         self._answering: list[Future[None]] = []
         self.successes = 0
@@ -162,6 +164,7 @@ class OffsetCommitter:
 
     def _succeed(self) -> None:
         self._idle()
+        self.trouble = None
         self.successes += 1
         self._measure(success=True)
         answering, self._answering = self._answering, []
@@ -178,6 +181,7 @@ class OffsetCommitter:
             waiting.set_exception(error)
         if not is_retriable(error):
             raise error
+        self.trouble = f"Its source offsets could not be {what}: {error}"
         _log.warning("Source offsets of %s could not be %s now: %s", self._name, what, error)
 
     def _measure(self, *, success: bool) -> None:
@@ -193,6 +197,10 @@ class OffsetCommitter:
         late = self._clock.monotonic() - self._began > self._timeout_s
         if self._step is not _Step.IDLE and late and not self._late_said:
             self._late_said = True
+            self.trouble = self.trouble or (
+                "Storing its source offsets takes longer than offset.flush.timeout.ms"
+                f" ({self._timeout_s:g} s)"
+            )
             _log.warning(
                 "Storing source offsets of %s takes longer than offset.flush.timeout.ms (%g s);"
                 " it goes on",

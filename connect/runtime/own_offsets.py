@@ -58,5 +58,8 @@ class TaskWithOwnOffsets(WorkerTask):
     def stopping(self) -> None:
         self._task.stopping()
 
+    def trouble(self) -> str | None:
+        return self._task.trouble()
+
     def health(self) -> list[PartitionHealth]:
         return self._task.health()

@@ -26,7 +26,7 @@ from connect.runtime.sink_context import WorkerSinkTaskContext
 from connect.runtime.sink_errors import SinkErrors
 from connect.runtime.sink_intake import SinkIntake
 from connect.runtime.sink_records import SinkRecordReader
-from connect.runtime.task import WorkerTask
+from connect.runtime.task import WorkerTask, in_lines
 
 __all__ = ["WorkerSinkTask"]
 
@@ -75,6 +75,8 @@ class WorkerSinkTask(WorkerTask):
         self._poll_backoff = Backoff(_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S)
         self._batch = SinkBatch()
         self._retry_at: float | None = None
+        self._unread: str | None = None
+        self._unput = ""
         self._paused = self._closing = False
         self._end: Deadline | None = None
         self._halted: set[TopicPartition] = set()
@@ -121,6 +123,9 @@ class WorkerSinkTask(WorkerTask):
     def resume(self) -> None:
         self._paused = False
         self._apply_pauses()
+
+    def trouble(self) -> str | None:
+        return in_lines(self._unread, self._unput if self._retry_at is not None else None)
 
     def commit_soon(self) -> Future[None]:
         return self._commits.request()
@@ -175,8 +180,10 @@ class WorkerSinkTask(WorkerTask):
                 raise
             level = logging.DEBUG if self._poll_backoff.failures else logging.WARNING
             _log.log(level, "Task %s cannot read now: %s; it goes on trying", self._name, error)
+            self._unread = f"It cannot read for now: {error}"
             self._woken.wait(self._poll_backoff.next())
             return ()
+        self._unread = None
         self._poll_backoff.reset()
         return messages
 
@@ -197,6 +204,7 @@ class WorkerSinkTask(WorkerTask):
             wait = _RETRY_S if self._context.retry_s is None else self._context.retry_s
             self._context.retry_s = None
             self._retry_at = self._clock.monotonic() + wait
+            self._unput = f"It could not put records, and tries again: {error}"
             _log.warning(
                 "Task %s could not put records: %s; again in %g s", self._name, error, wait
             )

@@ -27,7 +27,7 @@ from connect.plugin import RecordMetadata, SourceRecord, SourceTask
 from connect.runtime.error_metrics import ERROR_GROUP
 from connect.runtime.record_converters import RecordConverters
 from connect.runtime.source_producer import OutgoingRecord
-from connect.runtime.task import WorkerTask, WorkerTaskContext
+from connect.runtime.task import WorkerTask, WorkerTaskContext, in_lines
 from connect.runtime.tolerance import RecordErrors, RecordSkipped, RetriesInterrupted, Stage
 from connect.runtime.topic_creator import TopicCreator
 
@@ -75,7 +75,7 @@ class SourceLoop(WorkerTask):
         self._poll_backoff = Backoff(_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S)
         self._woken = threading.Event()
         self._written = self._polled = self._left_out = 0
-        self._send_refused = False
+        self._waits_because: str | None = None
         self._figures = SourceTaskMetrics(self._totals, clock, transactions=transactions)
         context.figures.add(SOURCE_TASK_GROUP, self._figures.read)
         context.figures.add(ERROR_GROUP, errors.metrics.read)
@@ -107,6 +107,9 @@ class SourceLoop(WorkerTask):
         self.wake()
         self._task.stopping()
 
+    def trouble(self) -> str | None:
+        return in_lines(self._task.trouble(), self._waits_because)
+
     def _wait(self, seconds: float) -> None:
         self._woken.wait(seconds)
         self._woken.clear()
@@ -130,9 +133,11 @@ class SourceLoop(WorkerTask):
                 raise
             wait = self._poll_backoff.next()
             _log.warning("Task %s has no records now: %s; next in %.1f s", self._name, error, wait)
+            self._waits_because = f"It has no records for now: {error}"
             self._wait(wait)
             return
         self._poll_backoff.reset()
+        self._waits_because = None
         if records:
             self._polled += len(records)
             self._figures.polled((self._clock.monotonic() - began) * 1000)
@@ -152,12 +157,12 @@ class SourceLoop(WorkerTask):
             except ConnectError as error:
                 if not error.retriable:
                     raise
-                if not self._send_refused:
+                if self._waits_because is None:
                     _log.warning("Task %s waits to send: %s", self._name, error)
-                self._send_refused = True
+                self._waits_because = f"It waits to send: {error}"
                 self._wait(_SEND_RETRY_S)
                 return False
-            self._send_refused = False
+            self._waits_because = None
             self._batch.popleft()
         return True
 

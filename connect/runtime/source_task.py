@@ -22,7 +22,7 @@ from connect.runtime.record_converters import RecordConverters
 from connect.runtime.source_loop import PAUSED_TURN_S, SourceLoop
 from connect.runtime.source_producer import OutgoingRecord, SourceProducer
 from connect.runtime.submitted import SubmittedRecord, SubmittedRecords
-from connect.runtime.task import WorkerTaskContext
+from connect.runtime.task import WorkerTaskContext, in_lines
 from connect.runtime.tolerance import ErrorReport, RecordErrors, Stage
 from connect.runtime.topic_creator import TopicCreator
 from connect.storage.offset_writer import OffsetWriter
@@ -31,6 +31,8 @@ __all__ = ["WorkerSourceTask"]
 
 _log = logging.getLogger(__name__)
 
+# Kafka answers within milliseconds, and within seconds where a leader moves.
+_SILENT_S = 15.0
 # What Java names as the class that could not produce.
 _PRODUCING_CLASS = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 
@@ -70,6 +72,7 @@ class WorkerSourceTask(SourceLoop):
         self._submitted = SubmittedRecords()
         self._acknowledged = threading.Condition()
         self._sent = self._answered = 0
+        self._heard_at = 0.0  # when Kafka answered last, or had nothing to answer
         self._unsent = 0
         self._send_failure: ConnectError | None = None
         self._ending = False
@@ -103,6 +106,15 @@ class WorkerSourceTask(SourceLoop):
         self._committer.turn()
         self._figures.turn()
 
+    def trouble(self) -> str | None:
+        return in_lines(super().trouble(), self._unanswered(), self._committer.trouble)
+
+    def _unanswered(self) -> str | None:
+        """Its producer goes on trying without a word."""
+        if self._sent == self._answered or self._clock.monotonic() - self._heard_at < _SILENT_S:
+            return None
+        return f"Kafka has not acknowledged anything for {_SILENT_S:g} s, though records were sent"
+
     def commit_soon(self) -> Future[None]:
         return self._committer.request()
 
@@ -135,6 +147,8 @@ class WorkerSourceTask(SourceLoop):
 
     def _produce(self, record: SourceRecord, outgoing: OutgoingRecord) -> None:
         self._raise_send_failure()
+        if self._sent == self._answered:
+            self._heard_at = self._clock.monotonic()
         submitted = self._submitted.submit(record.source_partition, record.source_offset)
 
         def delivered(error: ConnectError | None, metadata: RecordMetadata | None) -> None:
@@ -168,6 +182,7 @@ class WorkerSourceTask(SourceLoop):
         metadata: RecordMetadata | None,
     ) -> None:
         """On the producer's thread."""
+        self._heard_at = self._clock.monotonic()
         if error is None:
             self._commit_record(record, metadata)
             submitted.ack()

@@ -25,7 +25,7 @@ from connect.storage.offset_reader import OffsetReader
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
-__all__ = ["WorkerTask", "WorkerTaskContext"]
+__all__ = ["WorkerTask", "WorkerTaskContext", "in_lines"]
 
 # As plugin.TaskContext.stored_offsets promises.
 _STORED_OFFSETS_TIMEOUT_S = 60.0
@@ -113,3 +113,8 @@ class WorkerTask(ABC):
     def health(self) -> list[PartitionHealth]:
         """The state of the task's partitions, where it knows. Called from any thread."""
         return []
+
+
+def in_lines(*troubles: str | None) -> str | None:
+    """What there is of these, one after the other; None: nothing."""
+    return "\n".join(each for each in troubles if each) or None

@@ -17,7 +17,7 @@ from connect.metrics.source_task_metrics import (
 from connect.plugin import PartitionHealth, TransferCounts, TransferTask
 from connect.runtime.committer import OffsetCommitter
 from connect.runtime.error_metrics import ERROR_GROUP, ErrorMetrics
-from connect.runtime.task import WorkerTask, WorkerTaskContext
+from connect.runtime.task import WorkerTask, WorkerTaskContext, in_lines
 from connect.storage.offset_writer import OffsetWriter
 
 __all__ = ["WorkerTransferTask", "what_stands_still"]
@@ -128,7 +128,7 @@ class WorkerTransferTask(WorkerTask):
         self._task.wake()
 
     def trouble(self) -> str | None:
-        return what_stands_still(self._task.health())
+        return in_lines(what_stands_still(self._task.health()), self._committer.trouble)
 
     def health(self) -> list[PartitionHealth]:
         return self._task.health()

@@ -42,6 +42,7 @@ class WorkerConnectorContext:
         metrics: MetricRegistry,
         reconfigure: Callable[[], None],
         failed: Callable[[Exception], None],
+        troubled: Callable[[str | None], None],
         stored: StoredOffsets,
         committed: Sequence[Mapping[str, str]],
     ) -> None:
@@ -51,6 +52,7 @@ class WorkerConnectorContext:
         self.metrics = metrics
         self._reconfigure = reconfigure
         self._failed = failed
+        self._troubled = troubled
         self._muted = threading.Event()
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
@@ -63,6 +65,10 @@ class WorkerConnectorContext:
     def raise_error(self, error: Exception) -> None:
         if not self._muted.is_set():
             self._failed(error)
+
+    def report_trouble(self, trouble: str | None) -> None:
+        if not self._muted.is_set():
+            self._troubled(trouble)
 
     def mute(self) -> None:
         """Ignore what comes from now on."""
@@ -90,13 +96,20 @@ class ConnectorHost:
         self._statuses = statuses
         self._tell_start = start_decided
         self._context = WorkerConnectorContext(
-            name, metrics, request_reconfiguration, self._raised, stored, committed
+            name,
+            metrics,
+            request_reconfiguration,
+            self._raised,
+            self._in_trouble,
+            stored,
+            committed,
         )
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._started: Future[None] = Future()
         self._lock = threading.Lock()
         self._stop_requested = False
         self._start_decided = False
+        self._trouble: str | None = None
         self._thread = threading.Thread(target=self._main, name=f"connector-{name}", daemon=True)
 
     @property
@@ -205,7 +218,10 @@ class ConnectorHost:
             return
         self._tell_start(error is None)
         if error is None:
-            self._move(State.RUNNING)
+            with self._lock:
+                self._move(State.RUNNING)
+                # It may have been said before the connector was RUNNING.
+                self._statuses.annotate(self.instance, self._trouble)
             self._started.set_result(None)
             return
         _log.error("Connector %s failed to start: %s", self.instance, error, exc_info=error)
@@ -216,6 +232,12 @@ class ConnectorHost:
     def _raised(self, error: Exception) -> None:
         _log.error("Connector %s failed: %s", self.instance, error, exc_info=error)
         self._move(State.FAILED, error_trace(error))
+
+    def _in_trouble(self, trouble: str | None) -> None:
+        """On any thread."""
+        with self._lock:
+            self._trouble = trouble
+            self._statuses.annotate(self.instance, trouble)
 
     def _move(self, state: State, trace: str | None = None) -> None:
         try:

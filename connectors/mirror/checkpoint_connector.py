@@ -88,6 +88,7 @@ class MirrorCheckpointConnector(Connector):
             self._config,
             on_change=self.context.request_task_reconfiguration,
             on_failure=self.context.raise_error,
+            on_trouble=self.context.report_trouble,
         )
         self._refresh.start()
 

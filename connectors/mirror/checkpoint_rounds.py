@@ -26,11 +26,13 @@ _LOG = logging.getLogger(__name__)
 
 class Emission(NamedTuple):
     """Checkpoints to write, and when their groups' offsets were read (ms since the epoch).
-    `known`: there was a place for one of them at least, or nothing to look for."""
+    `known`: there was a place for one of them at least, or nothing to look for. `unread`: of which
+    groups the offsets could not be read, and why."""
 
     checkpoints: list[Checkpoint]
     read_at_ms: int
     known: bool
+    unread: str | None = None
 
 
 def group_offsets(
@@ -71,7 +73,7 @@ class CheckpointRounds:
         """A round. A group whose offsets cannot be read holds up no other, unless none can be.
         Raises `ConnectError`."""
         read_at_ms = self.clock.now_ms()
-        committed = self._read(source, deadline)
+        committed, unread = self._read(source, deadline)
         offsets = group_offsets(committed, self.topics)
         due: list[Checkpoint] = []
         known = not offsets
@@ -89,11 +91,12 @@ class CheckpointRounds:
             )
             if self.book.emit(checkpoint, exact=place.exact):
                 due.append(checkpoint)
-        return Emission(due, read_at_ms, known)
+        return Emission(due, read_at_ms, known, unread)
 
     def _read(
         self, source: ConsumerGroups, deadline: Deadline
-    ) -> dict[str, Mapping[tuple[str, int], Committed]]:
+    ) -> tuple[dict[str, Mapping[tuple[str, int], Committed]], str | None]:
+        """What groups committed, and why some could not be read."""
         found: dict[str, Mapping[tuple[str, int], Committed]] = {}
         failed: list[ConnectError] = []
         for group, offsets in source.committed(self.groups, deadline).items():
@@ -103,12 +106,8 @@ class CheckpointRounds:
                 found[group] = offsets
         if failed and not found:
             raise failed[0]
-        if failed:
-            _LOG.warning(
-                "%s->%s: the offsets of %d groups could not be read: %s",
-                self.source_alias,
-                self.target_alias,
-                len(failed),
-                failed[0],
-            )
-        return found
+        if not failed:
+            return found, None
+        unread = f"the offsets of {len(failed)} groups could not be read: {failed[0]}"
+        _LOG.warning("%s->%s: %s", self.source_alias, self.target_alias, unread)
+        return found, unread

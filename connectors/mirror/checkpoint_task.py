@@ -29,6 +29,7 @@ from connectors.mirror.group_sync import GroupSyncOutcome, sync_group_offsets
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.translation_engine import EngineSetup, TranslationEngine
 from connectors.mirror.translator import translation_topics
+from connectors.mirror.troubles import Troubles
 
 __all__ = ["MirrorCheckpointTask", "Pace", "checkpoint_record"]
 
@@ -113,6 +114,10 @@ class MirrorCheckpointTask(SourceTask):
         self._loaded = self._syncing = False
         self._keep_all_syncs = True
         self._sync_failures: dict[str, str] = {}
+        self._trouble: str | None = None
+        self._troubles = Troubles(self._in_trouble)
+        self._unread_in_trouble = self._troubles.part("unread")
+        self._unsynced_in_trouble = self._troubles.part("unsynced")
 
     # The task's thread.
 
@@ -199,7 +204,15 @@ class MirrorCheckpointTask(SourceTask):
             interval_s,
             self._fail,
             self._clock,
+            on_trouble=self._troubles.part(name),
         )
+
+    def trouble(self) -> str | None:
+        return self._trouble
+
+    def _in_trouble(self, trouble: str | None) -> None:
+        """On the loops' threads."""
+        self._trouble = trouble
 
     def _fail(self, error: Exception) -> None:
         """A loop ended for good: so does the task, with its next poll."""
@@ -227,6 +240,7 @@ class MirrorCheckpointTask(SourceTask):
                 self._close_translator()
             raise
         self._pace.done(self._clock.monotonic(), known=emission.known)
+        self._unread_in_trouble(emission.unread)
         if emission.checkpoints:
             with self._due:
                 self._emission = emission
@@ -319,3 +333,12 @@ class MirrorCheckpointTask(SourceTask):
                     "%s: offsets of group %s were not synced: %s", self._flow, group, reason
                 )
         self._sync_failures = failures
+        self._unsynced_in_trouble(_not_synced(failures))
+
+
+def _not_synced(failures: Mapping[str, str]) -> str | None:
+    if not failures:
+        return None
+    group = min(failures)
+    what = f"the offsets of {len(failures)} groups cannot be committed on the target"
+    return f"{what}, of {group} for one: {failures[group]}"

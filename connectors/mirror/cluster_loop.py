@@ -28,9 +28,11 @@ def cluster_loop(
     interval_s: float | None,
     on_failure: Callable[[Exception], None],
     clock: Clock = SYSTEM_CLOCK,
+    on_trouble: Callable[[str | None], None] | None = None,
 ) -> BackgroundLoop:
-    """A loop whose step is tried again whatever fails on a cluster. Only a config that can never
-    work ends it, and is told to `on_failure`. `interval_s` None: once, and when woken."""
+    """A loop whose step is tried again whatever fails on a cluster; `on_trouble` is told while it
+    does (`BackgroundLoop`). Only a config that can never work ends it, and is told to `on_failure`.
+    `interval_s` None: once, and when woken."""
     return BackgroundLoop(
         name,
         step,
@@ -39,4 +41,5 @@ def cluster_loop(
         classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
         on_end=on_failure,
         clock=clock,
+        on_trouble=on_trouble,
     )

@@ -21,6 +21,7 @@ from connectors.mirror.config_checkpoint import CheckpointConfig
 from connectors.mirror.filters import GroupFilter, TopicFilter, group_filter, topic_filter
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.topic_sync import ensure_compacted_topic, with_remedy
+from connectors.mirror.troubles import Troubles
 
 __all__ = ["GroupRefresh", "assignable", "chunks", "mirrored_groups"]
 
@@ -75,9 +76,11 @@ class GroupRefresh:
         *,
         on_change: Callable[[], None],
         on_failure: Callable[[Exception], None],
+        on_trouble: Callable[[str | None], None],
     ) -> None:
         """`on_change`: the groups are others than before. `on_failure`: the loop ended, as this
-        config can never work. Raises `ConfigError`."""
+        config can never work. `on_trouble`: what it cannot do for now; None: nothing any more.
+        Raises `ConfigError`."""
         self._config = config
         self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
         self._timeout = config.admin_timeout_ms / 1000
@@ -87,11 +90,15 @@ class GroupRefresh:
         self._groups: list[str] | None = None
         self._refused: set[str] = set()
         self._topic_ready = False
+        troubles = Troubles(on_trouble)
+        self._topic_in_trouble = troubles.part("topic")
+        self._groups_in_trouble = troubles.part("groups")
         self._loop = cluster_loop(
             f"Group refresh of {self._flow}",
             self._step,
             config.refresh_groups_interval_s,
             on_failure,
+            on_trouble=troubles.part("loop"),
         )
 
     @property
@@ -159,15 +166,13 @@ class GroupRefresh:
         self, committed: Mapping[str, Mapping[tuple[str, int], Committed] | ConnectError]
     ) -> None:
         failed = [(g, found) for g, found in committed.items() if isinstance(found, ConnectError)]
-        if failed:
-            group, error = failed[0]
-            log.warning(
-                "%s: the offsets of %d groups could not be read, of %s for one: %s",
-                self._flow,
-                len(failed),
-                group,
-                error,
-            )
+        if not failed:
+            self._groups_in_trouble(None)
+            return
+        group, error = failed[0]
+        text = f"the offsets of {len(failed)} groups could not be read, of {group} for one: {error}"
+        log.warning("%s: %s", self._flow, text)
+        self._groups_in_trouble(text)
 
     def _publish(self, found: list[str]) -> None:
         if found == self._groups:

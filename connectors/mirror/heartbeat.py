@@ -81,6 +81,7 @@ class MirrorHeartbeatConnector(Connector):
             self._create_topic,
             None,
             self.context.raise_error,
+            on_trouble=self.context.report_trouble,
         )
         self._loop.start()
 

@@ -159,6 +159,8 @@ class MirrorSourceConnector(Connector):
             self._config,
             on_change=self._topics_changed,
             on_failure=self.context.raise_error,
+            on_trouble=self.context.report_trouble,
+            before=[each for task in _dealt_out(self.context.committed_tasks) for each in task],
         )
         self._settings = self._settings_sync(self._config, self._refresh)
         if self._config.mirror_assignment == "measured" and self._config.mirror_engine == "worker":

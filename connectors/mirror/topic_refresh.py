@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,6 +35,7 @@ from connectors.mirror.topic_sync import (
     creation_configs,
     ensure_compacted_topic,
 )
+from connectors.mirror.troubles import Troubles
 
 __all__ = ["Clusters", "TopicRefresh", "contact", "internal_topics", "topic_selector"]
 
@@ -44,6 +45,9 @@ CONTACT_TIMEOUT_S = 10.0
 """How long a first contact may take before the cluster is called unreachable, and tried again."""
 
 OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
+
+TOLD = 20
+"""So many topics that are not ready a status names."""
 
 GRACE_S = 10.0
 """What is waited beyond a call's own timeout, so that its own error is the one seen."""
@@ -109,10 +113,14 @@ class TopicRefresh:
         *,
         on_change: Callable[[], None],
         on_failure: Callable[[Exception], None],
+        on_trouble: Callable[[str | None], None],
+        before: Collection[TopicPartition] = (),
     ) -> None:
         """`on_change`: the partitions are others than before. `on_failure`: the loop ended, as
-        this config can never work. Raises `ConfigError`."""
+        this config can never work. `on_trouble`: what it cannot do for now; None: nothing any more.
+        `before`: what an earlier run of the connector had mirrored. Raises `ConfigError`."""
         self._config = config
+        self._before = before
         self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
         self._timeout = config.admin_timeout_ms / 1000
         self._selector = topic_selector(config)
@@ -124,11 +132,15 @@ class TopicRefresh:
         self._threads = ShortThreads(f"topic-refresh-{self._flow}")
         self._own_topics_ready = False
         self._failures: dict[str, str] = {}
+        troubles = Troubles(on_trouble)
+        self._topics_in_trouble = troubles.part("topics")
+        self._hidden_in_trouble = troubles.part("hidden")
         self._loop = cluster_loop(
             f"Topic refresh of {self._flow}",
             self._step,
             config.refresh_topics_interval_s,
             on_failure,
+            on_trouble=troubles.part("loop"),
         )
 
     @property
@@ -157,11 +169,13 @@ class TopicRefresh:
         own_topics = run("own-topics", partial(self._create_own_topics, clusters))
         source = run("list-source", partial(clusters.source.list_topics, timeout))
         target = run("list-target", partial(clusters.target.list_topics, timeout))
-        selection = clusters.selector.select(source.result(grace))
+        listed = source.result(grace)
+        selection = clusters.selector.select(listed)
         failures = self._create_copies(clusters, selection, target.result(grace))
         failures += own_topics.result(2 * grace)
         self._report(failures)
-        self._publish(selection)
+        hidden = self._hidden(clusters, listed)
+        self._publish(replace(selection, copied={**selection.copied, **hidden}))
         waiting = [failure for failure in failures if failure.error.retriable]
         if waiting:
             raise RetriableError(
@@ -224,6 +238,27 @@ class TopicRefresh:
         factor = self._config.replication_factor
         return apply_plan(plan, clusters.target, configs, factor, self._timeout, self._threads)
 
+    def _hidden(self, clusters: Clusters, listed: Mapping[str, int]) -> dict[str, int]:
+        """Topics that were mirrored and are not listed any more because they may not be described.
+        They stay the tasks', as they are: dropping them would look as if they were gone."""
+        known = Counter(topic for topic, _ in self._partitions or self._before)
+        missing = [
+            topic
+            for topic in known
+            if topic not in listed and clusters.selector.skip(topic) is None
+        ]
+        hidden = sorted(clusters.source.forbidden_topics(missing, self._timeout))
+        self._hidden_in_trouble(
+            f"{_named(hidden)}: the source does not let us describe what was mirrored "
+            "(TOPIC_AUTHORIZATION_FAILED); grant Describe and Read on it, or exclude it"
+            if hidden
+            else None
+        )
+        gone = sorted(set(missing) - set(hidden))
+        if gone:
+            log.warning("%s: no longer there, nor mirrored: %s", self._flow, _named(gone))
+        return {topic: known[topic] for topic in hidden}
+
     def _report(self, failures: Sequence[TopicFailure]) -> None:
         """Log each failure when it is new or became another; and when it is over."""
         current = {failure.remote: str(failure) for failure in failures}
@@ -233,6 +268,7 @@ class TopicRefresh:
         for remote in self._failures.keys() - current.keys():
             log.info("%s: topic %s is ready now", self._flow, remote)
         self._failures = current
+        self._topics_in_trouble(_in_words(current))
 
     def _publish(self, selection: Selection) -> None:
         found = partitions_of(selection.copied)
@@ -250,3 +286,19 @@ class TopicRefresh:
             f" ({', '.join(f'{n} {why}' for why, n in skipped.items())})" if skipped else "",
         )
         self._on_change()
+
+
+def _in_words(failures: Mapping[str, str]) -> str | None:
+    """By topic of the target, why it is not ready; the first of them where they are many."""
+    names = sorted(failures)
+    lines = [f"topic {name} is not ready: {failures[name]}" for name in names[:TOLD]]
+    if len(names) > TOLD:
+        lines.append(f"and {len(names) - TOLD} more topics")
+    return "\n".join(lines) or None
+
+
+def _named(topics: Sequence[str]) -> str:
+    """These topics; the first of them where they are many."""
+    what = "topic" if len(topics) == 1 else "topics"
+    more = f" and {len(topics) - TOLD} more" if len(topics) > TOLD else ""
+    return f"{what} {', '.join(topics[:TOLD])}{more}"

@@ -5,23 +5,35 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AclOperation
+
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, read_all, running, stop_cleanly
+from tests.support.denying import denied
+from tests.support.mirrored import (
+    MirroredFlow,
+    assert_equal_logs,
+    read_all,
+    running,
+    stop_cleanly,
+)
 from tests.support.producing import Record, numbered, produce
+from tests.support.proxy import TcpProxy
 from tests.support.served import health_of, metric
 from tests.support.topics import alter_topic
 from tests.support.waiting import wait_until
 
 # "Within seconds"; generous, as machines that run tests are busy.
 SOON_S = 30.0
+CONNECTOR, TASK = "status-connector-MirrorSourceConnector", "status-task-MirrorSourceConnector-0"
 
 
-def newest_status(flow: MirroredFlow) -> dict[str, object]:
-    """That of the source connector's task, as any worker of the group reads it."""
+def newest_status(flow: MirroredFlow, instance: str = TASK) -> dict[str, object]:
+    """As any worker of the group reads it."""
     statuses = [
         json.loads(record.value)
         for record in read_all(flow.target_servers, f"mm2-status.{flow.a}.internal")
-        if record.key == b"status-task-MirrorSourceConnector-0" and record.value is not None
+        if record.key == instance.encode() and record.value is not None
     ]
     return dict(statuses[-1]) if statuses else {}
 
@@ -66,4 +78,70 @@ def test_a_stuck_partition_is_seen_everywhere_and_only_it(
         alter_topic(flow.target_servers, flow.remote(stuck), {"max.message.bytes": "1000000"})
         flow.wait_records(stuck, [16])
         wait_until(lambda: not trouble(), SOON_S, "the status is clean again")
+        stop_cleanly(mirror, log)
+
+
+def test_a_connector_that_does_not_reach_its_source_says_so(
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    logs: Path,
+    tmp_path: Path,
+    listener: str,
+) -> None:
+    flow, log = MirroredFlow(source_cluster, target_cluster), logs / "mirror.log"
+    topic = flow.topic()
+    produce(flow.source_servers, topic, numbered(10))
+    (port,) = source_cluster.node(1).ports.values()
+    with TcpProxy(port) as proxy:
+        properties = flow.properties(
+            {"metrics.listener": listener, "A.bootstrap.servers": proxy.address}
+        )
+        proxy.cut()
+        with running(properties, tmp_path, log) as mirror:
+
+            def trouble() -> str:
+                try:
+                    return str(newest_status(flow, CONNECTOR).get("trace") or "")
+                except (KeyError, KafkaException):
+                    return ""  # the status topic is not there yet, or has no leaders
+
+            wait_until(trouble, 2 * SOON_S, "the connector says what it waits for")
+            assert newest_status(flow, CONNECTOR)["state"] == "RUNNING"
+            assert f"Cannot reach cluster {flow.a} at {proxy.address}" in trouble()
+            assert health_of(listener)["status"] == "unhealthy"
+            proxy.heal()
+            flow.wait_records(topic, [10])
+            wait_until(lambda: not trouble(), SOON_S, "the status is clean again")
+            stop_cleanly(mirror, log)
+
+
+def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_gone(
+    permitting_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    logs: Path,
+    tmp_path: Path,
+    listener: str,
+) -> None:
+    flow, log = MirroredFlow(permitting_cluster, target_cluster), logs / "mirror.log"
+    hidden, well = flow.topic("hidden"), flow.topic("well")
+    for topic in (hidden, well):
+        produce(flow.source_servers, topic, numbered(10))
+    properties = flow.properties({"metrics.listener": listener, "tasks.max": "1"})
+    with running(properties, tmp_path, log) as mirror:
+
+        def told(instance: str) -> str:
+            return str(newest_status(flow, instance).get("trace") or "")
+
+        for topic in (hidden, well):
+            flow.wait_records(topic, [10])
+        with denied(flow.source_servers, hidden, AclOperation.ALL):
+            wait_until(lambda: hidden in told(CONNECTOR), SOON_S, "the connector names the topic")
+            assert "grant Describe" in told(CONNECTOR)
+            wait_until(lambda: hidden in told(TASK), SOON_S, "and the task its partition")
+            assert "1 of 2 partitions do not move" in told(TASK)
+            assert health_of(listener)["status"] == "unhealthy"
+        wait_until(lambda: not told(CONNECTOR) + told(TASK), SOON_S, "all is well again")
+        produce(flow.source_servers, hidden, numbered(10, start=10))
+        flow.wait_records(hidden, [20])
+        assert_equal_logs(flow, hidden)
         stop_cleanly(mirror, log)

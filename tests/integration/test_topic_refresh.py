@@ -30,6 +30,7 @@ class Context:
         self.metrics = MetricRegistry()
         self.requests: queue.SimpleQueue[None] = queue.SimpleQueue()
         self.errors: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+        self.trouble: str | None = None
 
     committed_tasks: Sequence[Mapping[str, str]] = ()
 
@@ -41,6 +42,9 @@ class Context:
 
     def raise_error(self, error: Exception) -> None:
         self.errors.put(error)
+
+    def report_trouble(self, trouble: str | None) -> None:
+        self.trouble = trouble
 
 
 @contextmanager

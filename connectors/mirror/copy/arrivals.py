@@ -37,6 +37,7 @@ _LOG = logging.getLogger(__name__)
 _SOURCE_RETRY_FIRST_S = 0.1
 _SOURCE_RETRY_MOST_S = 10.0
 _OFFSET_OUT_OF_RANGE = 1
+_TOPIC_AUTHORIZATION_FAILED = 29
 _UNREADABLE_TRIES = 5
 """So often a batch is fetched before it counts as unreadable for good: a network may have been at
 fault."""
@@ -295,7 +296,10 @@ class Arrivals:
         error = error_from_code(code, f"fetch of {topic}-{number}")
         if code_facts(code).stale_metadata:
             self._link.request_refresh((topic,))
-        self._source_failed(partition, str(error), visible=not error.retriable)
+        text = str(error)
+        if code == _TOPIC_AUTHORIZATION_FAILED:
+            text += f"; grant Read on topic {topic} at the source"
+        self._source_failed(partition, text, visible=not error.retriable)
 
     def _source_failed(
         self, partition: PartitionCopy, reason: str, *, visible: bool = True

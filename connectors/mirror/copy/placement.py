@@ -20,6 +20,8 @@ from connectors.mirror.copy.target_node import TargetNode
 
 __all__ = ["Placement"]
 
+_TOPIC_AUTHORIZATION_FAILED = 29
+
 
 class Placement:
     """See the module."""
@@ -140,6 +142,8 @@ class Placement:
                 continue
             code = link.snapshot.errors.get(key[0], link.snapshot.partition_errors.get(key))
             why = code_facts(code).name if code else "it has no leader"
+            if code == _TOPIC_AUTHORIZATION_FAILED:
+                why += "; grant Describe on the topic"
             partition.placement_error = (
                 f"the {side} partition {key[0]}-{key[1]} is not available: {why}"
             )

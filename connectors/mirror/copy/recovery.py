@@ -37,6 +37,7 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 MESSAGE_TOO_LARGE = 10
 RECORD_LIST_TOO_LARGE = 18
 NOT_ENOUGH_REPLICAS = 19
+TOPIC_AUTHORIZATION_FAILED = 29
 INVALID_TIMESTAMP = 32
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 DUPLICATE_SEQUENCE_NUMBER = 46
@@ -96,6 +97,8 @@ def classify(
         return Failure.NEW_PRODUCER, reason
     if facts.retriable or facts.stale_metadata:
         return Failure.RETRY, reason
+    if result.error == TOPIC_AUTHORIZATION_FAILED:
+        reason += "; grant Write on the target's topic"
     return Failure.BLOCK, reason
 
 

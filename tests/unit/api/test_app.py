@@ -137,6 +137,8 @@ def test_health_says_why_a_connector_failed(worker: Worker, server: ApiServer) -
     [
         (connector(task(GOOD)), True),
         (connector(task(GOOD, state="PAUSED")), True),
+        (ConnectorStatus("c", status("RUNNING", "it cannot list topics"), ()), False),
+        (connector(TaskStatus(0, status("RUNNING", "its offsets are not stored"), (GOOD,))), False),
         (connector(), True),
         (connector(task(BAD)), False),
         (connector(task(state="FAILED")), False),

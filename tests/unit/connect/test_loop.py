@@ -72,6 +72,16 @@ def test_loop_backs_off_on_retriable_errors_and_recovers() -> None:
     assert [loop.turn() for _ in range(4)] == [1.0, 2.0, 10.0, 1.0]
 
 
+def test_loop_tells_what_keeps_failing_until_it_works_again() -> None:
+    clock = FakeClock()
+    step = Step(clock, down(), None, down(), down(), None)
+    told: list[str | None] = []
+    loop = BackgroundLoop("l", step, interval_s=10.0, clock=clock, on_trouble=told.append)
+    for _ in range(5):
+        loop.turn()
+    assert told == [None, "l: broker 1 is away", None]
+
+
 def test_loop_ends_on_a_fatal_error_and_says_so() -> None:
     clock = FakeClock()
     ended: list[Exception] = []
