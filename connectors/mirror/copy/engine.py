@@ -442,7 +442,8 @@ class CopyEngine:
             if partition.standing and partition.halted and not partition.in_flight:
                 recovery.abandon(partition)
         self._throttle.look(self._partitions.values())
-        sources = self._placement.sources
-        self._stalls.look(self._partitions.values(), sources, paused=not self._fetching)
+        sources, targets = self._placement.sources, self._placement.targets
+        partitions = self._partitions.values()
+        self._stalls.look(partitions, sources, targets, paused=not self._fetching)
         self._placement.ask_for_leaders()
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)

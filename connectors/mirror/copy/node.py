@@ -65,6 +65,8 @@ class BrokerNode:
         """To the broker and back, as the system measures it; 0 where it is not known."""
         self._heard_bytes = 0
         self._heard_at = loop.now()
+        self.throttled_at = float("-inf")
+        """When the broker last asked for a pause, by a quota that people set."""
         self._stalls = 0
 
     # What subclasses say.
@@ -105,6 +107,8 @@ class BrokerNode:
 
     def throttle(self, milliseconds: int) -> None:
         """The broker asked for a pause (KIP-219): keep silent for that long."""
+        if milliseconds > 0:
+            self.throttled_at = self._loop.now()
         if milliseconds > 0 and self.channel is not None:
             seconds = min(milliseconds / 1000, MOST_THROTTLE_S)
             until = self._loop.now() + seconds

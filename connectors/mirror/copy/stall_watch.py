@@ -23,6 +23,7 @@ from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.source_node import SourceNode
+from connectors.mirror.copy.target_node import TargetNode
 
 __all__ = ["StallWatch"]
 
@@ -30,6 +31,9 @@ _SILENT_S = 5.0
 """Beyond the time that a fetch may wait at the broker."""
 _IDLE_S = 10.0
 """So long records may wait without one of them being acknowledged."""
+_QUOTA_S = 60.0
+"""So long a broker's request to pause explains that nothing moves. Brokers ask for up to the length
+of their quotas' windows, 11 s unless set otherwise."""
 _PROBE_EVERY_S = 10.0
 _ASK_TIMEOUT_S = 5.0
 
@@ -51,10 +55,11 @@ class StallWatch:
         self,
         partitions: Iterable[PartitionCopy],
         nodes: Mapping[int, SourceNode],
+        targets: Mapping[int, TargetNode],
         *,
         paused: bool,
     ) -> None:
-        """Call once a second. `paused`: nothing is to move."""
+        """Call once a second. `nodes`: of the source. `paused`: nothing is to move."""
         now = self._loop.now()
         unfetched: dict[TopicPartition, PartitionCopy] = {}
         for partition in partitions:
@@ -64,7 +69,7 @@ class StallWatch:
                 partition.progress = (partition.acked_position, now)
             if not partition.held_back or paused:
                 partition.held_since = now
-            partition.stall = None if paused else self._stall(partition, nodes, now)
+            partition.stall = None if paused else self._stall(partition, nodes, targets, now)
             ill = partition.error is not None
             partition.metrics.set_stuck(ill)
             if (ill or partition.limited_by) and partition.position != UNKNOWN:
@@ -74,7 +79,11 @@ class StallWatch:
             self._probe(unfetched)
 
     def _stall(
-        self, partition: PartitionCopy, nodes: Mapping[int, SourceNode], now: float
+        self,
+        partition: PartitionCopy,
+        nodes: Mapping[int, SourceNode],
+        targets: Mapping[int, TargetNode],
+        now: float,
     ) -> str | None:
         if partition.leaving or partition.done:
             return None
@@ -88,8 +97,13 @@ class StallWatch:
         if partition.lag == 0 or now - since < _IDLE_S:
             return None
         what = "its position is not known" if partition.lag is None else "records wait"
-        doing = "being sent" if partition.in_flight or partition.queue else "to be fetched"
-        return f"nothing was copied {self._ago(now, since)}, though {what} {doing}"
+        sent = partition.in_flight or partition.queue
+        doing = "being sent" if sent else "to be fetched"
+        said = f"nothing was copied {self._ago(now, since)}, though {what} {doing}"
+        slow = targets.get(partition.target_node) if sent else node
+        if slow is None or now - slow.throttled_at > _QUOTA_S:
+            return said
+        return f"{said}; {slow.role} {slow.node_id} slows us down by a quota"
 
     def _ago(self, now: float, since: float) -> str:
         """As a moment: a text that stays the same is told once."""

@@ -18,6 +18,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition import CopyState, Outgoing, PartitionCopy
 from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.stall_watch import StallWatch
+from connectors.mirror.copy.target_node import TargetNode
 from connectors.mirror.metrics import PartitionMetrics
 
 KEY = ("t", 0)
@@ -45,19 +46,24 @@ class Watched:
         self.loop = SelectorLoop(self.clock)
         self.source = Source()
         self.watch = StallWatch(cast("ClusterLink", self.source), self.loop, 0, 0.5)
-        self.node = SimpleNamespace(waits_since=None)
+        never = float("-inf")
+        self.node = SimpleNamespace(
+            waits_since=None, throttled_at=never, role="source broker", node_id=1
+        )
+        self.target = SimpleNamespace(throttled_at=never, role="target broker", node_id=7)
         metrics = PartitionMetrics("s", "t", "copy", 0, clock=self.clock)
         self.partition = PartitionCopy(KEY, ("copy", 0), metrics)
         self.partition.state = CopyState.ACTIVE
         self.partition.position = self.partition.acked_position = 100
         self.partition.high_watermark = 100
-        self.partition.source_node = 1
+        self.partition.source_node, self.partition.target_node = 1, 7
 
     def pass_by(self, seconds: int, *, paused: bool = False) -> str | None:
         nodes = cast("Mapping[int, SourceNode]", {1: self.node})
+        targets = cast("Mapping[int, TargetNode]", {7: self.target})
         for _ in range(seconds):
             self.clock.advance(1.0)
-            self.watch.look([self.partition], nodes, paused=paused)
+            self.watch.look([self.partition], nodes, targets, paused=paused)
             self.loop.turn(0.0)
         return self.partition.error
 
@@ -99,6 +105,16 @@ def test_a_broker_that_is_silent_is_told_also_of_one_that_was_caught_up(watched:
     watched.node.waits_since = watched.loop.now()
     assert watched.pass_by(5) is None
     assert "source broker 1 has not answered since" in str(watched.pass_by(2))
+
+
+def test_a_quota_that_lets_nothing_through_is_named(watched: Watched) -> None:
+    watched.partition.high_watermark = 200
+    watched.node.throttled_at = watched.loop.now()
+    assert "source broker 1 slows us down by a quota" in str(watched.pass_by(15))
+    watched.partition.in_flight.append(cast("Outgoing", SimpleNamespace()))
+    assert "quota" not in str(watched.pass_by(1)), "that of the source does not hold up sending"
+    watched.target.throttled_at = watched.loop.now()
+    assert "target broker 7 slows us down by a quota" in str(watched.pass_by(1))
 
 
 def test_one_whose_logs_are_looked_at_for_long_is_told(watched: Watched) -> None:
