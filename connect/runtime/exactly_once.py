@@ -96,7 +96,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         self._boundaries = transactions.boundaries
         self._writer = OffsetWriter(transactions.store.store, context.connector_name)
         self._stop_asked = threading.Event()
-        self._begun = False
+        self._claimed = False
         self._aborted = 0
         self._unfinished = Ending.NONE
         self._committing_since: float | None = None
@@ -113,9 +113,8 @@ class ExactlyOnceSourceTask(SourceLoop):
             return
         self._plan.post_producer_check()
         self._store.store.start(Deadline(_OPEN_STORE_S, self._clock))
-        self._begun = True
-        self._task.initialize(self._context)
-        self._task.start(self._config)
+        self._claimed = True
+        self._begin()
         self._boundaries.begin()
 
     def turn(self) -> None:
@@ -145,7 +144,7 @@ class ExactlyOnceSourceTask(SourceLoop):
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
         """Nothing is copied twice where this is not possible: what is open is dropped."""
-        if failed or not self._begun:
+        if failed or not self._claimed:
             return True
         ending = self._unfinished
         if ending is Ending.NONE:
@@ -159,7 +158,7 @@ class ExactlyOnceSourceTask(SourceLoop):
             waiting.set_exception(ended)
         self._aborted += 1
         try:
-            self._close_loop(stop_task=self._begun)
+            self._close_loop(stop_task=self._claimed)
         finally:
             self._producer.close()
             self._store.offsets.aborted(ended)
@@ -167,11 +166,7 @@ class ExactlyOnceSourceTask(SourceLoop):
 
     def stopping(self) -> None:
         self._stop_asked.set()
-        if self._begun:
-            super().stopping()
-        else:
-            self._errors.stop()
-            self.wake()
+        super().stopping()
 
     def _wanted(self) -> bool:
         return not self._stop_asked.is_set()

@@ -77,7 +77,7 @@ class WorkerSinkTask(WorkerTask):
         self._retry_at: float | None = None
         self._unread: str | None = None
         self._unput = ""
-        self._paused = self._closing = False
+        self._paused = self._closing = self._begun = False
         self._end: Deadline | None = None
         self._halted: set[TopicPartition] = set()
         self._rebalance_error: Exception | None = None
@@ -101,6 +101,7 @@ class WorkerSinkTask(WorkerTask):
         )
         self._task.initialize(self._context)
         self._task.start(self._config)
+        self._begun = True
 
     def turn(self) -> None:
         messages = self._poll()
@@ -156,7 +157,8 @@ class WorkerSinkTask(WorkerTask):
     def stopping(self) -> None:
         self._errors.errors.stop()
         self.wake()
-        self._task.stopping()
+        if self._begun:  # else it may have nothing yet that it could stop
+            self._task.stopping()
 
     def _need_consumer(self) -> SinkConsumer:
         assert self._consumer is not None

@@ -71,7 +71,7 @@ class SourceLoop(WorkerTask):
         self._errors = errors
         self._clock = clock
         self._batch: deque[SourceRecord] = deque()
-        self._paused = False
+        self._paused = self._begun = False
         self._poll_backoff = Backoff(_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S)
         self._woken = threading.Event()
         self._written = self._polled = self._left_out = 0
@@ -105,7 +105,15 @@ class SourceLoop(WorkerTask):
     def stopping(self) -> None:
         self._errors.stop()
         self.wake()
-        self._task.stopping()
+        if self._begun:
+            self._task.stopping()
+
+    def _begin(self) -> None:
+        """Start the plugin. It is told to stop only once it has started: until then it may have
+        nothing yet that it could stop, and it is not polled any more."""
+        self._task.initialize(self._context)
+        self._task.start(self._config)
+        self._begun = True
 
     def trouble(self) -> str | None:
         return in_lines(self._task.trouble(), self._waits_because)

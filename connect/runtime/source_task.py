@@ -92,8 +92,7 @@ class WorkerSourceTask(SourceLoop):
         self._producer = SourceProducer(
             self._context.producer, tolerant=self._errors.handling.tolerate
         )
-        self._task.initialize(self._context)
-        self._task.start(self._config)
+        self._begin()
 
     def turn(self) -> None:
         self._raise_send_failure()
