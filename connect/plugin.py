@@ -451,6 +451,12 @@ class TransferTask(ABC):
     def health(self) -> list[PartitionHealth]:
         """One entry for each assigned partition. Called from any thread."""
 
+    def trouble(self) -> str | None:
+        """What the task cannot do for now beyond what `health` says, while it goes on trying. It
+        gets into the trace of its status. None: nothing. On the task's thread, every few seconds.
+        """
+        return None
+
     def counts(self) -> TransferCounts | None:
         """What it has moved so far, for metrics; None: it does not count. Called from any thread,
         and often."""

@@ -20,7 +20,7 @@ from connect.metrics.source_task_metrics import (
 )
 from connect.plugin import PartitionHealth, TransferCounts, TransferTask
 from connect.runtime.error_metrics import ERROR_GROUP, ErrorMetrics
-from connect.runtime.task import WorkerTask, WorkerTaskContext
+from connect.runtime.task import WorkerTask, WorkerTaskContext, in_lines
 from connect.runtime.transfer_task import what_stands_still
 from connect.runtime.transfer_transactions import TaskTransactions
 from connect.storage.offset_store import OffsetStore
@@ -112,7 +112,7 @@ class ExactlyOnceTransferTask(WorkerTask):
         self.wake()
 
     def trouble(self) -> str | None:
-        return what_stands_still(self.health())
+        return in_lines(what_stands_still(self.health()), self._task.trouble())
 
     def health(self) -> list[PartitionHealth]:
         return self._task.health() if self._begun else []

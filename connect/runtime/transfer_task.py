@@ -128,7 +128,8 @@ class WorkerTransferTask(WorkerTask):
         self._task.wake()
 
     def trouble(self) -> str | None:
-        return in_lines(what_stands_still(self._task.health()), self._committer.trouble)
+        task = self._task
+        return in_lines(what_stands_still(task.health()), task.trouble(), self._committer.trouble)
 
     def health(self) -> list[PartitionHealth]:
         return self._task.health()

@@ -7,7 +7,6 @@ copied. Belongs to one thread.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -30,7 +29,6 @@ from connectors.mirror.sync_producer import SyncProducer
 
 __all__ = ["PAGES_EVERY_S", "FlowBooks", "Reached", "position_after", "source_partition"]
 
-_LOG = logging.getLogger(__name__)
 
 _CLOSE_SYNCS_S = 2.0
 
@@ -115,6 +113,11 @@ class FlowBooks:
                 offset_syncs_consumer(props, index),
                 self._read.append,  # on the reader's thread
             )
+
+    @property
+    def trouble(self) -> str | None:
+        """What cannot be written down for now; None: all is."""
+        return None if self._syncs is None else self._syncs.trouble
 
     def facts(self) -> Mapping[TopicPartition, LogFacts] | None:
         """What was known of the partitions' logs when this began; None while it is being read."""
@@ -215,7 +218,6 @@ class FlowBooks:
         def written(future: Future[None]) -> None:
             error = future.exception(timeout=0)
             if error is not None:
-                _LOG.warning("offset map pages were not written: %s; trying again", error)
                 for _, owner, pages in due:
                     owner.put_back(pages)
             then()

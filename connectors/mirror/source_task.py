@@ -307,6 +307,9 @@ class MirrorSourceTask(TransferTask):
     def health(self) -> list[PartitionHealth]:
         return [] if self._engine is None else self._engine.health()
 
+    def trouble(self) -> str | None:
+        return None if self._books is None else self._books.trouble
+
     def counts(self) -> TransferCounts:
         totals = self._totals
         return TransferCounts(totals.fetched, totals.acked, totals.waiting)

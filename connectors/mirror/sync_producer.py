@@ -41,6 +41,22 @@ class SyncProducer:
         self._pending: dict[tuple[str, int], OffsetSync] = {}
         self._syncs_in_flight = 0
         self._undelivered = 0
+        self._troubles: dict[str, str] = {}
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what was last to be written to one of the topics was not; None: it was."""
+        return "\n".join(self._troubles.values()) or None
+
+    def _note(self, what: str, error: ConnectError | None) -> None:
+        """Each reason is logged once, until writing works again."""
+        if error is None:
+            self._troubles.pop(what, None)
+            return
+        text = f"{what} are not written, so groups are translated to earlier places: {error}"
+        if self._troubles.get(what) != text:
+            _LOG.warning("%s", text)
+        self._troubles[what] = text
 
     # Offset syncs: best effort, as in Java.
 
@@ -62,8 +78,7 @@ class SyncProducer:
 
     def _sync_delivered(self, error: ConnectError | None) -> None:
         self._syncs_in_flight -= 1
-        if error is not None:
-            _LOG.warning("an offset sync was lost: %s", error)
+        self._note("Offset syncs", error)
 
     # Map pages: awaited before the offsets they explain are stored.
 
@@ -80,6 +95,7 @@ class SyncProducer:
             if error is not None:
                 failed.append(error)
             if left == 0:
+                self._note("Pages of the offset map", failed[0] if failed else None)
                 if failed:
                     result.set_exception(failed[0])
                 else:

@@ -141,7 +141,11 @@ def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_gone(
             assert "1 of 2 partitions do not move" in told(TASK)
             assert health_of(listener)["status"] == "unhealthy"
         wait_until(lambda: not told(CONNECTOR) + told(TASK), SOON_S, "all is well again")
-        produce(flow.source_servers, hidden, numbered(10, start=10))
-        flow.wait_records(hidden, [20])
+        with denied(flow.source_servers, flow.syncs_topic, AclOperation.WRITE):
+            produce(flow.source_servers, hidden, numbered(10, start=10))
+            flow.wait_records(hidden, [20])
+            wait_until(lambda: "Offset syncs are not written" in told(TASK), SOON_S, "it is told")
+        produce(flow.source_servers, hidden, numbered(10, start=20))
+        wait_until(lambda: not told(TASK), SOON_S, "syncs are written again")
         assert_equal_logs(flow, hidden)
         stop_cleanly(mirror, log)
