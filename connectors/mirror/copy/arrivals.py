@@ -135,10 +135,15 @@ class Arrivals:
         self, partition: PartitionCopy, fetched: FetchedPartition, fresh: list[_Fresh]
     ) -> None:
         """Take in what a fetch says about a partition, and move its position past the records."""
-        isolated = self._options.read_committed
-        partition.high_watermark = (
-            fetched.last_stable_offset if isolated else fetched.high_watermark
-        )
+        end = fetched.high_watermark
+        if self._options.read_committed:
+            stable = fetched.last_stable_offset
+            undecided = max(0, end - stable) if stable >= 0 else 0
+            if not undecided or not partition.undecided or stable != partition.high_watermark:
+                partition.undecided_since = self._loop.now()
+            partition.undecided = undecided
+            end = stable
+        partition.high_watermark = end
         partition.log_start_offset = fetched.log_start_offset
         if fetched.preferred_replica >= 0:
             self._prefer(partition, fetched.preferred_replica)

@@ -158,6 +158,10 @@ class PartitionCopy:
     """The keys with the limit because of which records of it wait."""
     held: bool = False
     """Left out of fetches because enough of it waits to be produced."""
+    undecided: int = 0
+    """Offsets of the source from the first open transaction on, which are not to be read yet."""
+    undecided_since: float = 0.0
+    """When it was noticed that that transaction is open (monotonic seconds)."""
 
     target_node: int = UNKNOWN
     target_checked: int = UNKNOWN
@@ -379,6 +383,7 @@ class PartitionCopy:
                 "log_start": self.log_start_offset,
                 "time_to_loss_ms": self.metrics.time_to_loss_ms(),
                 "limited_by": self.limited_by,
+                "undecided": self.undecided,
                 "target": f"{self.target[0]}-{self.target[1]}",
             },
         )

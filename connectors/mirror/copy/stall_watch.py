@@ -34,6 +34,9 @@ _IDLE_S = 10.0
 _QUOTA_S = 60.0
 """So long a broker's request to pause explains that nothing moves. Brokers ask for up to the length
 of their quotas' windows, 11 s unless set otherwise."""
+_HANGING_S = 960.0
+"""A transaction that is open for so long hangs: brokers end them after transaction.max.timeout.ms,
+15 minutes unless set otherwise. Shorter ones are their writers' business."""
 _PROBE_EVERY_S = 10.0
 _ASK_TIMEOUT_S = 5.0
 
@@ -93,6 +96,13 @@ class StallWatch:
             return f"source broker {partition.source_node} has not answered {self._ago(now, waits)}"
         if now - partition.held_since > _SILENT_S:
             return f"its logs are being looked at {self._ago(now, partition.held_since)}"
+        open_for = now - partition.undecided_since
+        if partition.undecided and partition.lag == 0 and open_for > _HANGING_S:
+            return (
+                f"a transaction of the source, from offset {partition.high_watermark} on, is open "
+                f"{self._ago(now, partition.undecided_since)}, and what follows cannot be read: "
+                "abort it (kafka-transactions.sh find-hanging), if nobody will end it"
+            )
         since = partition.progress[1]
         if partition.lag == 0 or now - since < _IDLE_S:
             return None

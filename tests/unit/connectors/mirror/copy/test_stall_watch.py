@@ -29,14 +29,14 @@ class Source:
 
     def __init__(self) -> None:
         self.snapshot = ClusterSnapshot(version=1, leaders=MappingProxyType({KEY: (1, 0)}))
-        self.asked = 0
+        self.asked, self.end = 0, 500
 
     def list_offsets(
         self, partitions: Iterable[TopicPartition], kind: int, isolation: int, limit: float
     ) -> Future[Mapping[TopicPartition, int]]:
         self.asked += 1
         answer: Future[Mapping[TopicPartition, int]] = Future()
-        answer.set_result({KEY: 40 if kind == EARLIEST else 500})
+        answer.set_result({KEY: 40 if kind == EARLIEST else self.end})
         return answer
 
 
@@ -115,6 +115,19 @@ def test_a_quota_that_lets_nothing_through_is_named(watched: Watched) -> None:
     assert "quota" not in str(watched.pass_by(1)), "that of the source does not hold up sending"
     watched.target.throttled_at = watched.loop.now()
     assert "target broker 7 slows us down by a quota" in str(watched.pass_by(1))
+
+
+def test_a_transaction_of_the_source_that_hangs_is_named(watched: Watched) -> None:
+    watched.source.end = 100  # that of what is decided
+    watched.partition.undecided = 7
+    watched.partition.undecided_since = watched.loop.now()
+    assert watched.pass_by(900) is None, "so long the brokers may wait for its end"
+    error = str(watched.pass_by(120))
+    assert "a transaction of the source, from offset 100 on, is open since" in error
+    watched.partition.undecided = 8
+    assert watched.pass_by(1) == error, "it is told once"
+    watched.partition.undecided = 0
+    assert watched.pass_by(1) is None
 
 
 def test_one_whose_logs_are_looked_at_for_long_is_told(watched: Watched) -> None:
