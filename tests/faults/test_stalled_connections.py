@@ -68,6 +68,7 @@ def test_a_stalled_connection_is_replaced_within_seconds(
     assert took < REQUEST_TIMEOUT_S / 3
 
 
+@pytest.mark.slow
 def test_a_silent_source_is_named_as_long_as_it_is_silent(
     proxies: list[TcpProxy], target_cluster: KafkaCluster
 ) -> None:

@@ -24,7 +24,13 @@ ONCE = {
 }
 
 
-@pytest.mark.parametrize("whose", ["connect-cluster-{a}-mm2", "{a}-mm2-MirrorSourceConnector-0"])
+@pytest.mark.parametrize(
+    "whose",
+    [
+        "connect-cluster-{a}-mm2",
+        pytest.param("{a}-mm2-MirrorSourceConnector-0", marks=pytest.mark.slow),
+    ],
+)
 def test_missing_permissions_are_named_with_the_id_and_the_remedy(
     source_cluster: KafkaCluster,
     permitting_cluster: KafkaCluster,
