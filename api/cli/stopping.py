@@ -7,30 +7,52 @@ import signal
 import threading
 from types import FrameType
 
-__all__ = ["StopSignal"]
+__all__ = ["StopEvent", "StopSignal"]
+
+
+class StopEvent:
+    """Set once, by a signal handler; waited for on any thread.
+
+    Not `threading.Event`: a handler runs wherever the main thread is, also where that holds the
+    Event's own lock, for which `set` would wait for ever.
+    """
+
+    def __init__(self) -> None:
+        self._set = False
+        # Held until then.
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def set(self) -> None:
+        """Waits for nothing. Only for signal handlers, which run one after the other."""
+        if not self._set:
+            self._set = True
+            self._gate.release()
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds; whether it is set."""
+        if not self._set and self._gate.acquire(timeout=timeout):
+            self._gate.release()
+        return self._set
 
 
 class StopSignal:
     """Catches SIGTERM and SIGINT from its making on. Made on the main thread."""
 
     def __init__(self) -> None:
-        self._asked = False
-        # Held until then. Not an Event: a handler runs wherever the main thread is, also where that
-        # holds the Event's own lock, for which `set` would wait for ever.
-        self._gate = threading.Lock()
-        self._gate.acquire()
+        self._asked = StopEvent()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._handle)
 
     def wait(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds; whether a stop was asked for."""
-        if not self._asked and self._gate.acquire(timeout=timeout):
-            self._gate.release()
-        return self._asked
+        return self._asked.wait(timeout)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
+        if self._asked.is_set():
             # The user does not want to wait: no cleanup, and the exit code a shell expects.
             os._exit(128 + number)
-        self._asked = True
-        self._gate.release()
+        self._asked.set()

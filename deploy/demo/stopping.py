@@ -10,9 +10,10 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from types import FrameType
+
+from api.cli.stopping import StopEvent
 
 __all__ = ["Stop", "StopRequested", "own_foreground"]
 
@@ -28,7 +29,7 @@ class Stop:
     """Made and used on the main thread; `event` may be waited for on any."""
 
     def __init__(self) -> None:
-        self.event = threading.Event()
+        self.event = StopEvent()
         self._interrupting = False
 
     def install(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from types import FrameType
 from typing import Any
@@ -14,13 +14,16 @@ import pytest
 
 from api.cli import stopping
 from api.cli.stopping import StopSignal
+from deploy.demo.stopping import Stop
 
 _FILES = {stopping.__file__, threading.__file__}
+Wait = Callable[[float], bool]
 
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -42,20 +45,31 @@ class SignalAt:
         return self
 
 
+def commands() -> Wait:
+    return StopSignal().wait
+
+
+def demo() -> Wait:
+    stop = Stop()
+    stop.install()
+    return stop.event.wait
+
+
 @pytest.mark.timeout(20)
-def test_a_signal_at_any_moment_of_the_wait_is_heard() -> None:
+@pytest.mark.parametrize("begin", [commands, demo])
+def test_a_signal_at_any_moment_of_the_wait_is_heard(begin: Callable[[], Wait]) -> None:
     before = sys.gettrace()
     for moment in count():
-        stop = StopSignal()
+        wait = begin()
         at = SignalAt(moment)
         sys.settrace(at)
         try:
-            stop.wait(0.01)
+            wait(0.01)
         finally:
             sys.settrace(before)
         if not at.raised:
             break
-        assert stop.wait(0.0), f"the signal before line {moment} of the wait"
+        assert wait(0.0), f"the signal before line {moment} of the wait"
     assert moment > 1
 
 
