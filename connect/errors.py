@@ -10,6 +10,7 @@
     ├── AuthenticationFailed          a broker refused our credentials, or we its certificate
     ├── CorruptData                   bytes that do not parse as what they claim to be
     ├── DataError                     a value that does not fit its schema, or what works on it
+    ├── Interrupted                   given up, as who wanted it is being stopped; nothing is wrong
     └── TaskFailed                    a connector or task reported an unrecoverable error
 
 Handlers ask the class (`retriable`, `http_status`), never the text.
@@ -26,6 +27,7 @@ __all__ = [
     "CorruptData",
     "DataError",
     "DeadlineExceeded",
+    "Interrupted",
     "RetriableBrokerError",
     "RetriableError",
     "TaskFailed",
@@ -95,6 +97,10 @@ class CorruptData(ConnectError):
 
 class DataError(ConnectError):
     """A value that does not fit its schema, or that a converter or transformation cannot take."""
+
+
+class Interrupted(ConnectError):
+    """Given up half-way, as whoever wanted it is being stopped. Nobody has to do anything."""
 
 
 class TaskFailed(ConnectError):

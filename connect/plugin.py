@@ -399,6 +399,12 @@ class TransferTask(ABC):
     def wake(self) -> None:
         """Make a waiting `step` return soon. Called from any thread."""
 
+    def stopping(self) -> None:
+        """A stop was asked for, `start` may still be under way: then what it waits for may be given
+        up, by raising `Interrupted`. Called from any thread, after `initialize` under exactly-once
+        and at any time otherwise, perhaps twice."""
+        self.wake()
+
     @abstractmethod
     def prepare_commit(self) -> Future[list[StoredOffset]]:
         """Gather the source offsets that are safe to store: every earlier record was acknowledged

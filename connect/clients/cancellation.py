@@ -19,13 +19,14 @@ class Cancellation:
         self._reader, self._writer = socket.socketpair()
         self._lock = threading.Lock()
         self._set = False
+        self._closed = False
 
     def cancel(self) -> None:
-        """Wake all that wait, now and later. May be called again."""
+        """Wake all that wait, now and later. May be called again, and after `close`."""
         with self._lock:
-            if not self._set:
-                self._set = True
+            if not self._set and not self._closed:
                 self._writer.send(b"\0")
+            self._set = True
 
     def is_set(self) -> bool:
         return self._set
@@ -44,5 +45,7 @@ class Cancellation:
 
     def close(self) -> None:
         """Give the descriptors back. Nobody may wait any more."""
-        self._reader.close()
-        self._writer.close()
+        with self._lock:
+            self._closed = True
+            self._reader.close()
+            self._writer.close()

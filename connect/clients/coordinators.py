@@ -60,9 +60,13 @@ def coordinator_address(
 
 
 def open_coordinator(
-    settings: WireSettings, kind: Coordinated, name: str, deadline: Deadline
+    settings: WireSettings,
+    kind: Coordinated,
+    name: str,
+    deadline: Deadline,
+    cancellation: Cancellation | None = None,
 ) -> WireConnection:
     """A connection to the coordinator, for the caller to close."""
-    with closing(any_broker(settings, deadline)) as connection:
+    with closing(any_broker(settings, deadline, cancellation)) as connection:
         host, port = coordinator_address(connection, kind, name, deadline)
-    return open_connection(host, port, settings, deadline)
+    return open_connection(host, port, settings, deadline, cancellation)

@@ -27,7 +27,7 @@ from connect.clients.errors import error_from_code
 from connect.clients.properties import wire_settings
 from connect.clients.transaction_coordinator import ProducerIdentity
 from connect.clients.wire import WireConnection, open_connection
-from connect.errors import BrokerError, BrokerUnavailable, ConnectError
+from connect.errors import BrokerError, BrokerUnavailable, ConnectError, Interrupted
 from connect.loop import Backoff, retry
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def fence_producers(
 
     `properties` are an admin client's, Java's names. At most eight connections at a time.
     Coordinators that move or are still ending a transaction are asked again until the deadline;
-    then, and for what is not allowed, the `ConnectError` of the last answer is raised. Blocks; safe
-    to call from any thread.
+    then, and for what is not allowed, the `ConnectError` of the last answer is raised. Once it is
+    cancelled: `Interrupted`. Blocks; safe to call from any thread.
     """
     claim_producers(
         wire_settings(properties),
@@ -96,21 +96,31 @@ def claim_producers(
         pending, error = _attempt(work, pending)
         if error is None:
             continue
+        _check(cancellation, error)
         wait = backoff.next()
         if deadline.remaining() <= wait:
             raise error
         _log.debug("%d producers are not fenced out yet: %s", len(pending), error)
         _pause(wait, cancellation)
+        _check(cancellation, error)
     return claimed
 
 
-def was_claimed(settings: WireSettings, transactional_id: str, deadline: Deadline) -> bool:
+def was_claimed(
+    settings: WireSettings,
+    transactional_id: str,
+    deadline: Deadline,
+    cancellation: Cancellation | None = None,
+) -> bool:
     """Whether the brokers know of a producer of this id: they forget it where nothing was written
     for a week (`transactional.id.expiration.ms`). Yes, too, where they cannot say (before 3.0); no
-    where we may not even ask about it: then we never wrote with it."""
+    where we may not even ask about it: then we never wrote with it. Raises `Interrupted` once it is
+    cancelled."""
 
     def ask() -> bool:
-        opened = open_coordinator(settings, Coordinated.TRANSACTION, transactional_id, deadline)
+        opened = open_coordinator(
+            settings, Coordinated.TRANSACTION, transactional_id, deadline, cancellation
+        )
         with closing(opened) as connection:
             if DescribeTransactionsRequest.API_KEY not in connection.api_versions:
                 return True
@@ -122,12 +132,19 @@ def was_claimed(settings: WireSettings, transactional_id: str, deadline: Deadlin
             raise error_from_code(state.error_code, f"Describing the producer {transactional_id}")
         return True
 
+    def pause(seconds: float) -> bool:
+        _pause(seconds, cancellation)
+        return cancellation is not None and cancellation.is_set()
+
     try:
-        return retry(ask, deadline, Backoff(_RETRY_S, _RETRY_CAP_S))
+        return retry(ask, deadline, Backoff(_RETRY_S, _RETRY_CAP_S), pause)
     except BrokerError as error:
         if error.code != _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise
         return False
+    except ConnectError as error:
+        _check(cancellation, error)
+        raise
 
 
 class _Round(NamedTuple):
@@ -224,6 +241,12 @@ def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
         ids[start : start + _IDS_PER_CONNECTION]
         for start in range(0, len(ids), _IDS_PER_CONNECTION)
     )
+
+
+def _check(cancellation: Cancellation | None, error: ConnectError) -> None:
+    """Raise, if it is cancelled. `error`: what asking ended with, then or before."""
+    if cancellation is not None and cancellation.is_set():
+        raise Interrupted("Claiming transactional ids was given up") from error
 
 
 def _pause(seconds: float, cancellation: Cancellation | None) -> None:

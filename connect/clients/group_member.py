@@ -37,6 +37,10 @@ log = logging.getLogger(__name__)
 # LeaveGroup is a courtesy: without it the group waits for the session timeout.
 _LEAVE_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 5.0
+# Of the time that closing gets; the rest is for the thread, which mostly ends at once.
+_LEAVE_SHARE = 0.6
+# Also when no time is left: what closes connections must not run beside the thread.
+_LEAST_CLOSE_S = 0.5
 # So that nothing is overlooked for long, should a wake be missed.
 _LONGEST_WAIT_S = 10.0
 # How often within rebalance.timeout.ms an owner who waits says that it is alive.
@@ -146,15 +150,22 @@ class GroupMember:
         elif done.exception is not None:
             log.warning("Group %s: leaving failed: %s", self._group_id, done.exception)
 
-    def close(self, reason: str = "the worker is shutting down") -> None:
-        """Leave if we are in the group, end the thread and all connections. May be called again."""
+    def close(
+        self, reason: str = "the worker is shutting down", deadline: Deadline | None = None
+    ) -> None:
+        """Leave if we are in the group, end the thread and all connections, by the deadline if
+        there is one. May be called again."""
         if self._closed:
             return
         self._closed = True
-        self.leave(reason)
+        left = 2 * _CLOSE_TIMEOUT_S
+        if deadline is not None:
+            left = max(_LEAST_CLOSE_S, min(left, deadline.remaining()))
+        closing = Deadline(left, self._clock)
+        self.leave(reason, min(_LEAVE_TIMEOUT_S, left * _LEAVE_SHARE))
         if self._network.alive:
             self._coordinator._close_heartbeat()
-        self._network.close(_CLOSE_TIMEOUT_S)
+        self._network.close(min(_CLOSE_TIMEOUT_S, closing.remaining()))
         self._probe.close()
 
     # One poll.

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import ConnectError
+from connect.errors import ConnectError, Interrupted
 from connect.metrics.worker_metrics import HostedTask
 from connect.plugin import PartitionHealth
 from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
@@ -267,7 +267,10 @@ class TaskHost:
         self._failed = True
         if self._stop_deadline is not None:
             # As in Connect: the last status of a task that was told to stop is UNASSIGNED.
-            _log.warning("Task %s failed while it was stopping", self.instance, exc_info=error)
+            if isinstance(error, Interrupted):
+                _log.info("Task %s is stopped before it began: %s", self.instance, error)
+            else:
+                _log.warning("Task %s failed while it was stopping", self.instance, exc_info=error)
             return
         _log.error("Task %s failed: %s", self.instance, error, exc_info=error)
         self._last_state = State.FAILED

@@ -65,8 +65,10 @@ class ExactlyOnceTransferTask(WorkerTask):
         if not self._transactions.claim(lambda: not self._stop_asked.is_set()):
             return
         self._store.start(Deadline(_OPEN_STORE_S, self._clock))
-        self._begun = True
         self._task.initialize(self._context)
+        self._begun = True
+        if self._stop_asked.is_set():
+            self._task.stopping()
         self._task.start(self._config)
 
     def turn(self) -> None:
@@ -109,7 +111,8 @@ class ExactlyOnceTransferTask(WorkerTask):
 
     def stopping(self) -> None:
         self._stop_asked.set()
-        self.wake()
+        if self._begun:
+            self._task.stopping()
 
     def trouble(self) -> str | None:
         return in_lines(what_stands_still(self.health()), self._task.trouble())

@@ -127,6 +127,9 @@ class WorkerTransferTask(WorkerTask):
     def wake(self) -> None:
         self._task.wake()
 
+    def stopping(self) -> None:
+        self._task.stopping()
+
     def trouble(self) -> str | None:
         task = self._task
         return in_lines(what_stands_still(task.health()), task.trouble(), self._committer.trouble)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from connect.clients.cancellation import Cancellation
 from connect.clients.fencing import claim_producers, was_claimed
 from connect.clients.settings import WireSettings
 from connect.clients.transaction_coordinator import ProducerIdentity
@@ -35,11 +36,20 @@ def lane_id(task_id: str, lane: int) -> str:
     return f"{task_id}.lane-{lane}-spark"
 
 
-def fence_lanes(target: WireSettings, task_id: str, task: int) -> None:
+def fence_lanes(
+    target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None = None
+) -> None:
     """Before a task that writes by itself begins: nobody may still write for one that had lanes,
-    which is the connector's task 0. `task_id`: the transactional id of task number `task`."""
+    which is the connector's task 0. `task_id`: the transactional id of task number `task`. Raises
+    `Interrupted` once it is cancelled."""
     first = f"{task_id.removesuffix(str(task))}0"
     deadline = Deadline(_FENCE_S)
-    if was_claimed(target, lane_id(first, 0), deadline):
+    if was_claimed(target, lane_id(first, 0), deadline, cancellation):
         names = [lane_id(first, lane) for lane in range(LANES)]
-        claim_producers(target, names, deadline, timeout_ms=_TRANSACTION_TIMEOUT_MS)
+        claim_producers(
+            target,
+            names,
+            deadline,
+            timeout_ms=_TRANSACTION_TIMEOUT_MS,
+            cancellation=cancellation,
+        )

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
+from connect.clients.cancellation import Cancellation
 from connect.clients.properties import fetch_settings, produce_settings, wire_settings
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.plugin import (
     PartitionHealth,
     StoredOffset,
+    TaskContext,
     TransferCounts,
     TransferTask,
 )
@@ -92,6 +94,7 @@ class MirrorSourceTask(TransferTask):
 
     def __init__(self) -> None:
         self._engine: CopyEngine | None = None
+        self._cancellation: Cancellation | None = None
         self._books: FlowBooks | None = None
         self._history: TaskHistory | None = None
         self._quarantine: QuarantineTopic | None = None
@@ -108,6 +111,10 @@ class MirrorSourceTask(TransferTask):
 
     # Lifecycle.
 
+    def initialize(self, context: TaskContext) -> None:
+        super().initialize(context)
+        self._cancellation = Cancellation()
+
     def start(self, config: Mapping[str, str]) -> None:
         task = SourceTaskConfig.from_properties(config)
         self._config = task.connector
@@ -119,7 +126,12 @@ class MirrorSourceTask(TransferTask):
         control = self.context.transfer
         if control is not None:
             # Where Spark copied this flow before, its executors may still be at it.
-            fence_lanes(settings.target, control.transactional_id, self.context.task_index)
+            fence_lanes(
+                settings.target,
+                control.transactional_id,
+                self.context.task_index,
+                self._cancellation,
+            )
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )
@@ -258,6 +270,11 @@ class MirrorSourceTask(TransferTask):
         if self._engine is not None:
             self._engine.wake()
 
+    def stopping(self) -> None:
+        if self._cancellation is not None:
+            self._cancellation.cancel()
+        self.wake()
+
     @classmethod
     def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
         """More partitions, and nothing else."""
@@ -303,6 +320,8 @@ class MirrorSourceTask(TransferTask):
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+        if self._cancellation is not None:
+            self._cancellation.close()
 
     def health(self) -> list[PartitionHealth]:
         return [] if self._engine is None else self._engine.health()

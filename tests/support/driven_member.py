@@ -138,7 +138,7 @@ class DrivenMember:
         with self._changed:
             self._needed = True
 
-    def close(self) -> None:
+    def close(self, *, deadline: Deadline) -> None:
         self.events.append("close")
 
     def _run(self, timeout_s: float, *, active: bool) -> None:

@@ -18,7 +18,13 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Protocol, TypeVar
 
 from connect.clock import Clock, Deadline
-from connect.errors import ConnectError, DeadlineExceeded, RetriableError, TaskFailed
+from connect.errors import (
+    ConnectError,
+    DeadlineExceeded,
+    Interrupted,
+    RetriableError,
+    TaskFailed,
+)
 from connect.loop import Backoff, retry
 from connect.runtime.connector_stores import task_transactional_id
 from connect.runtime.distributed.fencing import ZombieFencing
@@ -113,6 +119,8 @@ class ExactlyOnceRuns:
 
         try:
             self._persist(instance, fence, cancelled)
+        except Interrupted:
+            raise
         except ConnectError as error:
             raise TaskFailed(
                 f"Failed to perform zombie fencing for source connector {name} prior to starting"
@@ -161,7 +169,12 @@ class ExactlyOnceRuns:
                 raise
 
         patience = Deadline(_PATIENCE_S, self._clock)
-        retry(once, patience, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), cancelled.wait)
+        try:
+            retry(once, patience, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), cancelled.wait)
+        except ConnectError as error:
+            if cancelled.is_set():
+                raise Interrupted("the leader had not let it begin yet") from error
+            raise
 
     def _wait(self, answer: Future[T], deadline: Deadline, cancelled: threading.Event) -> T:
         while True:
@@ -171,6 +184,6 @@ class ExactlyOnceRuns:
                 if answer.done():
                     return answer.result(0)
                 if cancelled.is_set():
-                    raise ConnectError("the task is being stopped") from error
+                    raise Interrupted("the leader had not let it begin yet") from error
                 if deadline.expired():
                     raise DeadlineExceeded("the leader did not answer in time") from error

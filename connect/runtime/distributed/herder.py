@@ -378,8 +378,9 @@ class DistributedHerder(AbstractHerder):
         self._metrics.hide()
         left = max(0.0, deadline.remaining() - _CLOSE_STORES_S)
         ended = self._loop.stop(self._deadline(left))
-        for stop in (self._status_store.stop, self._configs.stop, self._worker.stop):
-            stop(self._deadline(max(_CLOSE_STORES_S, deadline.remaining())))
+        stores = (self._status_store.stop, self._configs.stop, self._worker.stop)
+        for waiting, stop in zip((3, 2, 1), stores, strict=True):
+            stop(self._deadline(deadline.remaining() / waiting))
         return ended
 
     def _deadline(self, seconds: float) -> Deadline:

@@ -54,8 +54,9 @@ _JOIN_S = 5.0
 _IDLE_S = 60.0
 _RECLAIM_PAUSE_S = 0.25
 _SHORTEST_UNSYNC_S = 0.1
-# Kept back from a stop's time for closing what is open.
+# Kept back from a stop's time for closing what is open; of it, what the last statuses may take.
 _CLOSE_S = 3.0
+_FLUSH_S = 1.5
 
 
 class HerderLoop:
@@ -167,7 +168,7 @@ class HerderLoop:
         if self._thread.ident is None:
             self._close(deadline)
             return True
-        self._thread.join(deadline.remaining() + _CLOSE_S)
+        self._thread.join(deadline.remaining())
         if not self._thread.is_alive():
             return self._ended_well
         _log.error(
@@ -272,8 +273,8 @@ class HerderLoop:
         self.fencing.close()
         self.requests.close(ConnectError("Worker is shutting down"))
         self.leader_requests.close()
-        self._statuses.flush(Deadline(_CLOSE_S, self._clock))
-        self.member.close()
+        self._statuses.flush(Deadline(min(_FLUSH_S, deadline.remaining()), self._clock))
+        self.member.close(deadline=deadline)
 
     def _turn(self) -> None:
         if not self._can_read and not self._catch_up():
