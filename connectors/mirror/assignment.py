@@ -17,9 +17,6 @@ __all__ = ["Assignment", "ByCount", "Measured"]
 
 log = logging.getLogger(__name__)
 
-MOVE_EVERY_S = 600.0
-"""A move ends tasks and begins them again, and what was measured since the last should count."""
-
 
 class Assignment:
     """Deals out, and knows what it has dealt out."""
@@ -46,17 +43,22 @@ class ByCount(Assignment):
 
 class Measured(Assignment):
     """By what partitions weigh, as far as it is known. What was not measured yet is as heavy as
-    what is usual."""
+    what is usual. What somebody has stays with him for `move_every_s` from the beginning, and from
+    each move: a move ends tasks and begins them again, and what comes in has to be measured."""
 
     def __init__(
-        self, tasks: Sequence[Sequence[TopicPartition]], clock: Clock = SYSTEM_CLOCK
+        self,
+        tasks: Sequence[Sequence[TopicPartition]],
+        move_every_s: float,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Args: tasks: who has what already."""
         self._lock = threading.Lock()
         self._tasks = [list(task) for task in tasks]
         self._weights: Mapping[TopicPartition, float] = {}
+        self._move_every_s = move_every_s
         self._clock = clock
-        self._moved_at: float | None = None
+        self._may_move_at = clock.monotonic() + move_every_s
 
     def uneven(self, weights: Mapping[TopicPartition, float]) -> bool:
         """Note what partitions weigh now. True: some should move, and may: `deal` does it."""
@@ -74,16 +76,13 @@ class Measured(Assignment):
             may_move = self._may_move()
             tasks, moved = self._balanced(partitions, max_tasks, may_move=may_move)
             if moved and may_move:
-                self._moved_at = self._clock.monotonic()
+                self._may_move_at = self._clock.monotonic() + self._move_every_s
                 log.info("%d of %d partitions go to other tasks", moved, len(partitions))
             self._tasks = tasks
             return tasks
 
     def _may_move(self) -> bool:
-        now = self._clock.monotonic()
-        return bool(self._weights) and (
-            self._moved_at is None or now - self._moved_at >= MOVE_EVERY_S
-        )
+        return bool(self._weights) and self._clock.monotonic() >= self._may_move_at
 
     def _balanced(
         self, partitions: Sequence[TopicPartition], max_tasks: int, *, may_move: bool

@@ -20,6 +20,9 @@ UNEVEN = 1.3
 """Partitions move once a task carries so many times the mean of all tasks ..."""
 EVEN = 1.1
 """... and until none carries more than this, or no move helps."""
+_WORTH = 0.25
+"""What may leave the heaviest task has to weigh so much of its lead on the lightest, all together:
+else a crowd of idle partitions would move, and nobody would see a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ def _even_out(loads: _Loads) -> int:
         if most <= EVEN * loads.mean or len(loads.tasks[giver]) == 1:
             return moved
         fitting = [each for each in loads.tasks[giver] if 0 < loads.weight(each) < lead]
-        if not fitting:
+        if fsum(map(loads.weight, fitting)) < _WORTH * lead:
             return moved
         partition = min(fitting, key=lambda each: abs(loads.weight(each) - lead / 2))
         # Weights that differ by more than a float can tell would go to and fro for ever.

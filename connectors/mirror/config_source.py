@@ -1,6 +1,7 @@
 """The keys of the mirror source connector and its tasks, and their values.
 
-MirrorMaker 2's (Kafka 4.3.1), and some of our own (`_OUR_KEYS`, `config_losses`, `config_rates`).
+MirrorMaker 2's (Kafka 4.3.1), and some of our own (`_OUR_KEYS`, `config_assignment`,
+`config_losses`, `config_rates`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance
 from connect.config.types import ConfigType, SecretStr, invalid_value
 from connect.config.validators import OneOf, Range, ValidList
 from connect.errors import ConfigError
+from connectors.mirror.config_assignment import ASSIGNMENT_KEYS, move_every_s
 from connectors.mirror.config_base import (
     BASE_CONFIG_DEF,
     CONSUMER_POLL_TIMEOUT_MS,
@@ -163,17 +165,7 @@ _OFFSET_KEYS = (
 )
 
 _OUR_KEYS = (
-    ConfigKey(
-        "mirror.assignment",
-        ConfigType.STRING,
-        "java",
-        OneOf(("java", "measured")),
-        Importance.LOW,
-        "How partitions are dealt out to tasks. `java`: by their number, as MirrorMaker 2 does. "
-        "`measured`: by the bytes a second that come into them and the bytes that wait in them; "
-        "where one task has come to carry clearly more than the others a few partitions move, at "
-        "most once in 10 minutes. Not a key of MirrorMaker 2.",
-    ),
+    *ASSIGNMENT_KEYS,
     ConfigKey(
         "mirror.engine",
         ConfigType.STRING,
@@ -280,7 +272,8 @@ class SourceConfig(MirrorConfig):
     emit_offset_syncs_enabled: bool
     heartbeats_replication_enabled: bool
     mirror_engine: Literal["worker", "spark"]
-    mirror_assignment: Literal["java", "measured"]
+    move_partitions_every_s: float | None
+    """How often partitions may move to other tasks by what they weigh; None: they do not."""
     mirror_spark_batch_s: float
     mirror_copy_buffer_bytes: int
     mirror_copy_merge_batch_bytes: int
@@ -352,9 +345,7 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         emit_offset_syncs_enabled=parsed.boolean("emit.offset-syncs.enabled"),
         heartbeats_replication_enabled=parsed.boolean("heartbeats.replication.enabled"),
         mirror_engine="spark" if parsed.string("mirror.engine") == "spark" else "worker",
-        mirror_assignment=(
-            "measured" if parsed.string("mirror.assignment") == "measured" else "java"
-        ),
+        move_partitions_every_s=move_every_s(parsed),
         mirror_spark_batch_s=parsed.integer("mirror.spark.batch.ms") / 1000,
         mirror_copy_buffer_bytes=parsed.integer("mirror.copy.buffer.bytes"),
         mirror_copy_merge_batch_bytes=parsed.integer("mirror.copy.merge.batch.bytes"),

@@ -27,8 +27,7 @@ __all__ = ["LoadBook", "LoadWatch", "Looked"]
 log = logging.getLogger(__name__)
 
 
-LOOK_S = 60.0
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 10.0
 
 _CATCH_UP_S = 600.0
 """What waits counts as if it were to be copied within this time."""
@@ -98,12 +97,12 @@ class LoadWatch:
         copied: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]],
         on_look: Callable[[], None],
         on_failure: Callable[[Exception], None],
-        look_s: float = LOOK_S,
+        look_s: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`consumer`: the Java properties of a client of the source. `partitions`: those to look
         at; None: not known yet. `copied`: the next source offsets, as far as they are stored.
-        `on_look` comes on the watch's thread."""
+        `on_look` comes on the watch's thread, also when nothing could be seen."""
         self.weights: Mapping[TopicPartition, float] = {}
         """By partition, as of the last look; replaced, never changed."""
         self._flow = flow
@@ -120,6 +119,10 @@ class LoadWatch:
     def start(self) -> None:
         self._loop.start()
 
+    def wake(self) -> None:
+        """Look now: there are other partitions. From any thread."""
+        self._loop.wake()
+
     def stop(self) -> None:
         self._loop.request_stop()
         if self._link is not None:
@@ -130,6 +133,12 @@ class LoadWatch:
         partitions = self._partitions()
         if not partitions:
             return
+        try:
+            self.weights = self._book.note(self._see(partitions))
+        finally:
+            self._on_look()
+
+    def _see(self, partitions: Sequence[TopicPartition]) -> Looked:
         if self._link is None:
             self._link = ClusterLink(self._settings, lambda: None, self._clock, "mirror-loads")
         link = self._link
@@ -139,15 +148,13 @@ class LoadWatch:
             {key: found for key, found in each.result().items() if isinstance(found, int)}
             for each in asked
         )
-        looked = Looked(
+        return Looked(
             self._clock.monotonic(),
             starts,
             ends,
             self._log_sizes(link, partitions),
             self._copied(partitions),
         )
-        self.weights = self._book.note(looked)
-        self._on_look()
 
     def _log_sizes(
         self, link: ClusterLink, partitions: Sequence[TopicPartition]

@@ -36,6 +36,9 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+_LOOKS = 10
+"""So often it is looked what partitions weigh before some may move."""
+
 
 def reads_committed(props: Mapping[str, str]) -> bool:
     """Whether the flow's consumer is set to read only committed records."""
@@ -105,6 +108,8 @@ class MirrorSourceConnector(Connector):
         self._settings: SettingsSync | None = None
         self._assignment: Assignment = ByCount()
         self._loads: LoadWatch | None = None
+        self._looked = False
+        """Whether it is known what partitions weigh, as far as that can be known."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -163,15 +168,19 @@ class MirrorSourceConnector(Connector):
             before=[each for task in _dealt_out(self.context.committed_tasks) for each in task],
         )
         self._settings = self._settings_sync(self._config, self._refresh)
-        if self._config.mirror_assignment == "measured" and self._config.mirror_engine == "worker":
-            self._loads = self._load_watch(self._config, self._refresh)
+        move_every_s = self._config.move_partitions_every_s
+        if move_every_s is not None and self._config.mirror_engine == "worker":
+            self._loads = self._load_watch(self._config, self._refresh, move_every_s)
             self._loads.start()
         self._refresh.start()
         if self._settings is not None:
             self._settings.start(self.context.metrics)
 
-    def _load_watch(self, config: SourceConfig, refresh: TopicRefresh) -> LoadWatch:
-        assignment = self._assignment = Measured(_dealt_out(self.context.committed_tasks))
+    def _load_watch(
+        self, config: SourceConfig, refresh: TopicRefresh, move_every_s: float
+    ) -> LoadWatch:
+        dealt_out = _dealt_out(self.context.committed_tasks)
+        assignment = self._assignment = Measured(dealt_out, move_every_s)
         alias = config.source_cluster_alias
 
         def copied(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -181,7 +190,8 @@ class MirrorSourceConnector(Connector):
             return {each: position for each, position in pairs if position is not None}
 
         def looked() -> None:
-            if assignment.uneven(watch.weights):
+            first, self._looked = not self._looked, True
+            if assignment.uneven(watch.weights) or first:
                 self.context.request_task_reconfiguration()
 
         watch = LoadWatch(
@@ -191,6 +201,7 @@ class MirrorSourceConnector(Connector):
             copied,
             looked,
             self.context.raise_error,
+            look_s=move_every_s / _LOOKS,
         )
         return watch
 
@@ -206,16 +217,24 @@ class MirrorSourceConnector(Connector):
 
     def _topics_changed(self) -> None:
         """On the refresh loop's thread."""
-        self.context.request_task_reconfiguration()
+        waits = self._refresh is not None and self._waits_for_weights(self._refresh)
+        if waits and self._loads is not None:
+            self._loads.wake()  # who has looked, asks for tasks
+        else:
+            self.context.request_task_reconfiguration()
         settings = self._settings
         if settings is not None:
             settings.wake()
+
+    def _waits_for_weights(self, refresh: TopicRefresh) -> bool:
+        """Whether it is to be looked first: what is dealt out then need not move soon after."""
+        return self._loads is not None and not self._looked and bool(refresh.partitions)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
         if self._refresh is None or self._config is None:
             return []
         found = self._refresh.partitions
-        if found is None:
+        if found is None or self._waits_for_weights(self._refresh):
             return None
         if self._config.mirror_engine == "spark":
             max_tasks = 1  # its query spreads them over all executors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,95 +9,29 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 
 from deploy.brokers import KafkaCluster
-from tests.support.distributed import Group, worker_group
-from tests.support.java_connect import worker_properties
 from tests.support.mirrored import MirroredFlow, assert_equal_logs
 from tests.support.producing import numbered, produce
 from tests.support.served import metric
-from tests.support.topics import end_offsets, topic_names, unique
 from tests.support.waiting import wait_until
+from tests.support.worker_flow import WorkerFlow, worker_flow
 
 RECORD, BATCH, BACKLOG = 1000, 20, 1000
 """Bytes of a record, records of a batch, and records that each partition has at the start."""
+KB = RECORD / 1000
 SLOW_RATE = 80
 """Thousand bytes a second."""
 WITHOUT, EXACTLY_ONCE = "disabled", "enabled"
 
 
-class Limited:
-    """Two workers that copy a flow, and what they say."""
-
-    def __init__(
-        self, flow: MirroredFlow, group: Group, logs: Path, config: dict[str, str]
-    ) -> None:
-        self.flow, self.group, self._logs = flow, group, logs
-        self.name = f"{flow.prefix}-source"
-        self.group.create(self.name, config)
-        self.config = config
-
-    def count(self, topic: str) -> int:
-        """Records on the target."""
-        remote = self.flow.remote(topic)
-        servers = self.flow.target_servers
-        if remote not in topic_names(servers):
-            return 0
-        try:
-            return sum(end_offsets(servers, remote).values())
-        except KafkaException:
-            return 0  # a partition that was just created has no leader yet
-
-    def speed(self, topic: str, seconds: float) -> float:
-        """Thousand bytes of records a second that arrive."""
-        began, before = time.monotonic(), self.count(topic)
-        while time.monotonic() - began < seconds:
-            time.sleep(0.05)
-        return (self.count(topic) - before) * RECORD / 1000 / (time.monotonic() - began)
-
-    def starts(self) -> tuple[int, int]:
-        """How often tasks were started, and were given partitions."""
-        return (
-            self.told(rf"Starting .*{re.escape(self.name)}-\d"),
-            self.told(r"task \d: \d+ partitions, \d+ of them new"),
-        )
-
-    def told(self, pattern: str) -> int:
-        """How often a line of any worker's log says so."""
-        logs = (path.read_text() for path in self._logs.glob("worker-*.log"))
-        return sum(len(re.findall(pattern, text)) for text in logs)
-
-
 @contextmanager
 def limited(
     flow: MirroredFlow, logs: Path, tmp_path: Path, once: str, **keys: str
-) -> Iterator[Limited]:
-    properties = {
-        **worker_properties(flow.target_servers, unique("rates")),
-        "exactly.once.source.support": once,
-        "session.timeout.ms": "6000",
-        "heartbeat.interval.ms": "500",
-    }
-    config = {
-        "connector.class": "MirrorSourceConnector",
-        "tasks.max": "2",
-        "source.cluster.alias": flow.a,
-        "target.cluster.alias": flow.b,
-        "source.cluster.bootstrap.servers": flow.source_servers,
-        "target.cluster.bootstrap.servers": flow.target_servers,
-        "source.consumer.isolation.level": "read_committed",
-        "topics": f"{flow.prefix}.*",
-        "replication.factor": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "sync.topic.configs.enabled": "false",
-        "sync.topic.acls.enabled": "false",
-        "heartbeats.replication.enabled": "false",  # others may have made that topic
-        "mirror.history.url": "none",
-        **{f"mirror.rate.{key}": value for key, value in keys.items()},
-    }
-    with worker_group(2, properties, tmp_path, logs) as group:
-        yield Limited(flow, group, logs, config)
+) -> Iterator[WorkerFlow]:
+    rates = {f"mirror.rate.{key}": value for key, value in keys.items()}
+    with worker_flow(flow, logs, tmp_path, once, rates) as running:
+        yield running
 
 
 @pytest.fixture
@@ -118,7 +51,7 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
     with limited(flow, logs, tmp_path, once, topics=f"{slow}={SLOW_RATE}kB/s") as running:
         flow.wait_records(free, [BACKLOG, BACKLOG])
         assert running.count(slow) < BACKLOG
-        assert 0.3 * SLOW_RATE < running.speed(slow, 3.0) < 1.5 * SLOW_RATE
+        assert 0.3 * SLOW_RATE < running.speed(slow, 3.0) * KB < 1.5 * SLOW_RATE
         name = "kafka_connect_mirror_mirrorsourceconnector_throttle_time_ms"
         urls = [worker.url for worker in running.group.workers]
         shown = [value for url in urls for _, value in metric(url, name, topic=flow.remote(slow))]
@@ -130,7 +63,7 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
         faster = {"mirror.rate.topics": f"{slow}={4 * SLOW_RATE}kB/s"}
         running.group.accepted("PATCH", path, faster)
         wait_until(
-            lambda: running.speed(slow, 1.0) > 2 * SLOW_RATE, 8.0, "the copy at the new rate"
+            lambda: running.speed(slow, 1.0) * KB > 2 * SLOW_RATE, 8.0, "the copy at the new rate"
         )
         without = {k: v for k, v in running.config.items() if not k.startswith("mirror.rate.")}
         running.group.accepted("PUT", path, without)
@@ -158,7 +91,7 @@ def test_a_flows_limit_is_that_of_all_its_tasks_together(
         produce(flow.source_servers, topic, records, batch_records=BATCH)
     with limited(flow, logs, tmp_path, WITHOUT, bytes="200kB") as running:
         wait_until(lambda: running.count(topic), 30.0, "the first records")
-        assert 0.3 * 200 < running.speed(topic, 4.0) < 1.5 * 200
+        assert 0.3 * 200 < running.speed(topic, 4.0) * KB < 1.5 * 200
         running.group.accepted(
             "PATCH", f"/connectors/{running.name}/config", {"mirror.rate.bytes": None}
         )

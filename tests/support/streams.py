@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
@@ -22,6 +23,7 @@ _TRANSACTION_RECORDS = 20
 class NumberedStream:
     """While it is open, a thread produces records numbered from 0 in every partition, idempotently,
     with value `<partition>:<number>` padded to `size` bytes, about `rate` each second in all.
+    `partitions`: their number, or which.
 
     `transactional`: in transactions of 20 records, of which every fifth is aborted; the numbers of
     aborted records come again. Leaving it waits until all is acknowledged.
@@ -31,13 +33,14 @@ class NumberedStream:
         self,
         servers: str,
         topic: str,
-        partitions: int = 1,
+        partitions: int | Collection[int] = 1,
         *,
         rate: int = 1_000,
         size: int = 200,
         transactional: bool = False,
     ) -> None:
-        self.counts = dict.fromkeys(range(partitions), 0)
+        written = range(partitions) if isinstance(partitions, int) else partitions
+        self.counts = dict.fromkeys(written, 0)
         """Records produced and not aborted, by partition. Final once it is closed."""
         self._topic = topic
         self._pause_s = 0.02

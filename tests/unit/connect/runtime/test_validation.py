@@ -38,6 +38,7 @@ OURS = {
     "mirror.copy.buffer.bytes",
     "mirror.copy.merge.batch.bytes",
     "mirror.assignment",
+    "mirror.assignment.interval.seconds",
     "mirror.rate.bytes",
     "mirror.rate.records",
     "mirror.rate.topics",

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from connect.clock import FakeClock
-from connectors.mirror.assignment import MOVE_EVERY_S, Measured
+from connectors.mirror.assignment import Measured
 from connectors.mirror.partition_loads import LoadBook, Looked
 
 TopicPartition = tuple[str, int]
 A, B, C, D = (("t", number) for number in range(4))
 KB = 1000
+MOVE_EVERY_S = 600.0
 
 
 def looked(
@@ -67,9 +68,12 @@ def test_one_that_is_gone_and_comes_again_is_new() -> None:
 
 def test_partitions_move_once_it_is_uneven_and_not_again_soon() -> None:
     clock = FakeClock()
-    dealt = Measured([[A, B], [C, D]], clock)
-    assert not dealt.uneven({A: 5.0, B: 5.0, C: 5.0, D: 5.0})
+    dealt = Measured([[A, B], [C, D]], MOVE_EVERY_S, clock)
     heavy = {A: 50.0, B: 50.0, C: 1.0, D: 1.0}
+    assert not dealt.uneven(heavy), "before it was measured for long enough"
+    assert dealt.deal([A, B, C, D], 2) == [[A, B], [C, D]]
+    clock.advance(MOVE_EVERY_S)
+    assert not dealt.uneven({A: 5.0, B: 5.0, C: 5.0, D: 5.0})
     assert dealt.uneven(heavy)
     tasks = dealt.deal([A, B, C, D], 2)
     assert sorted(len({A, B} & set(task)) for task in tasks) == [1, 1]
@@ -83,7 +87,8 @@ def test_partitions_move_once_it_is_uneven_and_not_again_soon() -> None:
 
 def test_topics_that_come_meanwhile_move_nothing() -> None:
     clock = FakeClock()
-    dealt = Measured([[A, B], [C]], clock)
+    dealt = Measured([[A, B], [C]], MOVE_EVERY_S, clock)
+    clock.advance(MOVE_EVERY_S)
     dealt.uneven({A: 50.0, B: 50.0, C: 1.0})
     dealt.deal([A, B, C], 2)
     before = dealt.deal([A, B, C], 2)
@@ -92,10 +97,24 @@ def test_topics_that_come_meanwhile_move_nothing() -> None:
     assert all(set(task) <= set(again) for task, again in zip(before, after, strict=True))
 
 
+def test_a_restart_does_not_undo_what_was_measured_before() -> None:
+    """What comes in is not known yet then, and what is caught up weighs the same everywhere."""
+    clock = FakeClock()
+    dealt = Measured([[A], [B, C, D]], MOVE_EVERY_S, clock)
+    assert not dealt.uneven(dict.fromkeys([A, B, C, D], 1.0))
+    assert dealt.deal([A, B, C, D], 2) == [[A], [B, C, D]]
+
+
+def test_the_first_time_it_is_dealt_out_by_what_waits() -> None:
+    dealt = Measured([], MOVE_EVERY_S)
+    dealt.uneven({A: 50.0, B: 50.0, C: 1.0, D: 1.0})
+    assert sorted(map(sorted, dealt.deal([A, B, C, D], 2))) in ([[A, C], [B, D]], [[A, D], [B, C]])
+
+
 def test_without_weights_it_is_dealt_out_by_number() -> None:
-    tasks = Measured([]).deal([A, B, C, D], 2)
+    tasks = Measured([], MOVE_EVERY_S).deal([A, B, C, D], 2)
     assert sorted(map(len, tasks)) == [2, 2]
 
 
 def test_who_has_a_partition_already_keeps_it_through_a_restart_of_the_connector() -> None:
-    assert Measured([[D], [A, B, C]]).deal([A, B, C, D], 2) == [[D], [A, B, C]]
+    assert Measured([[D], [A, B, C]], MOVE_EVERY_S).deal([A, B, C, D], 2) == [[D], [A, B, C]]

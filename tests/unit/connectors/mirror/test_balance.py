@@ -54,7 +54,7 @@ def test_every_partition_has_one_task_and_every_task_a_partition(
 def test_what_is_left_uneven_cannot_be_made_even_by_a_move(
     given_: tuple[dict[TopicPartition, float], int, list[list[TopicPartition]]],
 ) -> None:
-    """Else no task has more than its part, or the heaviest's lead is not above any of its own."""
+    """Else no task has more than its part, or what the heaviest could give up hardly weighs."""
     weights, count, had = given_
     found = balance(list(weights), weights, count, had)
     if not weights:
@@ -64,8 +64,9 @@ def test_what_is_left_uneven_cannot_be_made_even_by_a_move(
     most = max(loads)
     if most <= UNEVEN * mean * 1.0001:
         return
-    heaviest = found.tasks[loads.index(most)]
-    assert most - min(loads) <= min(weights[each] for each in heaviest) * 1.0001
+    lead = most - min(loads)
+    mine = [weights[each] for each in found.tasks[loads.index(most)]]
+    assert sum(weight for weight in mine if weight < 0.9999 * lead) <= 0.25 * lead * 1.0001
 
 
 @settings(deadline=None)
@@ -125,6 +126,12 @@ def test_one_partition_that_weighs_more_than_all_others_stays() -> None:
     weights = weighed(100, 1, 1)
     found = balance(list(weights), weights, 2, [[("t", 0)], [("t", 1), ("t", 2)]])
     assert (found.moved, found.tasks[0]) == (0, [("t", 0)])
+
+
+def test_a_crowd_of_idle_partitions_does_not_move_for_nothing() -> None:
+    weights = weighed(300, *[1] * 20, 100)
+    had = [[("t", number) for number in range(21)], [("t", 21)]]
+    assert balance(list(weights), weights, 2, had).moved == 0
 
 
 def test_a_move_that_only_a_float_finds_useful_is_not_made() -> None:
