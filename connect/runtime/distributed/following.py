@@ -77,7 +77,7 @@ class ConfigFollower:
         self._end_outdated(changes.tasks)
         if changes.connectors:
             with herder.stages.during("giving tasks other values of their connectors"):
-                herder.work.take_live(configs)
+                herder.work.renewal.take_live(configs)
 
     def _end_outdated(self, committed: frozenset[InstanceId]) -> None:
         """Tasks with other configs end before the rebalance, which begins them again, here or
@@ -91,7 +91,7 @@ class ConfigFollower:
                     each for each in work.running if each.is_task and each.connector == name
                 ]
             else:
-                outdated += work.outdated(name, self._herder.configs)
+                outdated += work.renewal.outdated(name, self._herder.configs)
         if outdated:
             with self._herder.stages.during("stopping tasks whose configs have changed"):
                 work.end_tasks(sorted(outdated))

@@ -203,8 +203,8 @@ class Rebalancing:
         over, new = running - wanted, sorted(wanted - running)
         if over:
             self.on_revoked(frozenset(over))
-        herder.work.grow(herder.configs)
-        herder.work.take_live(herder.configs)
+        herder.work.renewal.grow(herder.configs)
+        herder.work.renewal.take_live(herder.configs)
         if not new:
             return
         with herder.stages.during("starting assigned connectors and tasks"):

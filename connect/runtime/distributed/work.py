@@ -15,11 +15,17 @@ from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import TransferTask
 from connect.runtime.distributed.exactly_once import TaskRun
-from connect.runtime.live_keys import differ_only_live, with_live
+from connect.runtime.distributed.renewal import (
+    RunningTask,
+    TaskRenewal,
+    only_live,
+    resolved,
+    resolved_or_none,
+)
+from connect.runtime.live_keys import with_live
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.task_configs import check_task_count
 from connect.runtime.task_host import TaskHost, stop_tasks
-from connect.runtime.task_update import all_offered, offered
 from connect.runtime.threads import error_trace
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import ConnectorHost
@@ -49,17 +55,6 @@ class _Connector:
     host: ConnectorHost | None = None
 
 
-@dataclass
-class _Task:
-    """`host` None: not to be made. Configs are resolved."""
-
-    host: TaskHost | None
-    connector_config: Mapping[str, str]
-    config: Mapping[str, str]
-    run: TaskRun | None = None
-    """Where it writes exactly once."""
-
-
 class AssignedWork:
     """Everything but `task_hosts` belongs to the herder's thread. `later(seconds, command)` runs a
     command on that thread; `tasks_wanted`: see there. `expired` is called there with a connector
@@ -83,9 +78,10 @@ class AssignedWork:
         self._begin_run = begin_run
         self._connector_start_timeout_s = connector_start_timeout_s
         self._connectors: dict[str, _Connector] = {}
-        self._tasks: dict[InstanceId, _Task] = {}
-        self._growing: set[InstanceId] = set()
+        self._tasks: dict[InstanceId, RunningTask] = {}
         self._frozen: set[InstanceId] = set()
+        self.renewal = TaskRenewal(worker, self._tasks, lambda: self._frozen, self._begin_anew)
+        """How tasks come to newer configs."""
 
     @property
     def running(self) -> set[InstanceId]:
@@ -160,9 +156,11 @@ class AssignedWork:
             or self._statuses.is_failed(InstanceId(name))
         ):
             return False
-        config = self._resolved_or_none(name, configs)
-        if config is None or config == entry.config or not self._only_live(entry.config, config):
+        config = resolved_or_none(self._worker, name, configs)
+        if config is None or config == entry.config:
             return False  # one that is put again as it was, is begun anew, as by Java's workers
+        if not only_live(self._worker, entry.config, config):
+            return False
         entry.config = config
         return True
 
@@ -216,37 +214,9 @@ class AssignedWork:
         """Whether the task could not be begun, or has failed since."""
         return self._statuses.is_failed(task)
 
-    def outdated(self, connector: str, configs: ClusterConfigState) -> list[InstanceId]:
-        """The tasks here that have to end before what is committed now counts. Those for which it
-        only adds work are not among them: `grow` gives it to them."""
-        here = [instance for instance in self._tasks if instance.connector == connector]
-        try:
-            wanted = self._resolved(configs.raw_connector_config(connector))
-            return sorted(task for task in here if self._is_outdated(task, configs, wanted))
-        except Exception as error:  # noqa: BLE001 - a provider's; the tasks, begun again, show it
-            _log.warning("Tasks of connector %s are begun again: %s", connector, error)
-            return sorted(here)
-
-    def _is_outdated(
-        self,
-        instance: InstanceId,
-        configs: ClusterConfigState,
-        connector_config: Mapping[str, str] | None,
-    ) -> bool:
-        task = self._tasks[instance]
-        committed = self._resolved(configs.raw_task_config(instance))
-        self._growing.discard(instance)
-        if committed is None or connector_config is None:
-            return True
-        if not self._only_live(task.connector_config, connector_config):
-            return True
-        config = self._as_running(committed, task)
-        if task.config == config:
-            return False
-        if _only_adds(task, config):
-            self._growing.add(instance)
-            return False
-        return True
+    def _begin_anew(self, instance: InstanceId, configs: ClusterConfigState) -> None:
+        self.end_tasks([instance])
+        self.begin_tasks([instance], configs)
 
     def freeze(self, tasks: Iterable[InstanceId]) -> frozenset[InstanceId]:
         """Have tasks stand still that can: of transfer tasks everything that moves is on their own
@@ -273,78 +243,6 @@ class AssignedWork:
             elif host is not None:
                 host.disown(deadline)
         self.end_tasks([instance for instance in sorted(frozen) if instance not in tasks])
-
-    def take_live(self, configs: ClusterConfigState) -> None:
-        """Give running tasks what their connectors' newer configs say of `live_keys`. A task that
-        does not take it is restarted with it. Those that stand still get it when they go on."""
-        changed = self._with_changed_live(configs)
-        answers = all_offered([(host, config) for _, host, config, _ in changed])
-        for (instance, host, config, connector_config), taken in zip(changed, answers, strict=True):
-            if taken:
-                _log.info("Task %s goes on with other values of its connector", instance)
-                task = self._tasks[instance]
-                task.connector_config, task.config = connector_config, config
-            elif host.alive:
-                self.end_tasks([instance])
-                self.begin_tasks([instance], configs)
-
-    def _with_changed_live(
-        self, configs: ClusterConfigState
-    ) -> list[tuple[InstanceId, TaskHost, Mapping[str, str], Mapping[str, str]]]:
-        """Tasks, what their configs are to be, and their connectors' configs."""
-        connectors: dict[str, Mapping[str, str] | None] = {}
-        found: list[tuple[InstanceId, TaskHost, Mapping[str, str], Mapping[str, str]]] = []
-        for instance in sorted(self._tasks.keys() - self._frozen):
-            name, task = instance.connector, self._tasks[instance]
-            if name not in connectors:
-                connectors[name] = self._resolved_or_none(name, configs)
-            config = connectors[name]
-            if config is None or task.host is None or config == task.connector_config:
-                continue
-            if self._only_live(task.connector_config, config):
-                live = self._worker.live_keys(config)
-                found.append((instance, task.host, with_live(task.config, config, live), config))
-        return found
-
-    def _resolved_or_none(self, name: str, configs: ClusterConfigState) -> Mapping[str, str] | None:
-        """A connector's config; None where there is none, or it cannot be had now."""
-        try:
-            return self._resolved(configs.raw_connector_config(name))
-        except Exception as error:  # noqa: BLE001 - a provider's; who is begun anew, shows it
-            _log.warning("The config of connector %s cannot be resolved: %s", name, error)
-            return None
-
-    def _only_live(self, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-        return before == after or differ_only_live(before, after, self._worker.live_keys(after))
-
-    def _as_running(self, committed: Mapping[str, str], task: _Task) -> Mapping[str, str]:
-        """What is committed for a task, with the values that it has of its connector."""
-        live = self._worker.live_keys(task.connector_config)
-        return with_live(committed, task.connector_config, live)
-
-    def grow(self, configs: ClusterConfigState) -> None:
-        """Give running tasks what newer configs add for them, once all workers have ended what had
-        to end. A task that does not take its config is restarted with it."""
-        growing, self._growing = self._growing & self._tasks.keys(), set()
-        for instance in sorted(growing):
-            if not self._grow(self._tasks[instance], configs.raw_task_config(instance)):
-                self.end_tasks([instance])
-                self.begin_tasks([instance], configs)
-
-    def _grow(self, task: _Task, raw: Mapping[str, str] | None) -> bool:
-        try:
-            committed = self._resolved(raw)
-        except Exception as error:  # noqa: BLE001 - a provider's; the task, begun again, shows it
-            _log.warning("A task's new config cannot be resolved: %s", error)
-            return False
-        if committed is None or task.host is None:
-            return False
-        config = self._as_running(committed, task)
-        if not offered(task.host, config):
-            return False
-        _log.info("Task %s goes on with more work", task.host.instance)
-        task.config = config
-        return True
 
     def end_all(self, deadline: Deadline) -> bool:
         """Stop everything. False: something did not end in time."""
@@ -398,11 +296,12 @@ class AssignedWork:
         started.add_done_callback(on_started)
 
     def _begin_task(self, instance: InstanceId, configs: ClusterConfigState) -> None:
-        entry = _Task(None, {}, {})
+        entry = RunningTask(None, {}, {})
         self._tasks[instance] = entry
         try:
-            connector_config = self._resolved(configs.raw_connector_config(instance.connector))
-            committed = self._resolved(configs.raw_task_config(instance))
+            raw = configs.raw_connector_config(instance.connector)
+            connector_config = resolved(self._worker, raw)
+            committed = resolved(self._worker, configs.raw_task_config(instance))
             if connector_config is None or committed is None:
                 raise TaskFailed(f"Task {instance} has no committed config")
             live = self._worker.live_keys(connector_config)
@@ -430,7 +329,7 @@ class AssignedWork:
 
     def _end_tasks(self, tasks: Collection[InstanceId]) -> None:
         entries = [self._tasks.pop(task) for task in tasks if task in self._tasks]
-        self._growing.difference_update(tasks)
+        self.renewal.ended(tasks)
         _cancel(entries)
         hosts = [entry.host for entry in entries if entry.host is not None]
         stop_tasks(hosts, Deadline(self._graceful_s, self._worker.clock))
@@ -442,9 +341,6 @@ class AssignedWork:
         deadline = Deadline(_CONNECTOR_STOP_S, self._worker.clock)
         for host in found:
             host.join(deadline)
-
-    def _resolved(self, raw: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        return None if raw is None else self._worker.resolved(raw)
 
     def _release(self, instance: InstanceId) -> None:
         """UNASSIGNED, as the last that this worker says of it; but a failure stays to be seen
@@ -463,14 +359,7 @@ def _unless_told(error: Exception) -> Exception | None:
     return None if isinstance(error, ConnectError) else error
 
 
-def _only_adds(task: _Task, config: Mapping[str, str]) -> bool:
-    host = task.host
-    if host is None or not host.alive or not issubclass(host.task_class, TransferTask):
-        return False
-    return host.task_class.only_adds(task.config, config)
-
-
-def _cancel(tasks: Iterable[_Task]) -> None:
+def _cancel(tasks: Iterable[RunningTask]) -> None:
     """Their checks must not wait for the thread that stops them."""
     for task in tasks:
         if task.run is not None:

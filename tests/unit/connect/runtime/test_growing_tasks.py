@@ -147,39 +147,39 @@ def tells(expected: Sequence[str]) -> None:
 def test_a_task_that_only_gets_more_goes_on_and_is_offered_it_later(work: AssignedWork) -> None:
     begin(work, configs("ab"))
     more = configs("abc")
-    assert work.outdated("c", more) == []
+    assert work.renewal.outdated("c", more) == []
     assert Lanes.told == ["start ab"]
-    work.grow(more)
+    work.renewal.grow(more)
     tells(["start ab", "offered abc"])
-    assert work.outdated("c", more) == []
-    work.grow(more)
+    assert work.renewal.outdated("c", more) == []
+    work.renewal.grow(more)
     assert Lanes.told == ["start ab", "offered abc"]
 
 
 def test_a_task_that_gives_something_up_ends_first(work: AssignedWork) -> None:
     begin(work, configs("ab"))
-    assert work.outdated("c", configs("ac")) == [TASK]
-    assert work.outdated("c", configs()) == [TASK]
+    assert work.renewal.outdated("c", configs("ac")) == [TASK]
+    assert work.renewal.outdated("c", configs()) == [TASK]
 
 
 def test_a_task_of_a_changed_connector_ends_first(work: AssignedWork) -> None:
     begin(work, configs("ab"))
-    assert work.outdated("c", configs("abc", connector={"changed": "yes"})) == [TASK]
+    assert work.renewal.outdated("c", configs("abc", connector={"changed": "yes"})) == [TASK]
 
 
 def test_a_task_that_does_not_take_more_is_restarted_with_it(work: AssignedWork) -> None:
     Lanes.stubborn = True
     begin(work, configs("ab"))
-    assert work.outdated("c", configs("abc")) == []
-    work.grow(configs("abc"))
+    assert work.renewal.outdated("c", configs("abc")) == []
+    work.renewal.grow(configs("abc"))
     tells(["start ab", "offered abc", "stop", "start abc"])
 
 
 def test_what_was_to_be_added_counts_no_more_once_it_is_given_back(work: AssignedWork) -> None:
     begin(work, configs("ab"))
-    assert work.outdated("c", configs("abc")) == []
-    assert work.outdated("c", configs("ab")) == []
-    work.grow(configs("ab"))
+    assert work.renewal.outdated("c", configs("abc")) == []
+    assert work.renewal.outdated("c", configs("ab")) == []
+    work.renewal.grow(configs("ab"))
     assert Lanes.told == ["start ab"]
 
 
@@ -190,11 +190,11 @@ def rate(text: str) -> dict[str, str]:
 def test_a_task_takes_live_values_of_its_connector_in_place(work: AssignedWork) -> None:
     begin(work, configs("ab"))
     faster = configs("ab", connector=rate("9"))
-    assert work.outdated("c", faster) == []
-    work.take_live(faster)
+    assert work.renewal.outdated("c", faster) == []
+    work.renewal.take_live(faster)
     tells(["start ab", "offered ab9"])
-    work.take_live(faster)
-    work.take_live(configs("ab"))
+    work.renewal.take_live(faster)
+    work.renewal.take_live(configs("ab"))
     tells(["start ab", "offered ab9", "offered ab"])
 
 
@@ -207,34 +207,34 @@ def test_what_is_added_leaves_live_values_as_they_are(work: AssignedWork) -> Non
     work.begin_tasks([TASK], configs("ab", connector=rate("9")))
     tells(["start ab9"])
     more = configs("abc", connector=rate("8"))
-    assert work.outdated("c", more) == []
-    work.grow(more)
-    work.take_live(more)
+    assert work.renewal.outdated("c", more) == []
+    work.renewal.grow(more)
+    work.renewal.take_live(more)
     tells(["start ab9", "offered abc9", "offered abc8"])
 
 
 def test_a_task_that_does_not_take_live_values_is_restarted_with_them(work: AssignedWork) -> None:
     Lanes.stubborn = True
     begin(work, configs("ab"))
-    work.take_live(configs("ab", connector=rate("9")))
+    work.renewal.take_live(configs("ab", connector=rate("9")))
     tells(["start ab", "offered ab9", "stop", "start ab9"])
 
 
 def test_other_changes_of_the_connector_are_not_taken_in_place(work: AssignedWork) -> None:
     begin(work, configs("ab"))
     both = configs("ab", connector={**rate("9"), "changed": "yes"})
-    work.take_live(both)
-    assert work.outdated("c", both) == [TASK]
+    work.renewal.take_live(both)
+    assert work.renewal.outdated("c", both) == [TASK]
     assert Lanes.told == ["start ab"]
 
 
 def test_a_task_that_stands_still_takes_live_values_when_it_goes_on(work: AssignedWork) -> None:
     begin(work, configs("ab"))
     assert work.freeze([TASK]) == {TASK}
-    work.take_live(configs("ab", connector=rate("9")))
+    work.renewal.take_live(configs("ab", connector=rate("9")))
     assert Lanes.told == ["start ab"]
     work.thaw([TASK])
-    work.take_live(configs("ab", connector=rate("9")))
+    work.renewal.take_live(configs("ab", connector=rate("9")))
     tells(["start ab", "offered ab9"])
 
 
