@@ -6,6 +6,7 @@ is not healthy: the state alone hides that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from connect.plugin import PartitionHealth
@@ -45,13 +46,30 @@ def health_document(flows: Mapping[str, Sequence[ConnectorStatus]]) -> dict[str,
     ]
     return {
         "status": "unhealthy" if ill else "healthy",
-        "message": f"not healthy: {', '.join(ill)}" if ill else "all connectors and tasks are well",
+        "message": f"not healthy: {', '.join(ill)}" if ill else _well(flows),
         "connectors": [
             {**({"flow": flow} if flow else {}), **_connector(connector)}
             for flow, connectors in flows.items()
             for connector in connectors
         ],
     }
+
+
+def _well(flows: Mapping[str, Sequence[ConnectorStatus]]) -> str:
+    """Names limits that keep records waiting, too: well, but asked for by who sees the lag."""
+    limits = Counter(
+        limit
+        for connectors in flows.values()
+        for connector in connectors
+        for task in connector.tasks
+        for partition in task.partitions
+        if (limit := partition.details.get("limited_by")) is not None
+    )
+    waiting = [
+        f"{count} partition{' waits' if count == 1 else 's wait'} because of {limit}"
+        for limit, count in sorted(limits.items(), key=str)
+    ]
+    return "; ".join(["all connectors and tasks are well", *waiting])
 
 
 def _connector(connector: ConnectorStatus) -> dict[str, object]:

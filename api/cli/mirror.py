@@ -20,11 +20,12 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from api.cli.file_watch import FileWatch
 from api.cli.stopping import StopSignal
 from api.cli.worker_processes import (
     WorkerProcesses,
@@ -54,7 +55,7 @@ STOP_S = 20.0
 """Budget of a clean stop; little of it is used. Service managers kill after 30 s or more."""
 
 WATCH_S = 1.0
-"""How often it is looked whether any flow is left."""
+"""How often it is looked whether any flow is left, and whether the file is another."""
 
 log = logging.getLogger("connect-mirror-maker")
 
@@ -116,13 +117,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     from api.cli.logs import configure_logging
 
     configure_logging(logging.WARNING if arguments.check else logging.INFO)
+    watch = FileWatch(arguments.config)  # before it is read: so no later change is overlooked
     try:
         config = _load(arguments.config)
         if arguments.check:
             return _check(config, arguments.clusters)
         if arguments.workers > 1:
             return _supervise(config, arguments)
-        return _run(config, arguments.clusters, arguments.worker_number)
+        return _run(config, arguments, watch)
     except ConfigError as error:
         print(f"connect-mirror-maker: {error}", file=sys.stderr)
         return EXIT_ERROR
@@ -152,23 +154,34 @@ def _supervise(config: MirrorMakerConfig, arguments: argparse.Namespace) -> int:
     return WorkerProcesses("api.cli.mirror", own, arguments.workers).run()
 
 
-def _run(config: MirrorMakerConfig, clusters: Sequence[str] | None, number: int) -> int:
-    """`number`: which of several processes on this host this is, from 1."""
+def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWatch) -> int:
+    """`worker_number`: which of several processes on this host this is, from 1."""
     from connectors.maker.maker import MirrorMaker
 
     for warning in config.warnings:
         log.warning("%s", warning)
     stop = StopSignal()
     ask_to_stop_with_parent()
+    number: int = arguments.worker_number
     with _internal_rest(config, number) as rest:
-        maker = MirrorMaker(config, clusters, None if rest is None else rest.reach)
+        maker = MirrorMaker(config, arguments.clusters, None if rest is None else rest.reach)
         if rest is not None:
             rest.serve(maker.herder)
         with _metrics_page(config, maker, number):
-            return _mirror(maker, stop)
+            return _mirror(maker, stop, lambda: _renew(maker, arguments.config, watch))
 
 
-def _mirror(maker: MirrorMaker, stop: StopSignal) -> int:
+def _renew(maker: MirrorMaker, path: Path, watch: FileWatch) -> None:
+    """Take over what may change while flows run, if the file was written anew."""
+    if not watch.changed():
+        return
+    try:
+        maker.renew(_load(path))
+    except ConfigError as error:
+        log.error("%s has changed, and nothing of that counts yet: %s", path, error)
+
+
+def _mirror(maker: MirrorMaker, stop: StopSignal, renew: Callable[[], None]) -> int:
     """Run all flows until a signal comes, or none is left; returns the exit code."""
     from connect.clock import Deadline
 
@@ -178,6 +191,7 @@ def _mirror(maker: MirrorMaker, stop: StopSignal) -> int:
             if maker.all_failed():
                 log.error("no flow is left to run")
                 return EXIT_START
+            renew()
     finally:
         log.info("stopping")
         ended = maker.stop(Deadline(STOP_S))

@@ -47,6 +47,8 @@ _MIRROR_SOURCE = {
     "Not in Java's MirrorMaker 2.",
     "stuck": "1 while the partition neither moves nor is caught up, else 0. "
     "Not in Java's MirrorMaker 2.",
+    "limited": "1 while records wait because the flow or their topic is at its limit "
+    "(mirror.rate.*), else 0. Not in Java's MirrorMaker 2.",
     "throttle-time-ms": "For how long, in all, records have waited because the flow or their topic "
     "was at its limit (mirror.rate.*), in milliseconds. Not in Java's MirrorMaker 2.",
     "quarantined-record-count": "Offsets that went to the quarantine topic and not to the copy. "

@@ -190,6 +190,15 @@ class MirrorMakerConfig:
         """What a program that only looks at a cluster gets, resolved."""
         return self._providers.resolve(values(client_settings(self._settings, alias)))
 
+    def changed(self, other: MirrorMakerConfig) -> list[str]:
+        """The keys, as files have them, that only one of the two sets, or that differ."""
+        mine, others = self._settings, other._settings
+        return sorted(
+            (mine.get(key) or others[key]).key
+            for key in mine.keys() | others.keys()
+            if key not in mine or key not in others or mine[key].value != others[key].value
+        )
+
     def validate(self, targets: Sequence[str] | None = None) -> None:
         """Check every value that the flows use, key stores included, without connecting.
 

@@ -15,6 +15,7 @@ from connect.config.security import CLIENT_CONFIG_NAMES
 from connectors.mirror.config_base import JAVA_PACKAGE
 from connectors.mirror.config_checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config_heartbeat import HEARTBEAT_CONFIG_DEF
+from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SOURCE_CONFIG_DEF
 
 __all__ = [
@@ -151,6 +152,9 @@ def connector_settings(props: Settings, flow: Flow, connector: str) -> dict[str,
         result.setdefault(key, Setting(value))
     result.update(_stripped(props, f"{flow}."))
     result.setdefault("enabled", Setting("false"))
+    if connector != MIRROR_CONNECTORS[0]:
+        # So that others need not start anew when they change.
+        return {key: one for key, one in result.items() if key not in RATE_NAMES}
     return result
 
 

@@ -92,7 +92,7 @@ class MirrorFlow:
         self._state_since_ms = clock.now_ms()
         self._error: str | None = None
         self._herder: FlowHerder | None = None
-        self._leads = threading.Event()
+        self._to_configure = threading.Event()
         self._loop = BackgroundLoop(
             plan.name,
             self._step,
@@ -129,6 +129,13 @@ class MirrorFlow:
         # A try to start that is under way holds nothing: it ends by itself, on a daemon thread.
         return True if herder is None else herder.stop(deadline)
 
+    def renew(self, plan: FlowPlan) -> None:
+        """From now on its connectors' configs are these: written by this process, if it leads, or
+        when it comes to lead."""
+        self.plan = plan
+        self._to_configure.set()
+        self._loop.wake()
+
     def statuses(self) -> Sequence[ConnectorStatus]:
         """The connectors' statuses, on whatever worker; of a flow that does not run yet,
         UNASSIGNED and why."""
@@ -164,18 +171,18 @@ class MirrorFlow:
         except Exception as error:
             self._give_up(herder, error)
             raise
-        if self._leads.is_set():
-            self._leads.clear()
+        if self._to_configure.is_set():
+            self._to_configure.clear()
             try:
                 self._configure(herder)
             except ConnectError:
-                self._leads.set()
+                self._to_configure.set()
                 raise
 
     def _start(self) -> None:
         try:
             self._probe()
-            self._leads.clear()
+            self._to_configure.clear()
             herder = self._make_herder(self._note_leading)
             herder.start(Deadline(START_TIMEOUT_S, self._clock))
         except ConnectError as error:
@@ -188,7 +195,7 @@ class MirrorFlow:
 
     def _note_leading(self) -> None:
         """On the herder's thread."""
-        self._leads.set()
+        self._to_configure.set()
         self._loop.wake()
 
     def _take(self, herder: FlowHerder) -> bool:

@@ -34,6 +34,7 @@ from connectors.maker.flattening import MIRROR_CONNECTORS
 from connectors.maker.flow import FlowHerder, FlowPlan, FlowState, MirrorFlow
 from connectors.maker.loops import Loop, find_loops
 from connectors.mirror import plugins as mirror_plugins
+from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.source_connector import validate_source
 from connectors.mirror.topic_refresh import CONTACT_TIMEOUT_S, contact
 
@@ -122,6 +123,11 @@ def mirrors(plan: FlowPlan) -> bool:
     return plan.connectors[SOURCE].get("enabled", "true").strip().lower() == "true"
 
 
+def _taken_live(key: str) -> bool:
+    """Whether running tasks take this key of the file: of all flows, or of one."""
+    return key in RATE_NAMES or any(key.endswith(f".{name}") and "->" in key for name in RATE_NAMES)
+
+
 @dataclass(frozen=True, slots=True)
 class InternalRest:
     """How other processes with the same flows reach this one. `url` ends with a slash; `address`
@@ -145,10 +151,8 @@ class MirrorMaker:
         """Nothing runs yet. `rest`: how processes with the same flows reach this one; None: they
         do not. Raises `ConfigError`, also where flows that keep topic names would carry every
         record round in a circle."""
-        config.validate(clusters)
-        plans = plan_flows(config, clusters)
-        for plan in plans:
-            check_source(config, plan)
+        self._clusters = clusters
+        plans = self._checked_plans(config)
         for loop in loops_of(config, plans):
             if loop.certain:
                 raise ConfigError(str(loop), key="replication.policy.class")
@@ -162,6 +166,31 @@ class MirrorMaker:
             MirrorFlow(plan, partial(self._make_herder, plan), partial(self._probe, plan))
             for plan in plans
         ]
+
+    def _checked_plans(self, config: MirrorMakerConfig) -> list[FlowPlan]:
+        config.validate(self._clusters)
+        plans = plan_flows(config, self._clusters)
+        for plan in plans:
+            check_source(config, plan)
+        return plans
+
+    def renew(self, config: MirrorMakerConfig) -> None:
+        """Go on with a config in which nothing is new but what tasks take while they run. Raises
+        `ConfigError` for any other, which is wrong or takes a restart: nothing of it counts."""
+        changed = self._config.changed(config)
+        late = [key for key in changed if not _taken_live(key)]
+        if late:
+            raise ConfigError(
+                f"{', '.join(late)} {'takes' if len(late) == 1 else 'take'} a restart; only "
+                f"{', '.join(sorted(RATE_NAMES))} may change while flows run, in a file in which "
+                "nothing else is new",
+                key=late[0],
+            )
+        plans = {plan.name: plan for plan in self._checked_plans(config)}
+        self._config = config
+        for flow in self._flows:
+            flow.renew(plans[flow.plan.name])
+        log.info("Changed while it runs: %s", ", ".join(changed) or "nothing")
 
     def start(self) -> None:
         """Begin to start all flows; returns at once."""

@@ -47,6 +47,7 @@ class PartitionMetrics:
         "_latency",
         "_level_batches",
         "_level_records",
+        "_limited",
         "_loss",
         "_loss_count",
         "_lost_records",
@@ -92,6 +93,7 @@ class PartitionMetrics:
         self._level_batches = 0
         self._quarantined = 0
         self._stuck = False
+        self._limited = False
         self._throttled_s = 0.0
         self._loss: tuple[int, float] | None = None
         self._loss_count = 0
@@ -154,6 +156,10 @@ class PartitionMetrics:
         """Whether it neither moves nor is caught up."""
         self._stuck = stuck
 
+    def set_limited(self, limited: bool) -> None:
+        """Whether records of it wait because of a limit."""
+        self._limited = limited
+
     def throttled(self, seconds: float) -> None:
         """So long records of it have waited because of a limit."""
         self._throttled_s += seconds
@@ -203,6 +209,7 @@ class PartitionMetrics:
             "record-level-record-count": self._level_records,
             "record-level-batch-count": self._level_batches,
             "stuck": int(self._stuck),
+            "limited": int(self._limited),
             "throttle-time-ms": round(self._throttled_s * 1000),
             "quarantined-record-count": self._quarantined,
             "loss-count": self._loss_count,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,41 @@ def test_secrets_of_the_config_are_in_no_log_and_on_no_page(
         assert mirror.stop(15) == 0
     for text in (log.read_text(), *pages):
         assert secret not in text
+
+
+def test_dedicated_mode_takes_limits_from_its_file_while_it_runs(
+    flow: MirroredFlow, log: Path, tmp_path: Path, listener: str
+) -> None:
+    topic = flow.topic()
+    produce(flow.source_servers, topic, numbered(2000, size=1000), batch_records=20)
+    rate = f"{flow.a}->{flow.b}.mirror.rate.bytes"
+    properties = flow.properties({rate: "40kB", "tasks.max": "1", "metrics.listener": listener})
+
+    def write(changes: Mapping[str, str]) -> None:
+        merged = {**properties, **changes}
+        (tmp_path / "mm2.properties").write_text("".join(f"{k}={v}\n" for k, v in merged.items()))
+
+    def copied() -> int:
+        return end_offset(flow.target_servers, flow.remote(topic))
+
+    def told(text: str) -> int:
+        return log.read_text().count(text)
+
+    with running(properties, tmp_path, log) as mirror:
+        flow.wait_created(topic)
+        wait_until(
+            lambda: "because of mirror.rate.bytes" in health_of(listener)["message"],
+            30.0,
+            "the limit to be told as what holds records back",
+        )
+        begun = told(" partitions, ")
+        write({rate: "fast"})
+        wait_until(lambda: told(f"configuration {rate}"), 30.0, "the wrong limit to be told")
+        write({rate: "100MB", "topics": "none"})
+        wait_until(lambda: told("topics takes a restart"), 30.0, "what has to wait to be told")
+        assert copied() < 2000, "a limit counts that should not"
+        write({rate: "100MB"})
+        flow.wait_records(topic, [2000])
+        assert told(" partitions, ") == begun, "the task was started anew"
+        stop_cleanly(mirror, log)
+    assert_equal_logs(flow, topic)

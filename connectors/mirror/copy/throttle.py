@@ -170,7 +170,8 @@ class Throttle:
         self._topics = {}
         self._flow = _Meter(limits.whole.share(part), self._clock) if limits.whole else None
         for partition in partitions:
-            partition.most_fetch_bytes, partition.limited_by = 0, None
+            partition.most_fetch_bytes = 0
+            self._say(partition, None)
         self.follow(partitions, counts)
         for partition in partitions:
             self._refresh(partition)  # what it asks for in a fetch may be more or less
@@ -277,7 +278,12 @@ class Throttle:
             meter_of_it = self._topics.get(partition.source[0])
             topic_s = 0.0 if meter_of_it is None else meter_of_it.recent_s
             if partition.lag == 0 or not (flow_s or topic_s):
-                partition.limited_by = None
+                self._say(partition, None)
                 continue
-            partition.limited_by = TOPIC_LIMIT if topic_s >= flow_s else FLOW_LIMIT
+            self._say(partition, TOPIC_LIMIT if topic_s >= flow_s else FLOW_LIMIT)
             partition.metrics.throttled(max(flow_s, topic_s))
+
+    @staticmethod
+    def _say(partition: PartitionCopy, limited_by: str | None) -> None:
+        partition.limited_by = limited_by
+        partition.metrics.set_limited(limited_by is not None)

@@ -122,6 +122,17 @@ def test_health_names_what_is_not_well(worker: Worker, server: ApiServer) -> Non
     assert (bad["name"], bad["error"], bad["lag_records"]) == ("orders-1", "it has no leader", None)
 
 
+def test_health_says_what_waits_because_of_a_limit(worker: Worker, server: ApiServer) -> None:
+    limited = [
+        PartitionHealth(f"logs-{n}", 100, 5000, details={"limited_by": "mirror.rate.topics"})
+        for n in range(2)
+    ]
+    worker.connectors = [connector(task(*limited, GOOD))]
+    body = json.loads(get(server, "/health")[2])
+    assert body["status"] == "healthy"
+    assert body["message"].endswith("are well; 2 partitions wait because of mirror.rate.topics")
+
+
 def test_health_says_why_a_connector_failed(worker: Worker, server: ApiServer) -> None:
     worker.connectors = [ConnectorStatus("c", status("FAILED", "no topics property"), ())]
 

@@ -113,6 +113,20 @@ def test_configs_that_are_stored_already_are_not_written_again(
     assert [call[1] for call in put] == [HEARTBEAT]
 
 
+def test_renewed_configs_are_written_by_who_leads(flow: MirrorFlow, workers: Workers) -> None:
+    begin(flow)
+    workers.lead()
+    settles(workers, PUT)
+    slower = {
+        SOURCE: {**PLANNED[SOURCE], "mirror.rate.bytes": "1MB"},
+        HEARTBEAT: PLANNED[HEARTBEAT],
+    }
+    flow.renew(FlowPlan("A", "B", slower))
+    settles(workers, {name: {**config, "name": name} for name, config in slower.items()})
+    put = [call for call in workers.next.calls if call[0] == "put"]
+    assert [call[1] for call in put] == [SOURCE, HEARTBEAT, SOURCE]
+
+
 def test_connectors_that_the_properties_do_not_have_are_deleted(
     flow: MirrorFlow, workers: Workers
 ) -> None:
@@ -146,7 +160,7 @@ def test_who_leads_no_more_leaves_it_to_the_next_leader(flow: MirrorFlow, worker
     workers.next.problems["put_connector_config"] = NotLeader("not any more", None)
     begin(flow)
     workers.lead()
-    wait_until(lambda: not flow._leads.is_set(), TIMEOUT_S, "the step")
+    wait_until(lambda: not flow._to_configure.is_set(), TIMEOUT_S, "the step")
     del workers.next.problems["put_connector_config"]
     assert workers.next.configs == {}
     workers.lead()

@@ -20,6 +20,7 @@ OUR_ATTRIBUTES = {
     "loss-count",
     "lost-record-count",
     "quarantined-record-count",
+    "limited",
     "throttle-time-ms",
     "stuck",
     "shallow-record-count", "shallow-batch-count",

@@ -94,6 +94,9 @@ def test_one_topics_limit_holds_its_partitions_together_and_no_others(two: Task)
     assert free.limited_by is None
     assert slow.metrics.read()["throttle-time-ms"] > 5000
     assert free.metrics.read()["throttle-time-ms"] == 0
+    assert [each.metrics.read()["limited"] for each in (slow, free)] == [1, 0]
+    two.limit(FlowLimits())
+    assert slow.metrics.read()["limited"] == 0
 
 
 def test_a_flows_limit_is_that_of_all_partitions(two: Task) -> None:

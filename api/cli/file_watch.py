@@ -1,0 +1,35 @@
+"""Notices that a file was written anew, by looking now and then."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["FileWatch"]
+
+_Seen = tuple[int, int, int] | None
+
+
+class FileWatch:
+    """One file, from its making on. A link is followed, so that a mounted file may be swapped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._taken = self._last = self._look()
+
+    def changed(self) -> bool:
+        """Whether it is another since the last time that this was said, or since the beginning, and
+        as it was at the last look: nobody is in the middle of writing it. Call once a second."""
+        now = self._look()
+        settled, self._last = now == self._last, now
+        if not settled or now is None or now == self._taken:
+            return False
+        self._taken = now
+        return True
+
+    def _look(self) -> _Seen:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None  # it is being replaced; what runs needs it no more
+        return found.st_ino, found.st_mtime_ns, found.st_size
