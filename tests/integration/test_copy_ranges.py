@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Sequence
 
 import pytest
 
 from connect.clients.cluster_link import ClusterLink
+from connect.clients.fencing import claim_producers
 from connect.clients.partition_reader import PartitionReader
 from connect.clients.settings import FetchSettings, ProduceSettings
+from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
+from connectors.mirror.books import source_partition
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import EngineSettings
 from connectors.mirror.copy.ranges import (
@@ -21,13 +25,18 @@ from connectors.mirror.copy.ranges import (
     SourceRange,
     copy_ranges,
 )
+from connectors.mirror.copy.transaction_hooks import TransactionPlan
+from connectors.mirror.lanes import LaneClaim
+from connectors.spark.lane_transactions import LaneSettings, LaneTransactions
 from deploy.brokers import KafkaCluster
 from tests.support.copying import wire
 from tests.support.producing import numbered, produce, produce_transactions
 from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic, end_offset
+from tests.support.topics import create_topic, end_offset, unique
 
 STALL_S = 20.0
+# Of record batches of magic 2 (KIP-98).
+_EPOCH, _EPOCH_AT = struct.Struct(">h"), 51
 
 
 def settings(
@@ -145,15 +154,19 @@ def test_a_stopped_copy_tells_what_it_did(
     assert sum(line.records for line in books.lines) == there
 
 
-def producers(cluster: KafkaCluster, topic: str) -> set[int]:
-    """The producer ids in a partition."""
+def producers(cluster: KafkaCluster, topic: str) -> set[tuple[int, ...]]:
+    """The producer ids in a partition, each with its epochs."""
     link = ClusterLink(wire(cluster.bootstrap_servers), lambda: None)
     try:
         link.watch_topics({topic})
         end = end_offset(cluster.bootstrap_servers, topic)
         reader = PartitionReader(link, (topic, 0), 0, end)
         try:
-            return {header.producer_id for fetched in reader for header in fetched.headers}
+            return {
+                (header.producer_id, *_EPOCH.unpack_from(fetched.records, header.start + _EPOCH_AT))
+                for fetched in reader
+                for header in fetched.headers
+            }
         finally:
             reader.close()
     finally:
@@ -190,3 +203,36 @@ def test_a_copier_that_goes_on_needs_no_new_producer_ids(
         wanted = contents(read_partition(source_cluster.bootstrap_servers, name))
         assert contents(read_partition(target_cluster.bootstrap_servers, its_copy)) == wanted
         assert len(producers(target_cluster, its_copy)) == 1
+
+
+def test_a_copier_that_writes_once_wastes_nothing_when_it_goes_on(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    """Each time with a producer that was claimed for it, whose sequence numbers begin anew: that
+    needs no other epoch."""
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic, copy = create_topic(source), create_topic(target)
+    produce(source, topic, numbered(300))
+    offsets = create_topic(target, configs={"cleanup.policy": "compact"})
+    lane = unique("lane")
+    control = LaneTransactions(wire(target), LaneSettings("a-flow", offsets, 10.0, None))
+    copier = RangeCopier(
+        settings(source_cluster, target_cluster),
+        transactions=TransactionPlan(control, lambda key: source_partition("A", key), lambda: None),
+    )
+    books = Books()
+    given: set[tuple[int, ...]] = set()
+    try:
+        for start in range(0, 300, 100):
+            claimed = claim_producers(wire(target), [lane], Deadline(STALL_S), timeout_ms=10_000)
+            given.add((claimed[lane].producer_id, claimed[lane].epoch))
+            control.begin(LaneClaim(lane, claimed[lane]))
+            wanted = SourceRange((topic, 0), (copy, 0), start, start + 100)
+            copier.copy([wanted], books.note, stop=books.stop, stall_s=STALL_S)
+            assert all(progress.done for progress in books.last)
+    finally:
+        copier.close()
+        control.close()
+    there = contents(read_partition(target, copy, isolation="read_committed"))
+    assert there == contents(read_partition(source, topic))
+    assert producers(target_cluster, copy) == given, "none of them was given up"

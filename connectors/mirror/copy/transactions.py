@@ -183,7 +183,10 @@ class Transactions:
         return done
 
     def renew(self) -> None:
-        """The control has another producer, whose sequence begins anew. Nothing is under way."""
+        """The control has another producer, of an epoch that no partition has batches of. Nothing
+        is under way."""
+        self._equipped.clear()
+        self._renew_after = None
         self._ledgers.start_over()
 
     def close(self) -> None:
