@@ -9,6 +9,7 @@ from typing import Protocol, TextIO
 from api.cli.check_output import table_printer
 from connectors.mirror.audit.findings import Difference, Kind
 from connectors.mirror.audit.ledger import LedgerCheck, LedgerReport
+from connectors.mirror.audit.plan import PartitionFacts
 from connectors.mirror.audit.repair import Repair
 from connectors.mirror.audit.report import AuditReport, PartitionAudit
 
@@ -23,6 +24,9 @@ EXPLAINED = {
     "expired_on_source": "source's retention",
     "expired_on_target": "target's retention",
 }
+
+
+LEFT_OUT = "offsets before the flow began"
 
 
 class _Printer(Protocol):
@@ -41,6 +45,8 @@ def print_report(report: AuditReport, out: TextIO | None = None) -> None:
     )
     for partition in report.partitions:
         _print_differences(printer, partition)
+        if Kind.MISSING.value in partition.counts:
+            _print_begin(printer, partition.facts)
         for error in partition.errors:
             printer.line(f"{_name(partition.facts.source)}: not audited: {error}", "bold red")
     for key, reason in report.absent.items():
@@ -52,33 +58,47 @@ def print_ledger(report: LedgerReport, out: TextIO | None = None) -> None:
     """What the ledger accounts for, what samples found, and what that proves."""
     printer = table_printer(sys.stdout if out is None else out)
     columns = ("source", "target", "accounted for", "not", "lost at the target's end", "explained")
-    printer.table("Ledger", columns, [_ledger_row(check) for check in report.checks])
+    printer.table(
+        "Ledger", columns, [_ledger_row(check, whole=report.whole) for check in report.checks]
+    )
     for check in report.checks:
         if check.unaccounted:
             shown = [_span(start, end - start) for start, end in check.unaccounted[:SHOWN]]
             more = " and more" if len(check.unaccounted) > SHOWN else ""
             name = _name(check.facts.source)
             printer.line(f"{name}: not accounted for: {', '.join(shown)}{more}", "yellow")
+            _print_begin(printer, check.facts)
     samples = report.samples
     for partition in samples.partitions:
         _print_differences(printer, partition)
         for error in partition.errors:
-            printer.line(f"{_name(partition.facts.source)}: not sampled: {error}", "bold red")
+            printer.line(f"{_name(partition.facts.source)}: not read: {error}", "bold red")
     for key, reason in samples.absent.items():
         printer.line(f"{_name(key)}: {reason}", "bold red")
     good = report.accounted and not report.different and samples.complete
     printer.line(_ledger_summary(report), "green" if good else "bold red")
 
 
-def _ledger_row(check: LedgerCheck) -> tuple[str, ...]:
+def _print_begin(printer: _Printer, facts: PartitionFacts) -> None:
+    """What may be missing on purpose."""
+    if facts.began > facts.first:
+        printer.line(
+            f"{_name(facts.source)}: by the offset map the flow began at {facts.began}; if what is "
+            "before was left out on purpose (--since, auto.offset.reset=latest): --from-begin",
+            "yellow",
+        )
+
+
+def _ledger_row(check: LedgerCheck, *, whole: bool) -> tuple[str, ...]:
     explained = {
+        LEFT_OUT: check.facts.left_out,
         "not copied yet": check.pending,
         "target's retention": check.expired,
         "copied again": check.copied_again,
         "outside the ledger": check.outside,
     }
     told = [f"{count} {text}" for text, count in explained.items() if count]
-    if check.facts.compacted:
+    if check.facts.compacted and not whole:
         told.append("compacted: not sampled")
     return (
         _name(check.facts.source),
@@ -98,27 +118,49 @@ def _ledger_summary(report: LedgerReport) -> str:
     missing = sum(check.missing for check in report.checks)
     lost = sum(check.lost for check in report.checks)
     different = sum(partition.different for partition in partitions)
-    told = (
-        f"The ledger accounts for {accounted} of {accounted + missing} source offsets; {drawn} "
-        f"samples with {equal} equal records were compared"
-    )
+    placed = sum(check.placed for check in report.checks)
+    told = f"The ledger accounts for {accounted} of {accounted + missing} source offsets"
+    if report.whole:
+        told += f". The flow is small, so all of it was read: {equal} records are equal"
+    elif drawn:
+        told += (
+            f"; of the {placed} records that it places on both sides, {drawn} samples with {equal} "
+            "equal ones were read"
+        )
+    else:
+        told += "; there was nothing to draw samples from"
     if lost or different or report.samples.absent:
         absent = len(report.samples.absent)
         return (
-            f"{told}. {different} records of the samples differ, {lost} are lost at the target's "
-            f"end, {absent} partitions have no copy."
+            f"{told}. {different} of the records that were read differ, {lost} are lost at the "
+            f"target's end, {absent} partitions have no copy."
         )
     if not report.samples.complete:
-        return f"{told}. Not all samples could be compared."
+        return f"{told}. Not all that was to be read could be."
+    if report.whole:
+        unaccounted = ", also what the ledger does not account for" if missing else ""
+        return f"{told}, in order, each once{unaccounted}."
     if missing:
         return f"{told}. What it does not account for, --mode logs compares."
     if not drawn:
-        return f"{told}: none could be drawn. --mode logs compares all."
+        return f"{told}. --mode logs compares all."
+    return f"{told}, and none differs. {_what_it_proves(report, placed, equal, drawn)}"
+
+
+def _what_it_proves(report: LedgerReport, placed: int, equal: int, drawn: int) -> str:
+    unread = [f"{sum(check.facts.compacted for check in report.checks)} compacted partitions"]
+    outside = sum(check.outside for check in report.checks)
+    if outside:
+        unread.append(f"{outside} target offsets of which the ledger does not tell")
+    besides = " and ".join(each for each in unread if not each.startswith("0 "))
+    besides = f"; {besides} were not read" if besides else ""
+    if equal >= placed:
+        return f"So they are all there{besides}. --mode logs reads everything."
     # Each of n samples is as likely from any place: (1 - part) ** n of missing all of it.
     return (
-        f"{told}, and none differs. That does not prove the rest equal, only that damage to "
+        "That does not prove the rest equal, only that damage to "
         f"{100 * (1 - 0.05 ** (1 / drawn)):.2g} % of it or more would be seen with a "
-        "probability of 95 %; --mode logs proves it."
+        f"probability of 95 %{besides}. --mode logs proves it."
     )
 
 
@@ -139,6 +181,8 @@ def _row(partition: PartitionAudit) -> tuple[str, ...]:
         for name, text in EXPLAINED.items()
         if partition.total(name)
     ]
+    if partition.facts.left_out:
+        explained.insert(0, f"{partition.facts.left_out} {LEFT_OUT}")
     return (
         _name(partition.facts.source),
         _name(partition.facts.target),

@@ -2,7 +2,7 @@
 
     connect-mirror-audit mm2.properties [--flow A->B] [--topics REGEX] [--json FILE]
                          [--mode logs|ledger] [--samples N]
-                         [--engine spark|local] [--processes N] [--repair]
+                         [--engine spark|local] [--processes N] [--from-begin] [--repair]
 
 Reads both clusters and writes to neither, but with --repair. Exit codes:
     0    everything that was audited is there, unchanged and in order; with --mode ledger: all is
@@ -38,6 +38,7 @@ from api.cli.program import (
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
+    from connectors.maker.named_flow import NamedFlow
     from connectors.mirror.audit.engines import AuditEngine
     from connectors.mirror.audit.facts import AuditPlan, FlowToAudit
     from connectors.mirror.audit.plan import AuditRange
@@ -80,14 +81,16 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         choices=("logs", "ledger"),
         default="logs",
         help="logs: read both sides whole; ledger: only see whether the offset map and the stored "
-        "positions account for everything, and compare samples (default: logs)",
+        "positions account for everything, and compare samples, or all of a small flow "
+        "(default: logs)",
     )
     parser.add_argument(
         "--samples",
         type=positive,
         default=DEFAULT_SAMPLES,
         metavar="N",
-        help="of --mode ledger: how many ranges are drawn and compared (default: %(default)s)",
+        help="of --mode ledger: how many ranges of 1000 records are drawn and compared; a flow "
+        "that has no more is read whole (default: %(default)s)",
     )
     parser.add_argument(
         "--engine",
@@ -112,6 +115,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "(default: %(default)s)",
     )
     parser.add_argument(
+        "--from-begin",
+        action="store_true",
+        help="do not ask for what is before the offset at which the flow began, by the offset map: "
+        "it was left out on purpose, by a backfill's --since or auto.offset.reset=latest",
+    )
+    parser.add_argument(
         "--repair",
         action="store_true",
         help="copy what is missing at the ends of partitions; stop the mirror before",
@@ -131,8 +140,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from api.cli.audit_output import print_repairs, print_report
+    from connectors.maker.named_flow import named_flow
 
-    flow = _flow(arguments.config, arguments.flow)
+    named = named_flow(arguments.config, arguments.flow)
+    flow = _flow(named)
     if arguments.mode == "ledger":
         return _run_ledger(flow, arguments)
     with _engine(arguments, flow) as engine:
@@ -140,8 +151,11 @@ def _run(arguments: argparse.Namespace) -> int:
         print_report(report)
         if arguments.repair and not report.equal:
             from connectors.mirror.audit.repair import repair
+            from connectors.mirror.backfill.flow import BackfillFlow
+            from connectors.mirror.backfill.live_flow import look_at_flow
 
-            repairs = repair(flow, plan, report)
+            live = look_at_flow(BackfillFlow(named.name, named.properties, named.worker))
+            repairs = repair(flow, plan, report, live)
             print_repairs(repairs)
             if any(each.copied for each in repairs):
                 plan, report = _audit(flow, arguments, engine)
@@ -154,19 +168,28 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace) -> int:
     from api.cli.audit_output import print_ledger
-    from connectors.mirror.audit.ledger import LedgerReport, check_ledger, choose_samples
+    from connectors.mirror.audit.ledger import (
+        LedgerReport,
+        check_ledger,
+        choose_samples,
+        is_small,
+    )
     from connectors.mirror.audit.report import make_report
 
     plan = _plan(flow, arguments)
     began = time.monotonic()
     checks = [check_ledger(facts, plan.pages.get(facts.source, ())) for facts in plan.facts]
-    ranges = choose_samples(checks, arguments.samples, random.SystemRandom())
-    setup = replace(plan.setup, fetch_bytes=SAMPLE_FETCH_BYTES)
+    whole = is_small(plan.facts, arguments.samples)
+    if whole:
+        ranges, setup = plan.ranges, plan.setup
+    else:
+        ranges = choose_samples(checks, arguments.samples, random.SystemRandom())
+        setup = replace(plan.setup, fetch_bytes=SAMPLE_FETCH_BYTES)
     outcomes: list[RangeOutcome] = []
     if ranges:
         with _engine(arguments, flow) as engine:
             outcomes = _outcomes(engine, setup, ranges)
-    report = LedgerReport(checks, make_report(plan, outcomes, time.monotonic() - began))
+    report = LedgerReport(checks, make_report(plan, outcomes, time.monotonic() - began), whole)
     print_ledger(report)
     _write_json(arguments, report.to_json())
     if report.different:
@@ -190,7 +213,7 @@ def _audit(
 def _plan(flow: FlowToAudit, arguments: argparse.Namespace) -> AuditPlan:
     from connectors.mirror.audit.facts import make_plan
 
-    plan = make_plan(flow, arguments.topics, arguments.range_bytes)
+    plan = make_plan(flow, arguments.topics, arguments.range_bytes, from_begin=arguments.from_begin)
     if not plan.ranges and not plan.absent:
         raise ConfigError(
             f"No topic that the flow copies matches --topics {arguments.topics or '.*'}",
@@ -224,11 +247,9 @@ def _write_json(arguments: argparse.Namespace, plain: Mapping[str, object]) -> N
         ) from error
 
 
-def _flow(path: Path, name: str | None) -> FlowToAudit:
-    from connectors.maker.named_flow import named_flow
+def _flow(flow: NamedFlow) -> FlowToAudit:
     from connectors.mirror.audit.facts import FlowToAudit
 
-    flow = named_flow(path, name)
     return FlowToAudit(
         flow.properties,
         flow.worker.offset_storage_topic,

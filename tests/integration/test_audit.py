@@ -110,14 +110,22 @@ def test_what_our_mirror_copied_is_equal_and_mostly_at_a_glance(
     file = _properties_file(flow, tmp_path, committed)
     found = tmp_path / "found.json"
     ledger = [file, "--mode", "ledger", "--engine", "local", "--processes", "1"]
-    assert main([*ledger, "--topics", f"{flow.prefix}.*", "--json", str(found)]) == 0
-    assert "does not prove the rest equal" in capfd.readouterr().out
+    ledger += ["--topics", f"{flow.prefix}.*", "--json", str(found)]
+    everything = 600 * len(plain) + 240
+    assert main([*ledger, "--samples", "3"]) == 0
+    told = capfd.readouterr().out
+    assert f"of the {everything} records that it places on both sides, 3 samples with " in told
+    assert "does not prove the rest equal" in told
+    assert main(ledger) == 0
+    told = capfd.readouterr().out
+    assert f"The flow is small, so all of it was read: {everything} records are equal" in told
     written = json.loads(found.read_text())
+    assert written["whole"]
     assert {each["topic"]: each["accounted"] for each in written["ledger"]} == {
         facts.source[0]: facts.position for facts in plan.facts
     }
-    sampled = [each for p in written["samples"]["partitions"] for each in p["ranges"]]
-    assert sum(each["equal"] for each in sampled) == 600 * len(plain) + 240, "all, as it is little"
+    read = [each for p in written["samples"]["partitions"] for each in p["ranges"]]
+    assert sum(each["equal"] for each in read) == everything
 
 
 CHANGED = Record(b"other", b"k500", timestamp_ms=1_700_000_000_500)
@@ -258,12 +266,15 @@ def test_the_command_names_what_is_missing_at_the_end_and_repairs_it(
         {"kind": "missing", "source": 900, "target": None, "records": 100},
     ]
 
-    assert main([*arguments, "--mode", "ledger"]) == 4, "made by hand, so there is no ledger"
+    ledger = [*arguments, "--mode", "ledger"]
+    assert main([*ledger, "--samples", "1"]) == 4, "made by hand, so there is no ledger"
     assert f"{topic}-0: not accounted for: 0 to 19" in capfd.readouterr().out
+    assert main(ledger) == 3, "as it is little, it is read"
+    assert "101 of the records that were read differ" in capfd.readouterr().out
     assert main([*arguments, "--repair"]) == 3, "what is missing between others stays"
     told = capfd.readouterr().out
     assert f"{flow.prefix}.t-0\t100\t" in told
-    assert f"{topic}-0\t0\t" in told
+    assert f"{topic}-0\t0\twhat differs is not at the end" in told
     program = Path(sys.executable).with_name("connect-mirror-audit")
     ended = subprocess.run(
         [program, arguments[0], "--topics", f"{flow.prefix}[.]t"],

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from connect.protocol.compression import Data
 from connectors.mirror.audit.batches import AuditBatch
-from connectors.mirror.audit.findings import Kind, RangeResult, Stray, settle
+from connectors.mirror.audit.findings import LISTED, Kind, RangeResult, Stray, settle
 from connectors.mirror.audit.streams import (
     Gap,
     RecordStream,
@@ -94,6 +94,8 @@ class Alignment:
         """Missing ones behind the last record on both sides: perhaps not copied yet."""
         self._tail_uncounted = 0
         self._uncounted = {Kind.MISSING: 0, Kind.EXTRA: 0}
+        self._spans: dict[Kind, list[list[int]]] = {Kind.MISSING: [], Kind.EXTRA: []}
+        """Where those are: first offset, records."""
 
     @property
     def extra(self) -> list[Stray]:
@@ -127,7 +129,7 @@ class Alignment:
         self._waiting = {}
         result.add(settle(sorted(self._missing), sorted(self._extra), copied))
         for kind, records in self._uncounted.items():
-            result.count(kind, records)
+            result.add_more(kind, records, self._spans[kind])
         return result
 
     def _step(self) -> bool:
@@ -253,6 +255,14 @@ class Alignment:
             strays.append(stray)
         else:
             self._uncounted[kind] += 1
+            self._span(kind, stray.offset)
+
+    def _span(self, kind: Kind, offset: int) -> None:
+        spans = self._spans[kind]
+        if spans and sum(spans[-1]) == offset:
+            spans[-1][1] += 1
+        elif len(spans) < LISTED:
+            spans.append([offset, 1])
 
     def _wait(self, kind: Kind, stray: Stray) -> None:
         """A newer record of its key explains it."""
@@ -329,6 +339,7 @@ class Alignment:
         """Drop the differing records of one side; how many they are."""
         count = self._uncounted[kind]
         self._uncounted[kind] = 0
+        self._spans[kind] = []
         if kind is Kind.MISSING:
             count += len(self._missing)
             self._missing = []

@@ -27,6 +27,7 @@ from connectors.mirror.audit.plan import (
     DEFAULT_RANGE_BYTES,
     AuditRange,
     PartitionFacts,
+    began_at,
     plan_ranges,
 )
 from connectors.mirror.audit.run import Auditor, AuditSetup
@@ -57,8 +58,9 @@ class FlowToAudit:
 
 @dataclass(slots=True)
 class AuditPlan:
-    """What to read. `absent`: source partitions with records that have no copy at all. `pages`: the
-    offset map's."""
+    """What to read. `absent`: source partitions that have no copy at all; heartbeats only if the
+    mirror has copied some: it finds their topic when it has run for a while. `pages`: the offset
+    map's."""
 
     setup: AuditSetup
     facts: list[PartitionFacts] = field(default_factory=list)
@@ -68,16 +70,24 @@ class AuditPlan:
 
 
 def make_plan(
-    flow: FlowToAudit, topics: str | None, range_bytes: int = DEFAULT_RANGE_BYTES
+    flow: FlowToAudit,
+    topics: str | None,
+    range_bytes: int = DEFAULT_RANGE_BYTES,
+    *,
+    from_begin: bool = False,
 ) -> AuditPlan:
     """Look at both clusters. `topics`: of those that the flow copies, the ones whose whole name
-    matches this pattern. Raises one of `connect.errors`."""
-    return _Planner(flow, topics, range_bytes).plan()
+    matches this pattern. `from_begin`: what is before where the flow began, by the map, was left
+    out on purpose. Raises one of `connect.errors`."""
+    return _Planner(flow, topics, range_bytes, from_begin).plan()
 
 
 class _Planner:
-    def __init__(self, flow: FlowToAudit, topics: str | None, range_bytes: int) -> None:
+    def __init__(
+        self, flow: FlowToAudit, topics: str | None, range_bytes: int, from_begin: bool
+    ) -> None:
         self._flow = flow
+        self._from_begin = from_begin
         self._range_bytes = range_bytes
         self._config = SourceConfig.from_properties(flow.properties)
         try:
@@ -115,12 +125,13 @@ class _Planner:
             if self._pattern.fullmatch(topic)
         }
         positions = self._positions(on_target)
+        policy = replication_policy(self._config.originals)
         keys: dict[TopicPartition, TopicPartition] = {}
         for topic, remote in remotes.items():
             for partition in range(on_source[topic]):
                 if partition < on_target.get(remote, 0):
                     keys[topic, partition] = (remote, partition)
-                else:
+                elif (topic, partition) in positions or not policy.is_heartbeats_topic(topic):
                     self._plan.absent[topic, partition] = f"{remote}-{partition} does not exist"
         pages = self._pages(on_source, on_target, remotes)
         copied = {topic for topic, _ in keys}
@@ -139,6 +150,8 @@ class _Planner:
                 positions.get(key),
                 "compact" in _value(ours, "cleanup.policy") + _value(theirs, "cleanup.policy"),
                 _value(theirs, "message.timestamp.type") != "LogAppendTime",
+                began=began_at(pages.get(key, ())),
+                from_begin=self._from_begin,
             )
             self._plan.facts.append(facts)
         self._plan.pages = pages

@@ -7,7 +7,7 @@ Differences are found as records of one side without a counterpart where it shou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -95,6 +95,23 @@ class RangeResult:
         for difference in found:
             self.count(difference.kind, difference.records)
         self.differences += found[: max(0, LISTED - len(self.differences))]
+
+    def add_more(self, kind: Kind, records: int, spans: Iterable[Sequence[int]]) -> None:
+        """Count these, which were too many to look at each, and list where they are: (first
+        offset, records) on the side that has them."""
+        self.count(kind, records)
+        for first, length in spans:
+            source, target = (first, None) if kind is Kind.MISSING else (None, first)
+            found = Difference(kind, source, target, length)
+            for index, each in enumerate(self.differences):
+                follows = (_next(each.source, each.records), _next(each.target, each.records))
+                if each.kind is kind and follows == (source, target):
+                    found = replace(each, records=each.records + length)
+                    self.differences[index] = found
+                    break
+            else:
+                if len(self.differences) < LISTED:
+                    self.differences.append(found)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for JSON and for rows."""

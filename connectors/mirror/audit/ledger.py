@@ -4,7 +4,7 @@ The ledger is what the mirror wrote down: the offset map's pages, and the stored
 against both logs' offsets it says whether every source offset before the position was copied or
 seen without a record, and whether the target still reaches as far as the copies. That costs no
 reading. What it cannot say is that the records are the same: for that, ranges drawn at random are
-compared.
+compared, or everything, where that is no more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from connectors.mirror.audit.plan import AuditRange, PartitionFacts
 from connectors.mirror.audit.report import AuditReport
 from connectors.mirror.offset_map import MapPage, OffsetMap, Segment
 
-__all__ = ["LedgerCheck", "LedgerReport", "check_ledger", "choose_samples"]
+__all__ = ["LedgerCheck", "LedgerReport", "check_ledger", "choose_samples", "is_small"]
 
 Span = tuple[int, int]
 """First offset, and first one after."""
@@ -63,6 +63,11 @@ class LedgerCheck:
     def pending(self) -> int:
         return self.facts.source_end - self.until
 
+    @property
+    def placed(self) -> int:
+        """Records that samples are drawn from."""
+        return 0 if self.facts.compacted else sum(segment.length for segment in self.segments)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         facts = self.facts
@@ -75,6 +80,7 @@ class LedgerCheck:
             "source_end": facts.source_end,
             "target_start": facts.target_start,
             "target_end": facts.target_end,
+            "left_out": facts.left_out,
             "accounted": self.accounted,
             "unaccounted": self.missing,
             "unaccounted_spans": [list(span) for span in self.unaccounted[:LISTED]],
@@ -83,17 +89,18 @@ class LedgerCheck:
             "expired_on_target": self.expired,
             "outside": self.outside,
             "copied_again": self.copied_again,
-            "sampled": not facts.compacted,
+            "sampled_from": self.placed,
         }
 
 
 @dataclass(slots=True)
 class LedgerReport:
     """`samples`: the audit of the ranges that were drawn; it also has the partitions without a
-    copy."""
+    copy. `whole`: the flow is small, so it is the audit of all of it."""
 
     checks: list[LedgerCheck]
     samples: AuditReport
+    whole: bool = False
 
     @property
     def different(self) -> bool:
@@ -111,6 +118,7 @@ class LedgerReport:
             "mode": "ledger",
             "different": self.different,
             "accounted": self.accounted,
+            "whole": self.whole,
             "ledger": [check.to_json() for check in self.checks],
             "samples": self.samples.to_json(),
         }
@@ -119,10 +127,10 @@ class LedgerReport:
 def check_ledger(facts: PartitionFacts, pages: Sequence[MapPage]) -> LedgerCheck:
     """Hold a partition's pages against its offsets. Without a stored position nothing counts as
     accounted for."""
-    position = facts.source_start if facts.position is None else facts.position
+    position = facts.first if facts.position is None else facts.position
     until = facts.source_end if facts.position is None else min(position, facts.source_end)
     check = LedgerCheck(facts, until)
-    asked = (facts.source_start, max(until, facts.source_start))
+    asked = (facts.first, max(until, facts.first))
     if facts.position is None:
         check.unaccounted = [asked] if asked[0] < asked[1] else []
         return check
@@ -169,6 +177,15 @@ def _place(check: LedgerCheck, segment: Segment, asked: Span) -> None:
     first, last = max(first, facts.target_start), min(last, facts.target_end)
     if first < last:
         check.segments.append(Segment(first - shift, first, last - first))
+
+
+def is_small(facts: Iterable[PartitionFacts], samples: int) -> bool:
+    """Whether all there is costs no more to read than so many samples."""
+    offsets = sum(
+        max(each.source_end - each.source_start, each.target_end - each.target_start)
+        for each in facts
+    )
+    return offsets <= samples * SAMPLE_OFFSETS
 
 
 def choose_samples(

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from connectors.mirror.audit.alignment import Rules
-from connectors.mirror.offset_map import MapPage, Segment
+from connectors.mirror.offset_map import MapPage, OffsetMap, Segment
 
-__all__ = ["AuditRange", "PartitionFacts", "plan_ranges"]
+__all__ = ["AuditRange", "PartitionFacts", "began_at", "plan_ranges"]
 
 TopicPartition = tuple[str, int]
 
@@ -42,6 +42,21 @@ class PartitionFacts:
     timestamps: bool = True
     offset_bytes: float = UNMEASURED_BYTES
     """Of the source's log, for each offset, as measured."""
+    began: int = 0
+    """Where the flow began, by the map: see `began_at`."""
+    from_begin: bool = False
+    """What is before that is not asked for: it was left out on purpose."""
+
+    @property
+    def first(self) -> int:
+        """The first source offset that is to be on the target."""
+        began = self.began if self.from_begin else 0
+        return min(max(self.source_start, began), self.source_end)
+
+    @property
+    def left_out(self) -> int:
+        """Source offsets before it that are there."""
+        return self.first - self.source_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,17 @@ class AuditRange:
     """Of the source's log, about."""
 
 
+def began_at(pages: Iterable[MapPage]) -> int:
+    """The source offset at which the flow began, as with `auto.offset.reset=latest` or a backfill's
+    `--since`: by the map it is where the copy's very first record comes from. 0: not known, as
+    where Java's MirrorMaker 2 copied before there was a map."""
+    ledger = OffsetMap(pages)
+    known = ledger.known()
+    if not known or all(segment.target > 0 for segment in ledger.segments):
+        return 0
+    return known[0][0]
+
+
 def plan_ranges(
     facts: PartitionFacts,
     pages: Iterable[MapPage] = (),
@@ -73,7 +99,7 @@ def plan_ranges(
     cuts: list[tuple[int, int]] = []
     if not facts.compacted:
         cuts = _cuts(facts, [s for page in pages for s in page.segments], range_records)
-    starts = [(facts.source_start, facts.target_start), *cuts]
+    starts = [(facts.first, facts.target_start), *cuts]
     ends = [*cuts, (facts.source_end, facts.target_end)]
     last = len(starts) - 1
     return [
@@ -86,7 +112,7 @@ def plan_ranges(
                 # Behind a cut something was copied, so all before it was.
                 position=facts.position if index == last else end[0],
                 compacted=facts.compacted,
-                source_trimmed=index == 0 and facts.source_start > 0,
+                source_trimmed=index == 0 and facts.first > 0 and not facts.left_out,
                 target_trimmed=index == 0 and facts.target_start > 0,
                 timestamps=facts.timestamps,
             ),
@@ -124,13 +150,13 @@ def _cuts(
     ]
     starts = [segment.source for segment in clean]
     cuts: list[tuple[int, int]] = []
-    wanted = facts.source_start + range_records
+    wanted = facts.first + range_records
     while clean and wanted < facts.source_end:
         index = max(0, bisect_right(starts, wanted) - 1)
         segment = clean[index]
         at = min(max(wanted, segment.source), segment.source + segment.length - 1)
         target = segment.target + at - segment.source
-        before = cuts[-1] if cuts else (facts.source_start, facts.target_start)
+        before = cuts[-1] if cuts else (facts.first, facts.target_start)
         if at > before[0] and before[1] < target < facts.target_end and at < facts.source_end:
             cuts.append((at, target))
         wanted += range_records

@@ -2,7 +2,8 @@
 
 A record that is missing between others cannot be put back: it would come after records that it was
 before. What is missing behind the last record that is on both sides, as a target that lost its
-newest records leaves it, is simply what comes next. The mirror of the flow must not run meanwhile.
+newest records leaves it, is simply what comes next. The mirror of the flow must not run meanwhile:
+where it does, nothing is copied.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from connectors.mirror import client_configs
 from connectors.mirror.audit.facts import AuditPlan, FlowToAudit
 from connectors.mirror.audit.findings import LISTED, Kind
 from connectors.mirror.audit.report import AuditReport, PartitionAudit
+from connectors.mirror.backfill.live_flow import LiveFlow
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.engine import EngineSettings
 from connectors.mirror.copy.ranges import CopiedRange, RangeProgress, SourceRange, copy_ranges
@@ -29,10 +31,13 @@ __all__ = ["Repair", "repair", "what_to_copy"]
 _STALL_S = 60.0
 _LIST_S = 60.0
 
+_ANEW = "to have all there, delete the copy and reset the flow's stored offset: all is copied anew"
+
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What became of one partition's missing records. `reason`: why the rest was not copied."""
+    """What became of one partition's missing records. `reason`: why the rest was not copied, and
+    what helps."""
 
     source: tuple[str, int]
     copied: int
@@ -44,28 +49,29 @@ def what_to_copy(partition: PartitionAudit) -> SourceRange | str:
     facts = partition.facts
     if partition.errors:
         return "it was not audited whole"
-    if facts.position is None:
-        return "where the mirror goes on is not known, so starting it is what copies the rest"
     last_source = max((result.last_source for result in partition.results), default=-1)
     last_target = max((result.last_target for result in partition.results), default=-1)
-    start = max(last_source + 1, facts.source_start)
+    start = max(last_source + 1, facts.first)
     listed = partition.differences
     whole = all(len(result.differences) < LISTED for result in partition.results)
     behind = any(
         each.target is not None and each.target + each.records > last_target + 1 for each in listed
     )
     if behind or not whole:
-        return "records that are not the next ones of the source stand at the target's end"
+        return f"the target ends with records that are not the source's next ones; {_ANEW}"
     if not any(
         each.kind is Kind.MISSING and each.source is not None and each.source >= start
         for each in listed
     ):
-        return "what differs is not at the end: behind other records it would break the order"
+        return f"what differs is not at the end: put behind others it breaks the order; {_ANEW}"
+    if facts.position is None:
+        return "where the mirror goes on is not known, so starting it is what copies the rest"
     return SourceRange(facts.source, facts.target, start, min(facts.position, facts.source_end))
 
 
-def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport) -> list[Repair]:
-    """Copy what can be; blocks until it is on the target. Raises one of `connect.errors`."""
+def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport, live: LiveFlow) -> list[Repair]:
+    """Copy what can be; blocks until it is on the target. `live`: whether the mirror runs. Raises
+    one of `connect.errors`."""
     found: list[Repair] = [
         Repair(
             key,
@@ -83,6 +89,9 @@ def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport) -> list[Repa
         wanted = what_to_copy(partition)
         if isinstance(wanted, str):
             found.append(Repair(partition.facts.source, 0, wanted))
+        elif live.copies(wanted.source):
+            running = f"the flow is running ({live.members[0]}): stop it first"
+            found.append(Repair(wanted.source, 0, running))
         else:
             ranges.append(wanted)
     if not ranges:
@@ -102,8 +111,21 @@ def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport) -> list[Repa
     if still:
         # As the mirror itself reads: the stored position is where it goes on, whatever is missing.
         settings = replace(settings, fetch=replace(settings.fetch, auto_offset_reset="none"))
-        found += _copied(still, settings)
+        stay = {each.facts.source: _stays(each) for each in report.partitions}
+        found += [replace(each, reason=stay[each.source]) for each in _copied(still, settings)]
     return found
+
+
+def _stays(partition: PartitionAudit) -> str:
+    """What of a partition's differences is not at its end."""
+    last = max((result.last_source for result in partition.results), default=-1)
+    behind = sum(
+        each.records
+        for each in partition.differences
+        if each.kind is Kind.MISSING and each.source is not None and each.source > last
+    )
+    left = partition.different - behind
+    return f"{left} records differ before the end, and stay so; {_ANEW}" if left > 0 else ""
 
 
 class _Copy:

@@ -95,6 +95,7 @@ def _partition_json(partition: PartitionAudit) -> dict[str, Any]:
         "partition": facts.source[1],
         "target": facts.target[0],
         "position": facts.position,
+        "left_out": facts.left_out,
         "errors": partition.errors,
         "ranges": [
             {

@@ -38,6 +38,10 @@ class LiveFlow:
     assigned: frozenset[TopicPartition]
     takes: Callable[[str], bool]
 
+    def copies(self, key: TopicPartition) -> bool:
+        """Whether somebody copies this partition, or would take it up."""
+        return bool(self.members) and (key in self.assigned or self.takes(key[0]))
+
 
 def refusal(live: LiveFlow, flow: str, wanted: Collection[TopicPartition]) -> FlowIsRunning | None:
     """Why these partitions are not to be copied now; None: nothing speaks against it."""

@@ -14,6 +14,7 @@ from connectors.mirror.audit.ledger import LedgerCheck, LedgerReport
 from connectors.mirror.audit.plan import AuditRange, PartitionFacts
 from connectors.mirror.audit.report import AuditReport, PartitionAudit
 from connectors.mirror.audit.run import RangeOutcome
+from connectors.mirror.offset_map import Segment
 
 FACTS = PartitionFacts(("t", 0), ("a.t", 0), 0, 100, 0, 100, 100)
 
@@ -49,21 +50,33 @@ def test_where_there_is_no_terminal_there_is_no_progress() -> None:
     assert out.getvalue() == ""
 
 
-def told(check: LedgerCheck, results: list[RangeResult]) -> str:
+def told(check: LedgerCheck, results: list[RangeResult], *, whole: bool = False) -> str:
     out = io.StringIO()
     report = AuditReport([PartitionAudit(check.facts, results)], {})
-    print_ledger(LedgerReport([check], report), out)
+    print_ledger(LedgerReport([check], report, whole), out)
     return out.getvalue()
 
 
 def test_a_ledger_says_what_its_samples_do_not_prove() -> None:
     text = told(
-        LedgerCheck(FACTS, 100, accounted=100, copied_again=3),
+        LedgerCheck(
+            FACTS, 900, accounted=900, copied_again=3, outside=8, segments=[Segment(0, 0, 900)]
+        ),
         [RangeResult(n, n + 1, n, n + 1, equal=1) for n in range(100)],
     )
     assert "3 copied again" in text
-    assert "accounts for 100 of 100 source offsets; 100 samples with 100 equal records" in text
+    assert "accounts for 900 of 900 source offsets; of the 900 records that it places" in text
+    assert "100 samples with 100 equal ones were read" in text
     assert "does not prove the rest equal, only that damage to 3 % of it or more" in text
+    assert "; 8 target offsets of which the ledger does not tell were not read." in text
+
+
+def test_a_ledger_of_which_all_was_read_says_so() -> None:
+    check = LedgerCheck(FACTS, 100, accounted=100, segments=[Segment(0, 0, 100)])
+    results = [RangeResult(0, 100, 0, 100, equal=100)]
+    assert "So they are all there. --mode logs reads everything." in told(check, results)
+    whole = told(check, results, whole=True)
+    assert "so all of it was read: 100 records are equal, in order, each once." in whole
 
 
 def test_a_ledger_names_what_it_does_not_account_for_and_what_is_lost() -> None:

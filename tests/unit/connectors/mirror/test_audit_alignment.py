@@ -199,7 +199,9 @@ def test_more_than_memory_holds_is_counted_and_the_sides_find_together_again() -
     assert (again.equal, again.different) == (5000, 2000)
     lost = audit(source, source[:1000] + source[3000:], rules=ALL, limits=limits)
     assert (lost.equal, lost.counts) == (3000, {"missing": 2000})
-    assert lost.differences == [Difference(Kind.MISSING, 1000, None, 50)]
+    assert lost.differences == [Difference(Kind.MISSING, 1000, None, 2000)], "all in one"
+    foreign = audit(source, source + numbered(200, 9000), rules=ALL, limits=limits)
+    assert foreign.differences == [Difference(Kind.EXTRA, None, 5000, 200)]
 
 
 def test_what_the_mirror_has_not_reached_is_pending() -> None:

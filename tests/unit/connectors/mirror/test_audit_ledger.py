@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connectors.mirror.audit import ledger
 from connectors.mirror.audit.ledger import LedgerCheck, check_ledger, choose_samples
-from connectors.mirror.audit.plan import PartitionFacts
+from connectors.mirror.audit.plan import PartitionFacts, began_at, plan_ranges
 from connectors.mirror.offset_map import MapPage, Segment
 from tests.unit.connectors.mirror.copied_log import CopiedLog, copied_logs
 
@@ -77,6 +78,18 @@ def test_what_no_page_tells_is_named() -> None:
     assert checked(gap, (0, 120), (0, 100), 110).unaccounted == [(50, 80), (100, 110)]
     assert checked([], (5, 9), (0, 4), 9).unaccounted == [(5, 9)]
     assert checked(WHOLE, (0, 200), (0, 199), None).unaccounted == [(0, 200)]
+
+
+def test_what_was_left_out_on_purpose_is_not_asked_for() -> None:
+    later = [MapPage(1, [Segment(30, 0, 100)])]
+    asked = replace(facts((10, 130), (0, 100), 130), began=began_at(later))
+    assert check_ledger(asked, later).unaccounted == [(10, 30)]
+    begun = replace(asked, from_begin=True)
+    assert (begun.first, begun.left_out) == (30, 20)
+    assert check_ledger(begun, later).unaccounted == []
+    assert [each.source_start for each in plan_ranges(begun, later)] == [30]
+    of_another = [MapPage(1, [Segment(30, 7, 100)])]
+    assert began_at(of_another) == began_at([]) == 0, "others copied before this map"
 
 
 def test_copies_of_a_target_that_was_made_anew_do_not_count() -> None:

@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 
 from connectors.mirror.audit.alignment import Rules
 from connectors.mirror.audit.engines import shares
-from connectors.mirror.audit.findings import Difference, Kind, RangeResult
 from connectors.mirror.audit.plan import AuditRange, PartitionFacts, plan_ranges
-from connectors.mirror.audit.repair import what_to_copy
-from connectors.mirror.audit.report import PartitionAudit
-from connectors.mirror.copy.ranges import SourceRange
 from connectors.mirror.offset_map import MapPage, Segment
 from tests.unit.connectors.mirror.audit_model import NumberedBatch, audit_batches
 from tests.unit.connectors.mirror.copied_log import CopiedLog, copied_logs
@@ -106,24 +102,3 @@ def test_every_range_is_in_one_share_and_large_ones_stand_alone(
         each.source for each in ranges
     )
     assert all(dealt)
-
-
-def partition(result: RangeResult, position: int | None = 100) -> PartitionAudit:
-    return PartitionAudit(PartitionFacts(SOURCE, TARGET, 0, 100, 0, 90, position), [result])
-
-
-def test_what_is_missing_at_the_end_can_be_copied_again() -> None:
-    result = RangeResult(0, 100, 0, 90, last_source=89, last_target=89, equal=90)
-    result.add([Difference(Kind.MISSING, 90, None, 10)])
-    assert what_to_copy(partition(result)) == SourceRange(SOURCE, TARGET, 90, 100)
-
-
-def test_what_would_break_the_order_is_left_and_the_reason_said() -> None:
-    between = RangeResult(0, 100, 0, 90, last_source=99, last_target=89, equal=90)
-    between.add([Difference(Kind.MISSING, 40, None, 10)])
-    assert "not at the end" in str(what_to_copy(partition(between)))
-
-    foreign = RangeResult(0, 100, 0, 91, last_source=89, last_target=89, equal=90)
-    foreign.add([Difference(Kind.MISSING, 90, None, 10), Difference(Kind.EXTRA, None, 90)])
-    assert "not the next ones" in str(what_to_copy(partition(foreign)))
-    assert "not known" in str(what_to_copy(partition(between, None)))
