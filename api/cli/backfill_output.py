@@ -35,6 +35,10 @@ def size_text(size: float) -> str:
     return f"{number:.0f} {_SIZES[power]}" if power == 0 else f"{number:.1f} {_SIZES[power]}"
 
 
+STARTING_S = 60.0
+"""Of a Spark session and its first tasks; what takes longer is something else."""
+
+
 def time_text(seconds: float) -> str:
     """A duration for people."""
     whole = round(seconds)
@@ -54,7 +58,8 @@ def progress_text(progress: JobProgress, now_ms: int) -> str:
         f"{size_text(progress.rate)}/s",
     ]
     if progress.left_s is None:
-        parts.append("nothing moves now")
+        starting = not progress.copied_bytes and progress.seconds < STARTING_S
+        parts.append("starting" if starting else "nothing moves now")
     elif progress.left_offsets:
         arrival = datetime.fromtimestamp(now_ms / 1000 + progress.left_s)
         shown = arrival.strftime("%H:%M:%S" if progress.left_s < 86_400 else "%Y-%m-%d %H:%M")

@@ -99,6 +99,9 @@ def test_it_tells_bytes_left_rate_and_arrival() -> None:
     stuck = progress_text(replace(PROGRESS, rate=0.0, left_s=None, failed=2, lost=5), NOW)
     assert "nothing moves now" in stuck
     assert stuck.endswith("2 FAILED, 5 offsets LOST")
+    begun = replace(PROGRESS, copied_bytes=0, rate=0.0, left_s=None)
+    assert "/s, starting, " in progress_text(begun, NOW)
+    assert "nothing moves now" in progress_text(replace(begun, seconds=61.0), NOW)
     over = progress_text(replace(PROGRESS, left_bytes=0, left_offsets=0, left_s=0.0), NOW)
     assert over.startswith("100%")
     assert "to go" not in over
