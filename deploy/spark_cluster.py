@@ -42,6 +42,7 @@ _PORT_TAKEN = ("Address already in use", "BindException")
 _DAEMON_MEMORY = "128m"
 _QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_PYTHON = "pyspark.daemon"
 _OWN_VARIABLE = "SPARK_CLUSTER_DIRECTORY"
 """All its processes have it: so they are found, whatever became of their parents."""
 
@@ -116,6 +117,11 @@ class SparkCluster:
         return [
             process.pid for process in self._processes(worker) if _EXECUTOR in _command(process)
         ]
+
+    def pythons(self, worker: int | None = None) -> list[int]:
+        """Process ids of the Python processes that executors run tasks in, of one worker or of
+        all; also of those that outlived their executor."""
+        return [process.pid for process in self._processes(worker) if _PYTHON in _command(process)]
 
     def commands(self) -> list[list[str]]:
         """The command lines of all its processes, as everybody on the machine sees them."""

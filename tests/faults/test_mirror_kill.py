@@ -98,7 +98,7 @@ def caught_up(flow: MirroredFlow, topics: dict[str, int], timeout_s: float = 60.
 
 def wait_copying(flow: MirroredFlow, topic: str, timeout_s: float = 90.0) -> None:
     """Until the copy grows."""
-    flow.wait_created(topic)
+    flow.wait_created(topic, timeout_s)
     before = end_offset(flow.target_servers, flow.remote(topic))
     wait_until(
         lambda: end_offset(flow.target_servers, flow.remote(topic)) > before, timeout_s, "copying"

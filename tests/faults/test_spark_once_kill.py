@@ -6,18 +6,23 @@ import os
 import random
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from deploy.brokers import KafkaCluster
+from deploy.spark_cluster import SparkCluster
 from tests.faults.test_mirror_kill import caught_up, make_topics, wait_copying, wait_rounds
 from tests.faults.test_spark_kill import SPARK, STOP_S, WAIT_S, kill, kill_spark, spark_processes
 from tests.support.books import offset_map
 from tests.support.mirrored import MirroredFlow, running
 from tests.support.reading import contents, read_partition
+from tests.support.spark import bare_python
 from tests.support.steady import SteadyWriter
+from tests.support.topics import end_offset
+from tests.support.waiting import wait_until
 
 # A Spark session starts for each life of a mirror.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -25,6 +30,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ONCE = {**SPARK, "B.exactly.once.source.support": "enabled", "A->B.mirror.spark.batch.ms": "1000"}
 MIRROR_KILLS = 2
 SPARK_KILLS = 3
+STILL_S = 3.0
+FIRST_S = 500.0
 
 
 def once(flow: MirroredFlow, topics: dict[str, int]) -> int:
@@ -116,4 +123,92 @@ def test_a_mirror_killed_in_the_middle_doubles_nothing(
     finally:
         for process in orphans:
             kill(process)
+    print(f"{once(flow, topics)} records were aborted")
+
+
+def wait_still(flow: MirroredFlow, topics: dict[str, int]) -> None:
+    """Until nothing is copied any more: every shard under way waits for one that was stopped."""
+    ends: list[int] = []
+    since = time.monotonic()
+
+    def still() -> bool:
+        nonlocal ends, since
+        now = [
+            end_offset(flow.target_servers, flow.remote(topic), partition)
+            for topic, count in topics.items()
+            for partition in range(count)
+        ]
+        if now != ends:
+            ends, since = now, time.monotonic()
+        return time.monotonic() - since > STILL_S
+
+    wait_until(still, WAIT_S, "a shard that holds up all others")
+
+
+def signal_all(numbers: list[int], sign: signal.Signals) -> None:
+    """To those that have not ended by themselves meanwhile."""
+    for number in numbers:
+        with suppress(ProcessLookupError):
+            os.kill(number, sign)
+
+
+def test_executors_and_workers_killed_on_a_cluster_double_nothing(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
+) -> None:
+    """An executor is killed in the middle of a shard, whose Python process wakes up when Spark has
+    run the shard again and others copy its partitions; then an executor with all it had; then a
+    worker with its executor."""
+    flow = MirroredFlow(source_cluster, target_cluster)
+    log = logs / "mirror.log"
+    topics = make_topics(flow)
+    plain = next(iter(topics))
+    draw = random.Random(11)
+    with SparkCluster(2, path=[bare_python(tmp_path / "python")], logs=logs) as cluster:
+        small = {
+            "A->B.spark.master": cluster.url,
+            "A->B.spark.executor.memory": "512m",
+            "A->B.spark.executor.cores": "1",
+            "A->B.spark.cores.max": "2",
+        }
+
+        def one_that_copies() -> int:
+            """A worker whose executor has Python: where there is little to copy, one is enough."""
+            wait_until(lambda: all(map(cluster.executors, cluster.workers)), WAIT_S, "executors")
+            wait_copying(flow, plain, WAIT_S)
+            return next(number for number in cluster.workers if cluster.pythons(number))
+
+        def runs_again() -> int:
+            return log.read_text().count("Spark ran its task again")
+
+        with running(flow.properties({**ONCE, **small}), tmp_path, log) as mirror:
+            with SteadyWriter(flow.source_servers, *topics) as writer:
+                # On a busy machine the cluster's first copy alone takes minutes.
+                wait_copying(flow, plain, FIRST_S)
+                worker = one_that_copies()
+                stopped = cluster.pythons(worker)
+                signal_all(stopped, signal.SIGSTOP)
+                try:
+                    wait_still(flow, topics)
+                    signal_all(cluster.executors(worker), signal.SIGKILL)
+                    wait_until(runs_again, WAIT_S, "a shard that Spark runs again")
+                    wait_copying(flow, plain, WAIT_S)
+                finally:
+                    signal_all(stopped, signal.SIGCONT)
+                wait_rounds(writer, 30)
+
+                worker = one_that_copies()
+                time.sleep(draw.uniform(0.0, 1.0))
+                signal_all([*cluster.executors(worker), *cluster.pythons(worker)], signal.SIGKILL)
+                wait_rounds(writer, 30)
+
+                worker = one_that_copies()
+                time.sleep(draw.uniform(0.0, 1.0))
+                cluster.kill_worker(worker)
+                wait_rounds(writer, 30)
+                wait_copying(flow, plain, WAIT_S)
+                cluster.add_worker()
+                one_that_copies()
+            caught_up(flow, topics, WAIT_S)
+            assert mirror.stop(STOP_S) == 0, log.read_text()
+        print(f"Spark ran {runs_again()} shards again")
     print(f"{once(flow, topics)} records were aborted")
