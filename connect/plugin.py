@@ -378,7 +378,7 @@ class TransferTask(ABC):
 
     Under exactly-once, where `writes_transactions`: the task commits through `context.transfer`, in
     its steps and at the end of `drain`, and `reconfigure` is called for nothing but the connector's
-    `live_keys`.
+    `live_keys` and, where `grows_exactly_once`, what `only_adds`.
     """
 
     context: TaskContext
@@ -431,6 +431,12 @@ class TransferTask(ABC):
         """Whether a task with config `before` gives nothing up with config `after`. Then it may go
         on while a group of workers takes over new configs, and is offered `after` when all workers
         have done so; else it ends first, so that what it gives up has no two owners. Pure."""
+        return False
+
+    @classmethod
+    def grows_exactly_once(cls) -> bool:
+        """Whether `only_adds` counts under exactly-once, too, where the connector has no other
+        task: this one's transactional id stays its own, so nobody has to be fenced out."""
         return False
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:

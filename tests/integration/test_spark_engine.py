@@ -81,10 +81,11 @@ def test_engines_go_on_where_the_other_ended(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_exactly_once_engines_go_on_where_the_other_ended(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:
-    """Batches and offsets are committed by executors; aborted records of the source stay out."""
+    """Batches and offsets are committed by executors; new partitions join without a restart."""
     log = logs / "mirror.log"
     topic = flow.topic("t", partitions=3)
     source = flow.source_servers
@@ -106,6 +107,8 @@ def test_exactly_once_engines_go_on_where_the_other_ended(
         produce(source, topic, numbered(70, partition=3) + numbered(30, start=500, partition=1))
         committed(flow, topic, {0: 800, 1: 530, 3: 70})
         stop_cleanly(mirror, log)
+        assert log.read_text().count("on Spark: ") == 2
+        assert "goes on with more work" in log.read_text()
     with running(worker, tmp_path, log) as mirror:
         produce(source, topic, numbered(10, start=530, partition=1))
         committed(flow, topic, {1: 540})

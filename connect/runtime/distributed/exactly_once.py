@@ -66,12 +66,14 @@ class TaskRun:
     """One run of a task that writes exactly once. `cancel` ends its checks: whoever stops the task
     is the very thread that they wait for."""
 
-    def __init__(self, plan: Callable[[threading.Event], ExactlyOncePlan]) -> None:
-        self._cancelled = threading.Event()
-        self.plan = plan(self._cancelled)
+    def __init__(self, plan: Callable[[TaskRun], ExactlyOncePlan]) -> None:
+        self.cancelled = threading.Event()
+        self.begun = False
+        """Whether its checks are over. For the herder's thread."""
+        self.plan = plan(self)
 
     def cancel(self) -> None:
-        self._cancelled.set()
+        self.cancelled.set()
 
 
 class ExactlyOnceRuns:
@@ -96,11 +98,11 @@ class ExactlyOnceRuns:
         """A run of the task as it is configured now."""
         generation = self._herder.configs.task_config_generation(instance.connector)
 
-        def plan(cancelled: threading.Event) -> ExactlyOncePlan:
+        def plan(run: TaskRun) -> ExactlyOncePlan:
             return ExactlyOncePlan(
                 task_transactional_id(self._group_id, instance),
-                lambda: self._fence(instance, cancelled),
-                lambda: self._verify(instance, generation, cancelled),
+                lambda: self._fence(instance, run.cancelled),
+                lambda: self._verify(instance, generation, run),
             )
 
         return TaskRun(plan)
@@ -127,9 +129,7 @@ class ExactlyOnceRuns:
                 f" task {instance}: {error}"
             ) from error
 
-    def _verify(
-        self, instance: InstanceId, generation: int | None, cancelled: threading.Event
-    ) -> None:
+    def _verify(self, instance: InstanceId, generation: int | None, run: TaskRun) -> None:
         def check() -> None:
             if not self._herder.refresh():
                 raise RetriableError(
@@ -146,11 +146,12 @@ class ExactlyOnceRuns:
                     f"Cannot start source task {instance} with exactly-once support as the task"
                     " has already been revoked from this worker"
                 )
+            run.begun = True
 
         def verify(deadline: Deadline) -> None:
-            self._wait(self._herder.submit(check), deadline, cancelled)
+            self._wait(self._herder.submit(check), deadline, run.cancelled)
 
-        self._persist(instance, verify, cancelled)
+        self._persist(instance, verify, run.cancelled)
 
     def _persist(
         self,

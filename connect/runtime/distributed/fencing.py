@@ -16,7 +16,7 @@ from connect.runtime.connect_herder import BadRequest, NotFound
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.config_store import ConfigStore
 
-__all__ = ["FencingConflict", "ZombieFencing", "fencing_needed"]
+__all__ = ["FencingConflict", "ZombieFencing", "fencing_needed", "needs_no_fencing"]
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +52,12 @@ def fencing_needed(configs: ClusterConfigState, connector: str) -> int | None:
         # A single task fences its predecessor by itself, by having the same transactional id.
         return 0
     return fenced
+
+
+def needs_no_fencing(configs: ClusterConfigState, connector: str) -> bool:
+    """Whether a task that runs may go on with other configs: it is the only one, as it was when
+    zombies were fenced out last, and whoever has its place later fences it by the same id. Pure."""
+    return configs.task_count_record(connector) == configs.task_count(connector) == 1
 
 
 class ZombieFencing:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from connect.errors import ConnectError
 from connect.runtime.distributed.changes import ChangeSet
+from connect.runtime.distributed.fencing import needs_no_fencing
 from connect.runtime.distributed.work import AssignedWork
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.stages import Stages
@@ -85,13 +86,14 @@ class ConfigFollower:
         work = self._herder.work
         outdated: list[InstanceId] = []
         for name in {task.connector for task in committed}:
-            if self._herder.writes_exactly_once(name):
+            configs = self._herder.configs
+            if self._herder.writes_exactly_once(name) and not needs_no_fencing(configs, name):
                 # None of them outlives a change of any: all are fenced out.
                 outdated += [
                     each for each in work.running if each.is_task and each.connector == name
                 ]
             else:
-                outdated += work.renewal.outdated(name, self._herder.configs)
+                outdated += work.renewal.outdated(name, configs)
         if outdated:
             with self._herder.stages.during("stopping tasks whose configs have changed"):
                 work.end_tasks(sorted(outdated))

@@ -80,7 +80,8 @@ class TaskRenewal:
         self._growing.discard(instance)
         if committed is None or connector_config is None:
             return True
-        if not only_live(self._worker, task.connector_config, connector_config):
+        live = only_live(self._worker, task.connector_config, connector_config)
+        if not (live and _goes_on(task)):
             return True
         config = self._as_running(committed, task)
         if task.config == config:
@@ -176,3 +177,14 @@ def _only_adds(task: RunningTask, config: Mapping[str, str]) -> bool:
     if host is None or not host.alive or not issubclass(host.task_class, TransferTask):
         return False
     return host.task_class.only_adds(task.config, config)
+
+
+def _goes_on(task: RunningTask) -> bool:
+    """Whether a task may outlive new configs of its connector at all."""
+    if task.run is None:
+        return True
+    # A run that is not begun yet finds that there are others, and fails.
+    if task.host is None or not task.run.begun:
+        return False
+    kind = task.host.task_class
+    return issubclass(kind, TransferTask) and kind.grows_exactly_once()

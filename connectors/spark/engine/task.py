@@ -448,6 +448,10 @@ class SparkSourceTask(TransferTask):
     def writes_transactions(cls) -> bool:
         return True
 
+    @classmethod
+    def grows_exactly_once(cls) -> bool:
+        return True
+
     def request_commit(self) -> Future[None]:
         """All that this task knows to be on the target is stored already."""
         done: Future[None] = Future()

@@ -13,7 +13,9 @@ from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import PartitionHealth, StoredOffset, TransferTask
+from connect.runtime.distributed.exactly_once import TaskRun
 from connect.runtime.distributed.work import AssignedWork
+from connect.runtime.exactly_once import ExactlyOncePlan
 from connect.runtime.plugins import PluginRegistry
 from connect.runtime.states import InstanceId
 from connect.runtime.worker import Worker
@@ -38,10 +40,15 @@ class Lanes(TransferTask):
 
     told: ClassVar[list[str]] = []
     stubborn: ClassVar[bool] = False
+    exactly_once: ClassVar[bool] = False
 
     @classmethod
     def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
         return set(before["lanes"]) <= set(after["lanes"])
+
+    @classmethod
+    def grows_exactly_once(cls) -> bool:
+        return cls.exactly_once
 
     def start(self, config: Mapping[str, str]) -> None:
         self._awake = threading.Event()
@@ -126,10 +133,16 @@ def worker() -> Worker:
 
 
 @pytest.fixture
-def work(worker: Worker) -> Iterator[AssignedWork]:
-    Lanes.told, Lanes.stubborn = [], False
+def run() -> TaskRun | None:
+    """Of tasks that write exactly once."""
+    return None
+
+
+@pytest.fixture
+def work(worker: Worker, run: TaskRun | None) -> Iterator[AssignedWork]:
+    Lanes.told, Lanes.stubborn, Lanes.exactly_once = [], False, False
     opened = AssignedWork(
-        worker, lambda wait, command: None, lambda name: None, lambda name: None, lambda task: None
+        worker, lambda wait, command: None, lambda name: None, lambda name: None, lambda task: run
     )
     yield opened
     opened.end_all(Deadline(5.0))
@@ -274,3 +287,22 @@ def test_a_connector_knows_its_stored_offsets_unless_they_have_a_topic_of_their_
         host.start({"name": "c", **config}).result(5.0)
         assert host.connector.context.stored_offsets([{"p": 1}, {"p": 2}]) == expected
         host.request_stop()
+
+
+def checked_run() -> TaskRun:
+    return TaskRun(lambda run: ExactlyOncePlan("id", lambda: None, lambda: None))
+
+
+@pytest.mark.parametrize("run", [checked_run()])
+def test_a_task_that_writes_exactly_once_goes_on_where_it_can_and_has_begun(
+    work: AssignedWork, run: TaskRun
+) -> None:
+    begin(work, configs("ab"))
+    more = configs("abc")
+    assert work.renewal.outdated("c", more) == [TASK]
+    Lanes.exactly_once = True
+    # Its checks would find that there are other configs now, and it would fail.
+    assert work.renewal.outdated("c", more) == [TASK]
+    run.begun = True
+    assert work.renewal.outdated("c", more) == []
+    assert work.renewal.outdated("c", configs("ac")) == [TASK]
