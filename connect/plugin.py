@@ -167,6 +167,10 @@ class TransferTransactions(Protocol):
         later run of the task had begun when this was asked; fails if one had. Ids that were claimed
         before, a later run claims after. Only while no transaction is open."""
 
+    def note(self, records: int, ms: float) -> None:
+        """For such a task, too: one of the others has committed a transaction of so many records,
+        and that took `ms`. For metrics."""
+
 
 class ConnectorContext(Protocol):
     """What the worker offers to a running connector. Safe to call from any thread."""

@@ -138,6 +138,9 @@ class TaskTransactions:
     def confirm(self) -> Future[None]:
         return self._coordinator.confirm()
 
+    def note(self, records: int, ms: float) -> None:
+        self.measured.append((ms, records, True))
+
 
 def _followed(future: Future[None], then: Callable[[], None]) -> Future[None]:
     """Done after `then`, which is called where `future` completed well."""

@@ -16,7 +16,15 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from connectors.mirror.copy.ranges import CopiedRange, RangeProgress, SourceRange
 from connectors.mirror.lanes import LaneClaim
@@ -28,6 +36,7 @@ from connectors.spark.copy_work import (
     FIGURES,
     LOST,
     SHARD,
+    TRANSACTION,
     CopyFlow,
     ShardLimits,
     shard_copier,
@@ -54,6 +63,7 @@ SHARD_ROWS = StructType(
         StructField("high_watermark", LongType(), nullable=True),
         StructField("log_start", LongType(), nullable=True),
         StructField("newest_timestamp", LongType(), nullable=True),
+        StructField("ms", DoubleType(), nullable=True),
         StructField("error", StringType(), nullable=True),
     ]
 )
@@ -62,6 +72,7 @@ SHARD_ROWS = StructType(
 * `copied`: `records` from `source_start` on are on the target from `target_start` on;
 * `reached`: the last word about a range: see `RangeProgress`;
 * `lost`: a `Loss`, as JSON in `error`;
+* `transaction`: one of `records` was committed, which took `ms`;
 * `shard`: the last row of a shard; `error`: why it ended before its ranges were done;
 * `again`: the only row of a shard that Spark ran again, where it is to be run once.
 """
@@ -81,6 +92,8 @@ class ShardResult:
     again: bool = False
     """Spark had run the shard before, so nothing was copied: see `once`."""
     losses: tuple[Loss, ...] = ()
+    transactions: tuple[tuple[int, float], ...] = ()
+    """Records of each transaction that was committed, and the milliseconds that this took."""
 
 
 def copy_shards(
@@ -155,6 +168,7 @@ class _Gathering:
         self._copied: list[CopiedRange] = []
         self._progress: list[RangeProgress] = []
         self._losses: list[Loss] = []
+        self._transactions: list[tuple[int, float]] = []
 
     def take(self, row: Mapping[str, object]) -> ShardResult | None:
         if row["kind"] == AGAIN:
@@ -167,9 +181,13 @@ class _Gathering:
                 tuple(self._progress),
                 None if error is None else str(error),
                 losses=tuple(self._losses),
+                transactions=tuple(self._transactions),
             )
         if row["kind"] == LOST:
             self._losses.append(Loss.of_json(str(row["error"])))
+            return None
+        if row["kind"] == TRANSACTION:
+            self._transactions.append((_number(row, "records"), _milliseconds(row)))
             return None
         topic, partition = row["topic"], row["partition"]
         assert isinstance(topic, str)
@@ -197,4 +215,10 @@ class _Gathering:
 def _number(row: Mapping[str, object], name: str) -> int:
     value = row[name]
     assert isinstance(value, int)
+    return value
+
+
+def _milliseconds(row: Mapping[str, object]) -> float:
+    value = row["ms"]
+    assert isinstance(value, float)
     return value

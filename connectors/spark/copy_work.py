@@ -35,12 +35,14 @@ __all__ = [
     "REACHED",
     "ROW",
     "SHARD",
+    "TRANSACTION",
     "CopyFlow",
     "ShardLimits",
     "shard_copier",
 ]
 
 COPIED, REACHED, LOST, SHARD, AGAIN = "copied", "reached", "lost", "shard", "again"
+TRANSACTION = "transaction"
 """Kinds of rows: see `copy_shards.SHARD_ROWS`."""
 
 FIGURES = (
@@ -73,6 +75,7 @@ ROW = (
     "high_watermark",
     "log_start",
     "newest_timestamp",
+    "ms",
     "error",
 )
 """The columns of a row, in their order."""
@@ -160,6 +163,10 @@ class _Copier:
             assert claim is not None, "there is no lane to write in"
             self._lane.begin(claim)
 
+    def committed(self) -> list[tuple[int, float]]:
+        """Records and milliseconds of the transactions since `begin`."""
+        return [] if self._lane is None else self._lane.committed()
+
     def close(self) -> None:
         self.ranges.close()
         if self._lane is not None:
@@ -210,6 +217,7 @@ def _run(
 
     error: str | None = None
     losses: Sequence[Loss] = ()
+    committed: Sequence[tuple[int, float]] = ()
     try:
         key = flow.key()
         copier = _take_copier(flow, key)
@@ -227,7 +235,7 @@ def _run(
                 rate=limits.rate,
             )
         finally:
-            losses = copier.ranges.losses
+            losses, committed = copier.ranges.losses, copier.committed()
             _give_back(copier, key)
     except ConnectError as failure:
         error = str(failure)
@@ -236,6 +244,7 @@ def _run(
         error = f"{type(failure).__name__}: {failure}"
     rows = [_copied_row(line) for line in lines] + [_reached_row(progress) for progress in last]
     rows += [{"kind": LOST, "error": loss.to_json()} for loss in losses]
+    rows += [{"kind": TRANSACTION, "records": count, "ms": ms} for count, ms in committed]
     rows.append({"kind": SHARD, "error": error})
     return [_row({**row, "shard": number}) for row in rows]
 

@@ -6,12 +6,14 @@ long gone on, finds its producer fenced.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from connect.clients.settings import WireSettings
 from connect.clients.transaction_coordinator import TransactionCoordinator
+from connect.clock import SYSTEM_CLOCK, Clock
 from connect.plugin import SourcePartition, StoredOffset
 from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import encode_key, encode_value
@@ -35,7 +37,9 @@ class LaneTransactions:
     """A `plugin.TransferTransactions` of one lane after the other. `begin` before anything else,
     and only while nothing is under way."""
 
-    def __init__(self, target: WireSettings, settings: LaneSettings) -> None:
+    def __init__(
+        self, target: WireSettings, settings: LaneSettings, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self.transactional_id = ""
         self.offsets_topic = settings.offsets_topic
         self.timeout_s = settings.timeout_s
@@ -43,6 +47,8 @@ class LaneTransactions:
         self._connector = settings.connector
         self._target = target
         self._coordinator: TransactionCoordinator | None = None
+        self._clock = clock
+        self._committed: deque[tuple[int, float]] = deque()
 
     def begin(self, claim: LaneClaim) -> None:
         """Write in this lane from now on."""
@@ -53,6 +59,12 @@ class LaneTransactions:
             )
             self.transactional_id = claim.transactional_id
         self._coordinator.adopt(claim.producer)
+        self._committed.clear()
+
+    def committed(self) -> list[tuple[int, float]]:
+        """The records of each transaction of this lane that was committed, and how many
+        milliseconds the commit took."""
+        return list(self._committed)
 
     def close(self) -> None:
         """What is open is aborted, if that is possible at once."""
@@ -93,10 +105,21 @@ class LaneTransactions:
         return [None for _ in partitions]
 
     def commit(self, records: int) -> Future[None]:
-        return self._the_coordinator.commit()
+        began = self._clock.monotonic()
+        done = self._the_coordinator.commit()
+
+        def ended(future: Future[None]) -> None:
+            if future.exception() is None:
+                self.note(records, (self._clock.monotonic() - began) * 1000)
+
+        done.add_done_callback(ended)
+        return done
 
     def abort(self, why: str) -> Future[None]:
         return self._the_coordinator.abort()
 
     def confirm(self) -> Future[None]:
         return self._the_coordinator.confirm()
+
+    def note(self, records: int, ms: float) -> None:
+        self._committed.append((records, ms))

@@ -403,6 +403,8 @@ class SparkSourceTask(TransferTask):
                 self._board.reached(progress, now, now_ms)
         if self._once is not None:
             self._once.take(result)
+            for records, ms in result.transactions:
+                _the(self.context.transfer).note(records, ms)
 
     def _end_batch(self, error: ConnectError | None) -> None:
         now = self._clock.monotonic()

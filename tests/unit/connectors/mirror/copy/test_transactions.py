@@ -76,6 +76,9 @@ class Coordinator:
     def confirm(self) -> Future[None]:
         raise NotImplementedError
 
+    def note(self, records: int, ms: float) -> None:
+        raise NotImplementedError
+
     def abort(self, why: str) -> Future[None]:
         self.aborts.append((why, Future()))
         return self.aborts[-1][1]
