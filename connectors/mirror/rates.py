@@ -46,10 +46,12 @@ class TopicRate:
 
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
-    """`whole`: of all that a flow copies; `topics`: of single topics of the source."""
+    """`whole`: of all that a flow copies; `topics`: of single topics of the source. `divided`: the
+    topics' are shares already, of those partitions that somebody has."""
 
     whole: RateLimit = RateLimit()
     topics: Sequence[TopicRate] = ()
+    divided: bool = False
 
     def of_topic(self, topic: str) -> RateLimit:
         """That of one topic: the first that matches it and limits bytes, and the first that limits

@@ -80,14 +80,7 @@ def _spark_problems(props: Mapping[str, str]) -> list[ConfigProblem]:
                 "time: set it to false.",
             )
         )
-    return problems + [
-        ConfigProblem(
-            key,
-            "With mirror.engine=spark copying cannot be limited: remove it, or set "
-            "mirror.engine=worker.",
-        )
-        for key in sorted(RATE_NAMES & props.keys())
-    ]
+    return problems
 
 
 def _dealt_out(tasks: Sequence[Mapping[str, str]]) -> list[list[TopicPartition]]:

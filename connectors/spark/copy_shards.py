@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 from connectors.mirror.copy.ranges import CopiedRange, RangeProgress, SourceRange
 from connectors.mirror.lanes import LaneClaim
 from connectors.mirror.losses import Loss
+from connectors.mirror.rates import FlowLimits
 from connectors.spark.arrow import arriving
 from connectors.spark.copy_work import (
     AGAIN,
@@ -63,6 +64,8 @@ SHARD_ROWS = StructType(
         StructField("high_watermark", LongType(), nullable=True),
         StructField("log_start", LongType(), nullable=True),
         StructField("newest_timestamp", LongType(), nullable=True),
+        StructField("throttled_ms", LongType(), nullable=True),
+        StructField("limited_by", StringType(), nullable=True),
         StructField("ms", DoubleType(), nullable=True),
         StructField("error", StringType(), nullable=True),
     ]
@@ -106,6 +109,7 @@ def copy_shards(
     rate: float | None = None,
     once: bool = False,
     claims: Sequence[LaneClaim] | None = None,
+    paces: Sequence[FlowLimits] | None = None,
 ) -> Iterator[ShardResult]:
     """Copy these shards, one task each; results come as tasks end. No partition is in two shards.
 
@@ -113,10 +117,11 @@ def copy_shards(
     after so long wherever it is, without one. `rate`: bytes a second that each shard keeps to.
     `once`: where Spark runs a shard again, as its executor was lost, that run copies nothing and
     says so: the first one may still be writing. `claims`: the lane of each shard, for a flow that
-    writes exactly once, and only for this call; goes with `once`. Raises `SparkJobFailed` where the
+    writes exactly once, and only for this call; goes with `once`. `paces`: what each shard has of
+    the flow's limits. Raises `SparkJobFailed` where the
     job cannot be run. To end it early, cancel the thread's job group.
     """
-    frame = _frame(session, flow, shards, ShardLimits(stall_s, most_s, rate, once), claims)
+    frame = _frame(session, flow, shards, ShardLimits(stall_s, most_s, rate, once), claims, paces)
     gathering = [_Gathering(number, shard) for number, shard in enumerate(shards)]
     with job_errors("The copy"):
         for batch in arriving(frame):
@@ -144,12 +149,13 @@ def _frame(
     shards: Sequence[Sequence[SourceRange]],
     limits: ShardLimits,
     claims: Sequence[LaneClaim] | None = None,
+    paces: Sequence[FlowLimits] | None = None,
 ) -> DataFrame:
     # Large ones travel as a broadcast, as PySpark does with large functions.
     texts = [_text(shard) for shard in shards]
     # As it writes, it must not be run twice for one row.
     copy = F.udf(
-        shard_copier(flow, texts, limits, claims), ArrayType(SHARD_ROWS), useArrow=False
+        shard_copier(flow, texts, limits, claims, paces), ArrayType(SHARD_ROWS), useArrow=False
     ).asNondeterministic()
     numbers = session.range(0, len(shards), 1, max(1, len(shards)))
     return numbers.select(F.explode(copy(F.col("id").cast("int"))).alias("row")).select("row.*")
@@ -174,12 +180,11 @@ class _Gathering:
         if row["kind"] == AGAIN:
             return ShardResult(self._number, (), (), "Spark ran its task again", again=True)
         if row["kind"] == SHARD:
-            error = row["error"]
             return ShardResult(
                 self._number,
                 tuple(self._copied),
                 tuple(self._progress),
-                None if error is None else str(error),
+                _text_or_none(row, "error"),
                 losses=tuple(self._losses),
                 transactions=tuple(self._transactions),
             )
@@ -205,9 +210,13 @@ class _Gathering:
             )
         else:
             figures = {name: _number(row, name) for name in FIGURES}
-            error = row["error"]
             self._progress.append(
-                RangeProgress(wanted, error=None if error is None else str(error), **figures)
+                RangeProgress(
+                    wanted,
+                    error=_text_or_none(row, "error"),
+                    limited_by=_text_or_none(row, "limited_by"),
+                    **figures,
+                )
             )
         return None
 
@@ -216,6 +225,11 @@ def _number(row: Mapping[str, object], name: str) -> int:
     value = row[name]
     assert isinstance(value, int)
     return value
+
+
+def _text_or_none(row: Mapping[str, object], name: str) -> str | None:
+    value = row[name]
+    return None if value is None else str(value)
 
 
 def _milliseconds(row: Mapping[str, object]) -> float:

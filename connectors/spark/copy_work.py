@@ -24,6 +24,7 @@ from connectors.mirror.copy.ranges import CopiedRange, RangeCopier, RangeProgres
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.lanes import LaneClaim
 from connectors.mirror.losses import Loss
+from connectors.mirror.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.source_task import engine_settings
 from connectors.spark.lane_transactions import LaneSettings, LaneTransactions
 
@@ -56,6 +57,7 @@ FIGURES = (
     "high_watermark",
     "log_start",
     "newest_timestamp",
+    "throttled_ms",
 )
 
 ROW = (
@@ -75,6 +77,8 @@ ROW = (
     "high_watermark",
     "log_start",
     "newest_timestamp",
+    "throttled_ms",
+    "limited_by",
     "ms",
     "error",
 )
@@ -116,15 +120,18 @@ def shard_copier(
     shards: Sequence[str],
     limits: ShardLimits,
     claims: Sequence[LaneClaim] | None = None,
+    paces: Sequence[FlowLimits] | None = None,
 ) -> Callable[[int], Rows]:
     """Copies shard number n of these, each the JSON of its ranges, and returns its rows. `claims`:
-    the lane of each, where the flow writes exactly once."""
+    the lane of each, where the flow writes exactly once; `paces`: what each has of the flow's
+    limits."""
 
     def work(number: int) -> Rows:
         if limits.once and _runs_again():
             return [_row({"kind": AGAIN, "shard": number})]
         claim = None if claims is None else claims[number]
-        return _run(flow, number, _ranges(shards[number]), limits, claim)
+        pace = NO_LIMITS if paces is None else paces[number]
+        return _run(flow, number, _ranges(shards[number]), limits, claim, pace)
 
     return work
 
@@ -206,6 +213,7 @@ def _run(
     ranges: Sequence[SourceRange],
     limits: ShardLimits,
     claim: LaneClaim | None,
+    pace: FlowLimits,
 ) -> Rows:
     """The rows of one shard. Errors are rows: Spark would run the shard again for them."""
     lines: list[CopiedRange] = []
@@ -233,6 +241,7 @@ def _run(
                 report_s=math.inf,
                 most_s=limits.most_s,
                 rate=limits.rate,
+                limits=pace,
             )
         finally:
             losses, committed = copier.ranges.losses, copier.committed()
@@ -271,5 +280,6 @@ def _reached_row(progress: RangeProgress) -> dict[str, object]:
         "topic": source[0],
         "partition": source[1],
         "error": progress.error,
+        "limited_by": progress.limited_by,
         **{name: getattr(progress, name) for name in FIGURES},
     }

@@ -25,8 +25,10 @@ from connectors.mirror.copy.ranges import (
     SourceRange,
     copy_ranges,
 )
+from connectors.mirror.copy.throttle import TOPIC_LIMIT
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.lanes import LaneClaim
+from connectors.mirror.rates import NO_LIMITS, FlowLimits, parse_topic_rate
 from connectors.spark.lane_transactions import LaneSettings, LaneTransactions
 from deploy.brokers import KafkaCluster
 from tests.support.copying import wire
@@ -115,6 +117,37 @@ def test_the_next_range_goes_on_where_the_first_ended(
             assert start <= line.source_start < line.source_start + line.records <= until
     wanted = read_partition(source_cluster.bootstrap_servers, topic, isolation="read_committed")
     assert contents(read_partition(target_cluster.bootstrap_servers, copy)) == contents(wanted)
+
+
+def test_limits_count_from_the_first_request_of_each_range_on(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topics, copies = ([create_topic(each) for _ in "ab"] for each in (source, target))
+    for topic in topics:
+        produce(source, topic, numbered(1000, size=1000), batch_records=20)
+    limited = FlowLimits(topics=[parse_topic_rate(f"{topics[0]}=100kB/s")], divided=True)
+    copier = RangeCopier(settings(source_cluster, target_cluster))
+    starts = [0, 0]
+    for limits in (limited, limited, NO_LIMITS):
+        books = Books()
+        ranges = [
+            SourceRange((topic, 0), (copy, 0), start, start + 200 if number else 1000)
+            for number, (topic, copy, start) in enumerate(zip(topics, copies, starts, strict=True))
+        ]
+        copier.copy(ranges, books.note, stop=books.stop, stall_s=STALL_S, most_s=1.0, limits=limits)
+        slow, free = books.last
+        assert free.done
+        assert free.limited_by is None
+        if limits is limited:
+            assert 0 < slow.bytes < 250_000
+            assert slow.limited_by == TOPIC_LIMIT
+            assert slow.throttled_ms > 0
+        else:
+            assert slow.bytes > 250_000
+            assert (slow.limited_by, slow.throttled_ms) == (None, 0)
+        starts = [slow.position, free.position]
+    copier.close()
 
 
 def test_a_copy_that_cannot_move_says_why(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from tests.support.mirrored import MirroredFlow, assert_equal_logs
 from tests.support.producing import numbered, produce
 from tests.support.served import metric
 from tests.support.waiting import wait_until
-from tests.support.worker_flow import WorkerFlow, worker_flow
+from tests.support.worker_flow import worker_flow
 
 RECORD, BATCH, BACKLOG = 1000, 20, 1000
 """Bytes of a record, records of a batch, and records that each partition has at the start."""
@@ -23,15 +21,6 @@ KB = RECORD / 1000
 SLOW_RATE = 80
 """Thousand bytes a second."""
 WITHOUT, EXACTLY_ONCE = "disabled", "enabled"
-
-
-@contextmanager
-def limited(
-    flow: MirroredFlow, logs: Path, tmp_path: Path, once: str, **keys: str
-) -> Iterator[WorkerFlow]:
-    rates = {f"mirror.rate.{key}": value for key, value in keys.items()}
-    with worker_flow(flow, logs, tmp_path, once, rates) as running:
-        yield running
 
 
 @pytest.fixture
@@ -48,7 +37,8 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
         for partition in (0, 1):
             records = numbered(BACKLOG, size=RECORD, partition=partition)
             produce(flow.source_servers, topic, records, batch_records=BATCH)
-    with limited(flow, logs, tmp_path, once, topics=f"{slow}={SLOW_RATE}kB/s") as running:
+    limits = {"mirror.rate.topics": f"{slow}={SLOW_RATE}kB/s"}
+    with worker_flow(flow, logs, tmp_path, once, limits) as running:
         flow.wait_records(free, [BACKLOG, BACKLOG])
         assert running.count(slow) < BACKLOG
         assert 0.3 * SLOW_RATE < running.speed(slow, 3.0) * KB < 1.5 * SLOW_RATE
@@ -89,7 +79,7 @@ def test_a_flows_limit_is_that_of_all_its_tasks_together(
     for partition in range(4):
         records = numbered(BACKLOG, size=RECORD, partition=partition)
         produce(flow.source_servers, topic, records, batch_records=BATCH)
-    with limited(flow, logs, tmp_path, WITHOUT, bytes="200kB") as running:
+    with worker_flow(flow, logs, tmp_path, WITHOUT, {"mirror.rate.bytes": "200kB"}) as running:
         wait_until(lambda: running.count(topic), 30.0, "the first records")
         assert 0.3 * 200 < running.speed(topic, 4.0) * KB < 1.5 * 200
         running.group.accepted(
@@ -107,7 +97,7 @@ def test_a_long_history_does_not_make_live_records_late(
     for partition in range(8):
         records = numbered(2 * BACKLOG, size=RECORD, partition=partition)
         produce(flow.source_servers, history, records, batch_records=BATCH)
-    with limited(flow, logs, tmp_path, WITHOUT, bytes="1MB") as running:
+    with worker_flow(flow, logs, tmp_path, WITHOUT, {"mirror.rate.bytes": "1MB"}) as running:
         wait_until(lambda: running.count(history), 30.0, "the first records")
 
         def has(count: int) -> bool:

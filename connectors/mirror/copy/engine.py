@@ -276,6 +276,11 @@ class CopyEngine:
         counts = self._source.snapshot.partition_counts
         self._throttle.limit(limits, part, self._partitions.values(), counts)
 
+    def note_limits(self) -> None:
+        """Note on the partitions for how long limits have held them, which else is done once a
+        second."""
+        self._throttle.look(self._partitions.values())
+
     def hold_fetches(self, *, on: bool) -> None:
         """Ask for nothing more, or go on; unlike `set_fetching` it takes what was asked for."""
         for node in self._placement.sources.values():

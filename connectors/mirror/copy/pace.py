@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from connect.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["Pace"]
+__all__ = ["BURST_S", "Pace"]
 
-_BURST_S = 0.5
+BURST_S = 0.5
 """What was not used may be made up for so long, and no longer: after a stall there is no flood."""
 
 
@@ -29,7 +29,7 @@ class Pace:
     def spend(self, amount: int) -> None:
         """So much came."""
         if amount > 0:
-            earliest = self._clock.monotonic() - _BURST_S
+            earliest = self._clock.monotonic() - BURST_S
             self._free_at = max(self._free_at, earliest) + amount / self.rate
 
     def left_s(self) -> float:

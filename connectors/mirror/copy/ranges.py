@@ -24,6 +24,7 @@ from connectors.mirror.copy.partition import CopyState, OffsetRun, PartitionCopy
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.rates import NO_LIMITS, FlowLimits
 
 __all__ = [
     "DRAIN_S",
@@ -75,7 +76,8 @@ class RangeProgress:
     """How far one range is: everything before source offset `position` is on the target or needs
     no copying. `bytes` of batches were fetched for that; `lost` source offsets were gone before
     they could be copied; of `records` acknowledged ones `shallow_records` went as bytes, in
-    `shallow_batches`. Offsets of the source and the newest timestamp: -1 where not known."""
+    `shallow_batches`. For `throttled_ms` its records waited because of a limit, `limited_by` being
+    the last such. Offsets of the source and the newest timestamp: -1 where not known."""
 
     range: SourceRange
     position: int
@@ -89,6 +91,8 @@ class RangeProgress:
     high_watermark: int = -1
     log_start: int = -1
     newest_timestamp: int = -1
+    throttled_ms: int = 0
+    limited_by: str | None = None
 
     @property
     def done(self) -> bool:
@@ -160,6 +164,7 @@ class RangeCopier:
             on_loss=lambda partition, loss: self.losses.append(loss),
         )
         self._topics: dict[tuple[str, str], float] = {}
+        self._limits = NO_LIMITS
         self.usable = True
         """Whether it may be used again: nothing is under way of which the outcome is not known."""
 
@@ -173,11 +178,13 @@ class RangeCopier:
         report_s: float = 1.0,
         most_s: float = math.inf,
         rate: float | None = None,
+        limits: FlowLimits = NO_LIMITS,
     ) -> None:
         """As `copy_ranges`. After `most_s` seconds it ends where it is, without an error. `rate`:
         bytes a second that are not exceeded, all ranges together; what one fetch brings may come at
-        once, and is then waited for. Under exactly-once an error may be one of not knowing whether
-        the last transaction was committed: then it is to be read what is stored."""
+        once, and is then waited for; `limits`: as those of a flow's task. Under exactly-once an
+        error may be one of not knowing whether the last transaction was committed: then it is to be
+        read what is stored."""
         by_source = {wanted.source: wanted for wanted in ranges}
         if len(by_source) != len(ranges):
             raise ValueError("a partition is in more than one range")
@@ -188,11 +195,17 @@ class RangeCopier:
         try:
             if self._once:
                 engine.renew_producer()
-            engine.set_fetching(True)
+            # The first requests keep to the limits, too.
+            engine.set_fetching(False)
             job.begin(self._used(ranges))
+            if limits != NO_LIMITS or self._limits != NO_LIMITS:
+                engine.limit(limits, 1.0)
+                self._limits = limits
+            engine.set_fetching(True)
             pace = None if rate is None else Pace(rate, self._clock)
             if not job.run(stop, stall_s, report_s, most_s, pace) or self._once:
                 self._drain()
+            engine.note_limits()
             self._leave(by_source)
         except BaseException:
             self.usable = False
@@ -364,6 +377,8 @@ def _progress(wanted: SourceRange, partition: PartitionCopy, position: int) -> R
         partition.high_watermark,
         partition.log_start_offset,
         partition.acked_timestamp,
+        int(figures["throttle-time-ms"]),
+        partition.limited_by,
     )
 
 

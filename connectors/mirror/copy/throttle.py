@@ -189,7 +189,8 @@ class Throttle:
         for topic, mine in own.items():
             limit = self._limits.of_topic(topic)
             if limit:
-                in_all = max(len(mine), counts.get(topic, 0))
+                known = 0 if self._limits.divided else counts.get(topic, 0)
+                in_all = max(len(mine), known)
                 self._share(topic, mine, limit.share(len(mine) / in_all))
 
     def _share(self, topic: str, mine: list[PartitionCopy], limit: RateLimit) -> None:

@@ -59,6 +59,9 @@ class Board:
 
     # What is assigned.
 
+    def assigned(self) -> set[TopicPartition]:
+        return {key for key, partition in self._partitions.items() if not partition.leaving}
+
     def add(self, partition: MirroredPartition) -> None:
         self._partitions[partition.source] = partition
         self.news = True
@@ -185,11 +188,13 @@ class Board:
 
     # Shards.
 
-    def plan(self, slots: int, now: float) -> list[list[SourceRange]]:
+    def plan(
+        self, slots: int, now: float, held_by: Callable[[str], str | None] = lambda topic: None
+    ) -> list[list[SourceRange]]:
         """The next shards; empty: there is nothing to copy. Their partitions are busy from now
-        on."""
+        on. `held_by`: the limit that forbids to copy of a topic."""
         self.news = False
-        shards = plan_shards(self._lagging(now), slots, self._limits)
+        shards = plan_shards(self._lagging(now, held_by), slots, self._limits)
         self._plans += 1
         for shard in shards:
             for each in shard:
@@ -198,7 +203,7 @@ class Board:
                 partition.since = self._plans
         return shards
 
-    def _lagging(self, now: float) -> Iterator[Lagging]:
+    def _lagging(self, now: float, held_by: Callable[[str], str | None]) -> Iterator[Lagging]:
         for partition in self._partitions.values():
             position, end = partition.position, partition.end
             if position in (end, UNKNOWN) or end == UNKNOWN:
@@ -213,6 +218,11 @@ class Board:
                 or partition.retry_at > now
             ):
                 continue
+            limit = held_by(partition.source[0])
+            if limit is not None:
+                partition.hold(limit, now)
+                continue
+            partition.let_go(now)
             if end < position:
                 # Its broker says whether that is so when it is asked for the record: then the
                 # copier begins where auto.offset.reset says.
@@ -228,6 +238,11 @@ class Board:
                 partition.failures > 0,
             )
 
+    def size(self, wanted: SourceRange) -> float:
+        """The bytes that it is believed to have."""
+        partition = self._partitions[wanted.source]
+        return (wanted.end - wanted.start) * partition.bytes_per_offset
+
     def reached(self, progress: RangeProgress, now: float, now_ms: int) -> None:
         """A shard is back: what it says of one partition."""
         partition = self._partitions[progress.range.source]
@@ -239,6 +254,7 @@ class Board:
         partition.newest_timestamp = max(partition.newest_timestamp, progress.newest_timestamp)
         partition.end = max(partition.end, progress.high_watermark)
         self._measure(partition, progress, now_ms)
+        partition.limited_by = progress.limited_by if partition.lag else None
         if progress.position != start or progress.records:
             partition.failures, partition.retry_at = 0, 0.0
             partition.copy_error = progress.error
@@ -255,6 +271,7 @@ class Board:
             metrics.record_level(
                 progress.records - progress.shallow_records, progress.level_batches
             )
+        metrics.throttled(progress.throttled_ms / 1000)
         partition.show_lag(now_ms)
         offsets = progress.position - progress.range.start
         if offsets > 0 and progress.bytes > 0:

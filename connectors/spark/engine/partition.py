@@ -50,6 +50,10 @@ class MirroredPartition:
     unsure: bool = False
     """What is stored is not known: somebody may have copied more."""
     leaving: bool = False
+    limited_by: str | None = None
+    """The limit because of which its records have waited lately."""
+    held_since: float | None = None
+    """Since when it is given to no shard because of that (monotonic seconds)."""
     since: int = 0
     bytes_per_offset: float = field(default=float(_FIRST_GUESS_BYTES))
 
@@ -97,6 +101,17 @@ class MirroredPartition:
             return None
         return max(0, now_ms - self.newest_timestamp) if lag else 0
 
+    def hold(self, limit: str, now: float) -> None:
+        """It has records, and may not be copied for now."""
+        self.limited_by = limit
+        if self.held_since is None:
+            self.held_since = now
+
+    def let_go(self, now: float) -> None:
+        if self.held_since is not None:
+            self.metrics.throttled(now - self.held_since)
+            self.held_since = None
+
     def show_lag(self, now_ms: int) -> None:
         self.metrics.set_lag(self.lag, self.lag_ms(now_ms))
 
@@ -111,6 +126,7 @@ class MirroredPartition:
                 "state": "standing" if self.standing else "backoff" if self.failures else state,
                 "position": self.position,
                 "high_watermark": self.end,
+                "limited_by": self.limited_by,
                 "target": f"{self.target[0]}-{self.target[1]}",
                 "engine": "spark",
             },

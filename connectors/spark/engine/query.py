@@ -30,6 +30,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connectors.mirror.copy.ranges import SourceRange
 from connectors.mirror.lanes import LaneClaim
+from connectors.mirror.rates import FlowLimits
 from connectors.spark.copy_shards import CopyFlow, ShardResult, copy_shards
 from connectors.spark.errors import SparkJobFailed, job_errors
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
@@ -45,10 +46,12 @@ _RETRY_FIRST_S, _RETRY_CAP_S = 1.0, 30.0
 
 
 class Batch(NamedTuple):
-    """`claims`: the lane of each shard, where the flow writes exactly once."""
+    """`claims`: the lane of each shard, where the flow writes exactly once; `paces`: what each has
+    of the flow's limits, where there are any."""
 
     shards: Sequence[Sequence[SourceRange]] = ()
     claims: Sequence[LaneClaim] | None = None
+    paces: Sequence[FlowLimits] | None = None
 
 
 class QueryHost(Protocol):
@@ -182,6 +185,7 @@ class CopyQuery:
                 most_s=self._batch_s,
                 once=batch.claims is not None,
                 claims=batch.claims,
+                paces=batch.paces,
             ):
                 self._host.shard_done(result)
         except ConnectError as error:

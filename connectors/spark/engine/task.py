@@ -25,6 +25,7 @@ from connect.plugin import PartitionHealth, StoredOffset, TransferCounts, Transf
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.books import FlowBooks, Reached, position_after, source_partition
 from connectors.mirror.client_configs import source_consumer
+from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceTaskConfig
 from connectors.mirror.copy.ranges import DRAIN_S
 from connectors.mirror.lanes import LANES
@@ -38,6 +39,7 @@ from connectors.spark.engine.board import Board
 from connectors.spark.engine.lanes import Lanes, Positions
 from connectors.spark.engine.listing import Listing
 from connectors.spark.engine.once import OnceBooks
+from connectors.spark.engine.pacing import FlowPacing
 from connectors.spark.engine.partition import UNKNOWN, MirroredPartition
 from connectors.spark.engine.query import Batch, CopyQuery
 from connectors.spark.engine.source_offsets import SourceOffsets
@@ -111,6 +113,8 @@ class SparkSourceTask(TransferTask):
         self._client_id = consumer["client.id"]
         fetch = fetch_settings(consumer)
         self._board = Board(policies=self._config.losses, on_loss=self._lost)
+        self._pacing = FlowPacing(batch_s)
+        self._pacing.limit(self._config.limits)
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )
@@ -120,7 +124,9 @@ class SparkSourceTask(TransferTask):
             self._board, self._offsets, fetch.auto_offset_reset, self._post, self._clock
         )
         producer = dict(self.context.producer_properties())
-        flow = CopyFlow(self._config.originals, consumer, producer, self._open_lanes(producer))
+        # Shards are told their limits: so executors keep their copiers when these change.
+        connector = {k: v for k, v in self._config.originals.items() if k not in RATE_NAMES}
+        flow = CopyFlow(connector, consumer, producer, self._open_lanes(producer))
         self._assign(task.task_assigned_partitions)
         self._query = CopyQuery(
             f"{self.context.connector_name}-{self.context.task_index}",
@@ -246,10 +252,16 @@ class SparkSourceTask(TransferTask):
         return only_adds_partitions(before, after)
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
-        """Only the assignment may change in place; anything else restarts the task."""
+        """The assignment and the limits may change in place; anything else restarts the task."""
         if flow_part(config) != self._flow:
             return False
-        self._assign(SourceTaskConfig.from_properties(config).task_assigned_partitions)
+        task = SourceTaskConfig.from_properties(config)
+        if set(task.task_assigned_partitions) != self._board.assigned():
+            self._assign(task.task_assigned_partitions)
+        if task.connector.limits != self._config.limits:
+            self._pacing.limit(task.connector.limits)
+            self._board.news = True
+        self._config = task.connector
         return True
 
     def pause(self) -> None:
@@ -345,10 +357,11 @@ class SparkSourceTask(TransferTask):
         now = self._clock.monotonic()
         if not self._board.news and now < self._look_at:
             return
-        self._look_at = now + _LOOK_S
         if self._lanes is not None:
             slots = min(slots, LANES - 1)
-        shards = self._board.plan(slots, now)
+        pacing = self._pacing
+        shards = self._board.plan(slots, now, lambda topic: pacing.held_by(topic, now))
+        self._look_at = now + min(_LOOK_S, pacing.next_s(now))
         if not shards:
             return
         self._wanted = None
@@ -360,7 +373,7 @@ class SparkSourceTask(TransferTask):
         self._batch_open = True
         self._shard_error = "its shard could not be copied"
         claims = None if self._lanes is None else self._lanes.take(len(shards))
-        wanted.set_result(Batch(shards, claims))
+        wanted.set_result(Batch(shards, claims, pacing.give_out(shards, self._board.size, now)))
 
     def _lanes_ready(self) -> bool:
         """Whether there is all that a batch needs; if not, it is seen to."""
@@ -397,6 +410,7 @@ class SparkSourceTask(TransferTask):
             self._shard_error = result.error
             _LOG.warning("%s: a shard failed: %s", self.context.connector_name, result.error)
         self._batch.difference_update(each.range.source for each in result.progress)
+        self._pacing.came(result.progress)
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         if self._once is None or result.error is None:
             for progress in result.progress:

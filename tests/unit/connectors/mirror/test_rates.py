@@ -64,9 +64,8 @@ def test_what_is_no_rate_is_refused_by_its_key(keys: Mapping[str, str], named: s
     assert refused.value.key == named
 
 
-def test_copying_on_spark_refuses_limits() -> None:
-    problems = validate_source({**FLOW, "mirror.engine": "spark", "mirror.rate.bytes": "5MB"})
-    assert [problem.key for problem in problems] == ["mirror.rate.bytes"]
+def test_copying_on_spark_takes_them() -> None:
+    assert not validate_source({**FLOW, "mirror.engine": "spark", "mirror.rate.bytes": "5MB"})
 
 
 def test_every_limit_may_be_changed_while_the_flow_runs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -114,6 +115,12 @@ def test_of_a_topics_limit_the_task_has_as_much_as_of_its_partitions(two: Task) 
     two.limit(of_topic("slow", RateLimit(100 * KB)), slow=8)
     assert two.run(10.0, batch=KB)["slow"] == pytest.approx(250 * KB, rel=0.1)
     two.throttle.follow(two.partitions, {"slow": 2})
+    assert two.run(10.0, batch=KB)["slow"] == pytest.approx(1000 * KB, rel=0.1)
+
+
+def test_of_a_topics_limit_that_is_divided_already_it_has_all(two: Task) -> None:
+    divided = replace(of_topic("slow", RateLimit(100 * KB)), divided=True)
+    two.limit(divided, slow=8)
     assert two.run(10.0, batch=KB)["slow"] == pytest.approx(1000 * KB, rel=0.1)
 
 

@@ -62,6 +62,22 @@ def test_a_partition_is_out_once_until_its_ledger_is_back() -> None:
     assert the(made).bytes_per_offset < 1024
 
 
+def test_what_a_limit_holds_waits_and_says_so() -> None:
+    made = board()
+    (wanted,) = planned(made)
+    throttled = replace(back(wanted, 60), throttled_ms=700, limited_by="a limit")
+    made.reached(throttled, 1.0, NOW_MS)
+    (health,) = made.health(NOW_MS, None)
+    assert health.details["limited_by"] == "a limit"
+    assert health.error is None
+    assert made.plan(2, 2.0, lambda topic: "another") == []
+    assert the(made).limited_by == "another"
+    (rest,) = planned(made, 5.0)
+    assert the(made).metrics.read()["throttle-time-ms"] == 3700
+    made.reached(back(rest, 100), 6.0, NOW_MS)
+    assert the(made).limited_by is None
+
+
 def test_a_partition_that_does_not_move_waits_ever_longer_and_goes_apart() -> None:
     made = board(more=1)
     now, waits = 0.0, []

@@ -1,0 +1,79 @@
+"""Limits of a flow that Spark copies, changed through REST while its task runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy.brokers import KafkaCluster
+from tests.integration.test_mirror_rates import (
+    BACKLOG,
+    BATCH,
+    EXACTLY_ONCE,
+    KB,
+    RECORD,
+    SLOW_RATE,
+    WITHOUT,
+)
+from tests.support.mirrored import MirroredFlow
+from tests.support.producing import numbered, produce
+from tests.support.reading import contents, read_partition
+from tests.support.served import metric
+from tests.support.waiting import wait_until
+from tests.support.worker_flow import worker_flow
+
+# Sessions of Spark.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SPARK = {"mirror.engine": "spark", "spark.master": "local[2]", "mirror.spark.batch.ms": "1000"}
+START_S = 240.0
+
+
+@pytest.mark.parametrize("once", [WITHOUT, EXACTLY_ONCE])
+def test_limits_are_changed_while_spark_copies(
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    logs: Path,
+    tmp_path: Path,
+    once: str,
+) -> None:
+    flow = MirroredFlow(source_cluster, target_cluster)
+    slow, free = flow.topic("slow", partitions=2), flow.topic("free", partitions=2)
+    for topic in (slow, free):
+        for partition in (0, 1):
+            records = numbered(BACKLOG, size=RECORD, partition=partition)
+            produce(flow.source_servers, topic, records, batch_records=BATCH)
+    limits = {"mirror.rate.topics": f"{slow}={SLOW_RATE}kB/s"}
+    with worker_flow(flow, logs, tmp_path, once, {**SPARK, **limits}) as running:
+        wait_until(lambda: running.count(free) >= 2 * BACKLOG, START_S, "the free topic")
+        assert running.count(slow) < BACKLOG
+        # On a busy machine there are pauses between micro-batches that are not made up for.
+        assert 0.2 * SLOW_RATE < running.speed(slow, 6.0) * KB < 1.5 * SLOW_RATE
+        name = "kafka_connect_mirror_mirrorsourceconnector_throttle_time_ms"
+        urls = [worker.url for worker in running.group.workers]
+        shown = [value for url in urls for _, value in metric(url, name, topic=flow.remote(slow))]
+        assert len(shown) == 2
+        assert min(shown) > 1000
+
+        started = running.starts()
+        path = f"/connectors/{running.name}/config"
+        # The flow's limit, instead of the topic's.
+        faster = {"mirror.rate.topics": None, "mirror.rate.bytes": f"{4 * SLOW_RATE}kB"}
+        running.group.accepted("PATCH", path, faster)
+        wait_until(
+            lambda: 1.5 * SLOW_RATE < running.speed(slow, 3.0) * KB < 6 * SLOW_RATE,
+            30.0,
+            "the copy at the new rate",
+        )
+        running.group.accepted("PATCH", path, {"mirror.rate.bytes": None})
+        wait_until(lambda: running.count(slow) >= 2 * BACKLOG, START_S, "the rest")
+        assert running.starts() == started, "the task was started anew, or got others"
+        assert running.told("goes on with other values of its connector") == 2
+    for topic in (slow, free):
+        for partition in (0, 1):
+            copy = read_partition(
+                flow.target_servers, flow.remote(topic), partition, isolation="read_committed"
+            )
+            source = read_partition(flow.source_servers, topic, partition)
+            assert contents(copy) == contents(source)
