@@ -59,14 +59,18 @@ class SparkCluster:
         path: Sequence[Path] = (),
         logs: Path | None = None,
         home: Path | None = None,
+        hosts: bool = False,
     ) -> None:
         """`cores`, `memory`: what each worker has for executors. `path`: where executors find
         programs, before the system's; they look for Python there. `logs`: where master, workers
-        and executors write; without it, that is deleted with the rest. `home`: of Spark."""
+        and executors write; without it, that is deleted with the rest. `home`: of Spark. `hosts`:
+        each worker has a loopback address of its own, as Spark tells machines apart by that; not
+        every system has more than one."""
         self._count = workers
         self._cores = cores
         self._memory = memory
         self._path = [str(each) for each in path]
+        self._hosts = hosts
         self._home = home or Path(pyspark.__file__).parent
         self._directory = Path(tempfile.mkdtemp(prefix="spark-cluster-"))
         self._logs = logs or self._directory / "logs"
@@ -186,14 +190,17 @@ class SparkCluster:
             "org.apache.spark.deploy.worker.Worker",
             [*arguments, "--work-dir", str(work), self.url],
             f"worker-{number}",
+            f"127.0.0.{number}" if self._hosts else LOOPBACK,
         )
         return number
 
-    def _launch(self, main: str, arguments: Sequence[str], name: str) -> GuardedProcess:
+    def _launch(
+        self, main: str, arguments: Sequence[str], name: str, host: str = LOOPBACK
+    ) -> GuardedProcess:
         own = self._directory / name
         own.mkdir(exist_ok=True)
         return GuardedProcess(
-            [str(self._home / "bin" / "spark-class"), main, "--host", LOOPBACK, *arguments],
+            [str(self._home / "bin" / "spark-class"), main, "--host", host, *arguments],
             self._logs / f"spark-{name}.log",
             environment=self._environment(own),
             directory=own,

@@ -57,29 +57,12 @@ def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
                 "consumer.isolation.level=read_committed for the source cluster.",
             )
         )
-    problems += _spark_problems(props)
     try:
         config = SourceConfig.from_properties(props)
         topic_selector(config)
         config_property_filter(config.originals)
     except ConfigError as error:
         problems.append(ConfigProblem(error.key or "connector.class", str(error)))
-    return problems
-
-
-def _spark_problems(props: Mapping[str, str]) -> list[ConfigProblem]:
-    """What cannot be with the copy on Spark."""
-    if props.get("mirror.engine") != "spark":
-        return []
-    problems: list[ConfigProblem] = []
-    if props.get("spark.speculation", "false").strip().lower() != "false":
-        problems.append(
-            ConfigProblem(
-                "spark.speculation",
-                "With mirror.engine=spark two tasks would write the same partition at the same "
-                "time: set it to false.",
-            )
-        )
     return problems
 
 

@@ -108,6 +108,7 @@ def copy_shards(
     most_s: float = math.inf,
     rate: float | None = None,
     once: bool = False,
+    again_s: float = 0.0,
     claims: Sequence[LaneClaim] | None = None,
     paces: Sequence[FlowLimits] | None = None,
 ) -> Iterator[ShardResult]:
@@ -116,12 +117,15 @@ def copy_shards(
     `stall_s`: a shard in which nothing moves for so long ends with an error; `most_s`: it ends
     after so long wherever it is, without one. `rate`: bytes a second that each shard keeps to.
     `once`: where Spark runs a shard again, as its executor was lost, that run copies nothing and
-    says so: the first one may still be writing. `claims`: the lane of each shard, for a flow that
+    says so: the first one may still be writing. It does so after `again_s` seconds: where Spark
+    speculates, the first one is to win. `claims`: the lane of each shard, for a flow that
     writes exactly once, and only for this call; goes with `once`. `paces`: what each shard has of
     the flow's limits. Raises `SparkJobFailed` where the
     job cannot be run. To end it early, cancel the thread's job group.
     """
-    frame = _frame(session, flow, shards, ShardLimits(stall_s, most_s, rate, once), claims, paces)
+    frame = _frame(
+        session, flow, shards, ShardLimits(stall_s, most_s, rate, once, again_s), claims, paces
+    )
     gathering = [_Gathering(number, shard) for number, shard in enumerate(shards)]
     with job_errors("The copy"):
         for batch in arriving(frame):

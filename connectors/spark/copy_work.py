@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import partial
@@ -113,6 +114,7 @@ class ShardLimits(NamedTuple):
     most_s: float = math.inf
     rate: float | None = None
     once: bool = False
+    again_s: float = 0.0
 
 
 def shard_copier(
@@ -128,6 +130,7 @@ def shard_copier(
 
     def work(number: int) -> Rows:
         if limits.once and _runs_again():
+            time.sleep(limits.again_s)
             return [_row({"kind": AGAIN, "shard": number})]
         claim = None if claims is None else claims[number]
         pace = NO_LIMITS if paces is None else paces[number]

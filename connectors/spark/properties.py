@@ -87,6 +87,8 @@ _DEFAULTS = {
     # Spark's own, and what holds a password in its middle.
     "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|jaas",
     "spark.ui.showConsoleProgress": "false",
+    # Whatever the machine's own defaults say: a copy gains nothing by it.
+    "spark.speculation": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.pyspark.enabled": "true",

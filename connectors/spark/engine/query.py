@@ -28,14 +28,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from connect.cache import cache_directory
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
-from connectors.mirror.copy.ranges import SourceRange
+from connectors.mirror.copy.ranges import DRAIN_S, SourceRange
 from connectors.mirror.lanes import LaneClaim
 from connectors.mirror.rates import FlowLimits
 from connectors.spark.copy_shards import CopyFlow, ShardResult, copy_shards
 from connectors.spark.errors import SparkJobFailed, job_errors
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
 
-__all__ = ["Batch", "CopyQuery", "QueryHost"]
+__all__ = ["UNHEARD_S", "Batch", "CopyQuery", "QueryHost"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,6 +43,9 @@ _LOOK_S = 0.5
 _POLL_S = 0.2
 _ANSWER_S = 5.0
 _RETRY_FIRST_S, _RETRY_CAP_S = 1.0, 30.0
+
+UNHEARD_S = DRAIN_S + 3.0
+"""A task that nobody hears of copies no longer than it was told to, and this."""
 
 
 class Batch(NamedTuple):
@@ -134,7 +137,6 @@ class CopyQuery:
         if session is None:
             self._say(f"waiting for Spark, which is {self._lease.state}")
             return
-        refuse_speculation(session)
         try:
             with job_errors(f"The copy of {self.name}"), _checkpoint() as directory:
                 self._run(session, directory)
@@ -176,6 +178,7 @@ class CopyQuery:
 
     def copy(self, session: SparkSession, batch: Batch) -> None:
         """Have it copied, and hand over what comes back."""
+        speculates = _speculates(session)
         try:
             for result in copy_shards(
                 session,
@@ -183,7 +186,8 @@ class CopyQuery:
                 batch.shards,
                 stall_s=float("inf"),
                 most_s=self._batch_s,
-                once=batch.claims is not None,
+                once=speculates or batch.claims is not None,
+                again_s=self._batch_s + UNHEARD_S if speculates else 0.0,
                 claims=batch.claims,
                 paces=batch.paces,
             ):
@@ -232,15 +236,9 @@ class _Batches:
         return asked.result(_ANSWER_S)
 
 
-def refuse_speculation(session: SparkSession) -> None:
-    """Raises `ConfigError` where Spark may run a shard twice at the same time."""
-    if session.sparkContext.getConf().get("spark.speculation", "false") == "true":
-        raise ConfigError(
-            "Invalid value true for configuration spark.speculation: two tasks would write the "
-            "same partition at the same time; set it to false for mirror.engine=spark",
-            key="spark.speculation",
-            value="true",
-        )
+def _speculates(session: SparkSession) -> bool:
+    """Whether Spark may run a shard twice at the same time."""
+    return session.sparkContext.getConf().get("spark.speculation", "false") == "true"
 
 
 def _stop(query: StreamingQuery) -> None:

@@ -27,7 +27,6 @@ from connectors.mirror.books import FlowBooks, Reached, position_after, source_p
 from connectors.mirror.client_configs import source_consumer
 from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceTaskConfig
-from connectors.mirror.copy.ranges import DRAIN_S
 from connectors.mirror.lanes import LANES
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
@@ -41,7 +40,7 @@ from connectors.spark.engine.listing import Listing
 from connectors.spark.engine.once import OnceBooks
 from connectors.spark.engine.pacing import FlowPacing
 from connectors.spark.engine.partition import UNKNOWN, MirroredPartition
-from connectors.spark.engine.query import Batch, CopyQuery
+from connectors.spark.engine.query import UNHEARD_S, Batch, CopyQuery
 from connectors.spark.engine.source_offsets import SourceOffsets
 from connectors.spark.lane_transactions import LaneSettings
 
@@ -56,7 +55,6 @@ _LOOK_S = 0.5
 """Partitions that wait for their time are looked at this often."""
 
 _STOP_S = 3.0
-_MARGIN_S = 3.0
 
 
 _quiet_until: dict[str, float] = {}
@@ -94,6 +92,7 @@ class SparkSourceTask(TransferTask):
         self._batch: set[TopicPartition] = set()
         self._batch_open = False
         self._shard_error = ""
+        self._ran_again = False
         self._paused = False
         self._look_at = 0.0
         self._trouble: str | None = "Spark is starting"
@@ -107,8 +106,7 @@ class SparkSourceTask(TransferTask):
         self._flow = flow_part(config)
         self._policy = replication_policy(config)
         batch_s = task.connector.mirror_spark_batch_s
-        # A task that nobody hears of copies no longer than it was told to.
-        self._unheard_s = batch_s + DRAIN_S + _MARGIN_S
+        self._unheard_s = batch_s + UNHEARD_S
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
         fetch = fetch_settings(consumer)
@@ -372,6 +370,7 @@ class SparkSourceTask(TransferTask):
         self._batch = keys
         self._batch_open = True
         self._shard_error = "its shard could not be copied"
+        self._ran_again = False
         claims = None if self._lanes is None else self._lanes.take(len(shards))
         wanted.set_result(Batch(shards, claims, pacing.give_out(shards, self._board.size, now)))
 
@@ -406,6 +405,7 @@ class SparkSourceTask(TransferTask):
                 partition.target_end = max(partition.target_end, end)
         for loss in result.losses:
             self._board.lost(loss)
+        self._ran_again |= result.again
         if result.error is not None:
             self._shard_error = result.error
             _LOG.warning("%s: a shard failed: %s", self.context.connector_name, result.error)
@@ -431,7 +431,9 @@ class SparkSourceTask(TransferTask):
         elif error is not None:
             self._board.abandon(left, str(error), now, now + self._unheard_s)
         else:
-            self._board.abandon(left, self._shard_error, now, now)
+            # Of a first run that did not end before the second Spark has yet to end the process.
+            until = now + self._unheard_s if self._ran_again else now
+            self._board.abandon(left, self._shard_error, now, until)
 
     # Books.
 

@@ -44,11 +44,9 @@ def test_exactly_once_needs_committed_reads() -> None:
     assert keys_in_error(exactly_once_support="requested") == []
 
 
-def test_what_cannot_be_with_the_copy_on_spark_is_told() -> None:
+def test_the_copy_on_spark_needs_nothing_besides() -> None:
     spark = {"mirror_engine": "spark"}
     assert keys_in_error(**spark) == []
-    assert keys_in_error(**spark, spark_speculation="true") == ["spark.speculation"]
-    assert keys_in_error(spark_speculation="true") == []
     committed = {"exactly_once_support": "required", "consumer_isolation_level": "read_committed"}
     assert keys_in_error(**spark, **committed) == []
     assert keys_in_error(mirror_engine="flink") == ["mirror.engine"]

@@ -39,6 +39,8 @@ def test_a_session_is_local_small_and_quiet_by_default() -> None:
     assert props["spark.ui.enabled"] == "false"
     assert props["spark.sql.shuffle.partitions"] == "2"
     assert "spark.jars.packages" not in props
+    # A machine's spark-defaults.conf does not count where this is said.
+    assert props["spark.speculation"] == "false"
 
 
 def test_every_default_can_be_overridden() -> None:
