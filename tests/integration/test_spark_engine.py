@@ -17,6 +17,9 @@ from tests.support.reading import contents, read_partition
 from tests.support.topics import admin, end_offsets
 from tests.support.waiting import wait_until
 
+# Sessions of Spark.
+pytestmark = pytest.mark.timeout(900)
+
 SPARK = {
     "A->B.mirror.engine": "spark",
     "A->B.spark.master": "local[2]",
@@ -29,7 +32,8 @@ ONCE = {
     "A.consumer.isolation.level": "read_committed",
     "B.exactly.once.source.support": "enabled",
 }
-START_S, STOP_S = 180.0, 40.0
+# On a busy machine a session alone takes minutes.
+START_S, STOP_S = 300.0, 40.0
 
 
 @pytest.fixture
@@ -81,7 +85,6 @@ def test_engines_go_on_where_the_other_ended(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_exactly_once_engines_go_on_where_the_other_ended(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from tests.support.topics import create_topic, topic_names
 from tests.support.waiting import wait_until
 
 # Two sessions of Spark.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def test_losses_while_stopped_are_found_at_the_start(

@@ -16,7 +16,7 @@ from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
 
 # Eight JVMs start for it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SLOW, QUICK, ROUNDS = 12_000, 500, 5
 """Records of 1000 bytes: a shard of its own, copied for all of its time at this rate."""
