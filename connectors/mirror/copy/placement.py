@@ -141,6 +141,8 @@ class Placement:
             if node != UNKNOWN or link.snapshot.version == 0:
                 continue
             code = link.snapshot.errors.get(key[0], link.snapshot.partition_errors.get(key))
+            if code is None and key[0] not in link.snapshot.partition_counts:
+                continue  # the cluster was not asked for this topic yet
             why = code_facts(code).name if code else "it has no leader"
             if code == _TOPIC_AUTHORIZATION_FAILED:
                 why += "; grant Describe on the topic"
