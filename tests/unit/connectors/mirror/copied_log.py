@@ -36,6 +36,12 @@ class CopiedLog:
     _session: int = 1
     _stored: int = 0
     _written: int = 0
+    _anchors: list[tuple[int, int]] = field(default_factory=list)
+    """Places known on both sides, as the task notes them; those of the last stored position are
+    what the next one learns."""
+    _stored_anchors: list[tuple[int, int]] = field(default_factory=list)
+    _target_end: int | None = None
+    """What the target acknowledged to this session."""
 
     def __post_init__(self) -> None:
         self._writer = PartitionPages(self._session)
@@ -57,6 +63,7 @@ class CopiedLog:
                 self._writer.copied(first, self.next - first, len(self.target))
                 self.target += range(first, self.next)
                 self.lost -= set(range(first, self.next))
+                self._target_end = len(self.target)
             else:
                 self.next += 1
 
@@ -66,15 +73,19 @@ class CopiedLog:
         for page in self._writer.take_unsaved():
             self.pages[page.first_source] = page.encode()
         self._written = self.next
+        end = self._target_end
+        if end is not None and (not self._anchors or self._anchors[-1][1] < end):
+            self._anchors.append((self.next, end))
 
     def store(self, _: int) -> None:
         """Store the position that the written pages explain."""
-        self._stored = self._written
+        self._stored, self._stored_anchors = self._written, list(self._anchors)
 
     def crash(self, _: int) -> None:
         self._session = self._writer.session + 10
         self._writer = PartitionPages(self._session)
         self.next = self._written = self._stored
+        self._anchors, self._target_end = list(self._stored_anchors), None
 
     def foreign(self, count: int) -> None:
         """Other programs write to the target's topic."""
@@ -88,6 +99,7 @@ class CopiedLog:
         self.foreign_copies = self.foreign_copies or bool(copied)
         self.target += copied
         self.next = self._written = self._stored = end
+        self._stored_anchors = []  # they hold for our own position only
         self.crash(0)
 
     def lose(self, count: int) -> None:
@@ -99,12 +111,14 @@ class CopiedLog:
         self.lost |= {offset for offset in self.target[end:] if offset is not None}
         self.ever_lost |= self.lost
         del self.target[end:]
+        self._target_end = None
+        self._anchors = [anchor for anchor in self._anchors if anchor[1] <= end]
+        self._stored_anchors = [anchor for anchor in self._stored_anchors if anchor[1] <= end]
         exact = self._writer.source_of(end)
-        kept = [at for at, offset in enumerate(self.target) if offset is not None]
         if exact is not None:
             self._writer.lost_from(exact, end)
-        elif kept:
-            self._writer.lost_from(self.target[kept[-1]] or 0, kept[-1])
+        elif self._anchors:
+            self._writer.lost_from(*self._anchors[-1])
         else:
             self._writer.begin_anew()
             self.pages.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offset_map import MapPage, OffsetMap, Segment, page_span, page_target
@@ -49,6 +49,7 @@ def test_every_position_leads_to_the_next_record_in_its_later_copy(log: CopiedLo
             assert found.offset <= log.later_copy(record)
 
 
+@settings(max_examples=400)
 @given(copied_logs(java=True, losses=True))
 def test_no_record_is_ever_left_out(log: CopiedLog) -> None:
     index = index_of(log.pages)
