@@ -43,6 +43,7 @@ _DAEMON_MEMORY = "128m"
 _QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _PYTHON = "pyspark.daemon"
+_LOCAL_VARIABLE = "SPARK_LOCAL_DIRS"
 _OWN_VARIABLE = "SPARK_CLUSTER_DIRECTORY"
 """All its processes have it: so they are found, whatever became of their parents."""
 
@@ -216,7 +217,7 @@ class SparkCluster:
             "JAVA_HOME": str(find_or_install_java().resolve().parent.parent),
             "SPARK_HOME": str(self._home),
             "SPARK_CONF_DIR": str(own),
-            "SPARK_LOCAL_DIRS": str(own),
+            _LOCAL_VARIABLE: str(own),
             "SPARK_LOCAL_IP": LOOPBACK,
             "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY,
             "SPARK_DAEMON_JAVA_OPTS": _QUICK_JVM,
@@ -260,14 +261,16 @@ class SparkCluster:
         return answer
 
     def _processes(self, worker: int | None = None) -> list[psutil.Process]:
-        wanted = {_OWN_VARIABLE: str(self._directory)}
-        if worker is not None:
-            wanted["SPARK_LOCAL_DIRS"] = str(self._directory / f"worker-{worker}")
-        return [
-            process
-            for process in psutil.process_iter()
-            if wanted.items() <= _environment(process).items()
-        ]
+        found = []
+        for process in psutil.process_iter():
+            environment = _environment(process)
+            if environment.get(_OWN_VARIABLE) != str(self._directory):
+                continue
+            # An executor gives its Python processes folders of theirs below its worker's.
+            local = Path(environment.get(_LOCAL_VARIABLE, ""))
+            if worker is None or local.is_relative_to(self._directory / f"worker-{worker}"):
+                found.append(process)
+        return found
 
 
 def _environment(process: psutil.Process) -> dict[str, str]:

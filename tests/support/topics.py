@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -15,6 +16,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
+from connect.clock import Deadline
 from tests.support.waiting import wait_until
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
 ]
 
 _TIMEOUT_S = 30.0
+_LEADER_S, _RETRY_S = 5.0, 0.1
+_NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
 
 def unique(prefix: str) -> str:
@@ -109,11 +113,20 @@ def end_offsets(servers: str, topic: str) -> dict[int, int]:
     with _consumer(servers) as consumer:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
         return {
-            partition: consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=_TIMEOUT_S
-            )[1]
-            for partition in partitions
+            number: _watermark(consumer, TopicPartition(topic, number)) for number in partitions
         }
+
+
+def _watermark(consumer: Consumer, partition: TopicPartition) -> int:
+    """A partition that was just created, or has just moved, has no leader for a moment."""
+    deadline = Deadline(_LEADER_S)
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)[1])
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_LEADER or deadline.expired():
+                raise
+            threading.Event().wait(_RETRY_S)
 
 
 def end_offset(servers: str, topic: str, partition: int = 0) -> int:
