@@ -11,7 +11,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-annotate --group build --custom-compile-command "make lock"
 
 # The tests on brokers wait more than they work. Each process has clusters of its own.
-TEST_PROCESSES ?= 3
+TEST_PROCESSES ?= 2
 
 # For each decoder that is fuzzed.
 FUZZ_SECONDS ?= 20

@@ -168,7 +168,7 @@ def test_from_java_to_ours_and_back_and_again(relay: Relay) -> None:
     position = read_partition(flow.source_servers, relay.plain)[170].offset
     commit(flow.source_servers, group, relay.plain, position)
     with relay.java():
-        found = wait_until(lambda: checkpoints(flow, group, relay.plain), 60, "a checkpoint")
+        found = wait_until(lambda: checkpoints(flow, group, relay.plain), 150, "a checkpoint")
         relay.write()
         relay.wait()
     checkpoint = found[-1]

@@ -90,6 +90,7 @@ def test_killed_node_restarts_with_its_data_and_port(kafka: KafkaRuntime, logs: 
         assert contents(read_partition(servers, topic)) == contents(before)
 
 
+@pytest.mark.slow
 def test_three_nodes_survive_the_loss_of_a_leader(kafka: KafkaRuntime, logs: Path) -> None:
     with KafkaCluster(3, kafka=kafka, logs=logs) as cluster:
         servers = cluster.bootstrap_servers

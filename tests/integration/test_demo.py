@@ -102,7 +102,7 @@ def test_a_short_run_gets_in_sync_compares_and_leaves_nothing_behind(
     ("number", "moment"),
     [
         (signal.SIGINT, "Starting two Kafka"),
-        (signal.SIGINT, "Producing a backlog"),
+        pytest.param(signal.SIGINT, "Producing a backlog", marks=pytest.mark.slow),
         (signal.SIGINT, "Starting: connect-mirror-maker"),
         (signal.SIGTERM, "Copying the backlog"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation
 
@@ -81,6 +82,7 @@ def test_a_stuck_partition_is_seen_everywhere_and_only_it(
         stop_cleanly(mirror, log)
 
 
+@pytest.mark.slow
 def test_a_connector_that_does_not_reach_its_source_says_so(
     source_cluster: KafkaCluster,
     target_cluster: KafkaCluster,

@@ -76,6 +76,7 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
         assert_equal_logs(flow, topic)
 
 
+@pytest.mark.slow
 def test_a_flows_limit_is_that_of_all_its_tasks_together(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:

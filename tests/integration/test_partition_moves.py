@@ -17,7 +17,8 @@ PARTITIONS, EACH = 8, 4
 MEASURED = {"mirror.assignment": "measured", "mirror.assignment.interval.seconds": "8"}
 
 
-@pytest.mark.parametrize("once", [pytest.param("disabled", marks=pytest.mark.slow), "enabled"])
+@pytest.mark.slow
+@pytest.mark.parametrize("once", ["disabled", "enabled"])
 def test_heavy_partitions_of_one_task_are_spread_over_two(
     source_cluster: KafkaCluster,
     target_cluster: KafkaCluster,
