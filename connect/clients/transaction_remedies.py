@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from connect.clients.errors import broker_code
 from connect.errors import BrokerError, ConnectError, DeadlineExceeded
 
-__all__ = ["DEFAULT_TIMEOUT_MS", "with_transaction_remedy"]
+__all__ = ["TRANSACTION_TIMEOUT", "transaction_timeout", "with_transaction_remedy"]
 
-DEFAULT_TIMEOUT_MS = "60000"
-"""A producer's transaction.timeout.ms where none is set."""
+TRANSACTION_TIMEOUT = "transaction.timeout.ms"
+"""The producer's property."""
+
+_DEFAULT_TIMEOUT_MS = "60000"
 
 _CLUSTER_AUTHORIZATION_FAILED = 31
 _INVALID_TRANSACTION_TIMEOUT = 50
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+
+
+def transaction_timeout(properties: Mapping[str, str]) -> str:
+    """What a producer of these properties asks for, in milliseconds."""
+    return properties.get(TRANSACTION_TIMEOUT, _DEFAULT_TIMEOUT_MS)
 
 
 def with_transaction_remedy(

@@ -14,7 +14,7 @@ import confluent_kafka
 
 from connect.clients.errors import from_librdkafka, translated
 from connect.clients.sender import Delivered, RecordSender, transactional_properties
-from connect.clients.transaction_remedies import DEFAULT_TIMEOUT_MS, with_transaction_remedy
+from connect.clients.transaction_remedies import transaction_timeout, with_transaction_remedy
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, RetriableError
 from connect.plugin import RecordMetadata
@@ -201,9 +201,8 @@ class TransactionalProducer:
                     " longer than the producer's transaction.timeout.ms: then commit more often, or"
                     " give it more time"
                 )
-        timeout_ms = self._properties.get("transaction.timeout.ms", DEFAULT_TIMEOUT_MS)
         told = from_librdkafka(error, f"{what} ({self._id})")
-        return with_transaction_remedy(told, self._id, timeout_ms)
+        return with_transaction_remedy(told, self._id, transaction_timeout(self._properties))
 
 
 def _resumable(error: confluent_kafka.KafkaException) -> bool:

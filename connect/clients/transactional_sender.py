@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from connect.clients.errors import translated
 from connect.clients.sender import RecordSender, transactional_properties
-from connect.clients.transaction_remedies import DEFAULT_TIMEOUT_MS, with_transaction_remedy
+from connect.clients.transaction_remedies import transaction_timeout, with_transaction_remedy
 from connect.clock import Deadline
 from connect.errors import ConnectError
 
@@ -30,7 +30,7 @@ class TransactionalSender:
     def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
         self._id = transactional_id
         forced = transactional_properties({**properties, **_FORCED}, transactional_id)
-        self._timeout_ms = forced.get("transaction.timeout.ms", DEFAULT_TIMEOUT_MS)
+        self._timeout_ms = transaction_timeout(forced)
         self._sender = RecordSender(forced)
 
     def claim(self, deadline: Deadline) -> None:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
+from connect.clients.transaction_remedies import TRANSACTION_TIMEOUT
 from connect.clients.transactional_sender import TransactionalSender
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError, CorruptData, DeadlineExceeded
@@ -49,8 +50,6 @@ _log = logging.getLogger(__name__)
 
 # Java gives every write with its reading back so long.
 _WRITE_S = 30.0
-TRANSACTION_TIMEOUT = "transaction.timeout.ms"
-"""The producer's property."""
 
 _Record = tuple[bytes, bytes | None]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from connect.clients.rest_client import RestClient
+from connect.clients.transaction_remedies import TRANSACTION_TIMEOUT
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.definition import ConfigProblem
 from connect.config.worker import WorkerConfig
@@ -16,7 +17,7 @@ from connect.runtime.exactly_once_checks import exactly_once_problems
 from connect.runtime.plugins import PluginRegistry
 from connect.runtime.validation import Preflight
 from connect.runtime.worker import Worker
-from connect.storage.config_store import TRANSACTION_TIMEOUT, KafkaConfigStore
+from connect.storage.config_store import KafkaConfigStore
 from connect.storage.status_store import KafkaStatusStore
 
 __all__ = ["distributed_herder"]

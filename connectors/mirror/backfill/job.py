@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from connect.clients.offset_listing import LATEST
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError, RetriableError
 from connectors.mirror.backfill.account import Account
@@ -40,7 +41,6 @@ _TELL_S = 1.0
 _LOOK_S = 5.0
 _WEIGH_S = 60.0
 _LOST_IN_A_ROW = 5
-_LATEST = -1
 
 
 class _Ended(NamedTuple):
@@ -235,7 +235,7 @@ class BackfillJob:
         advances = []
         for wanted in lost.piece.ranges:
             job = self._dealer.jobs[wanted.source]
-            end = listed(self._gatherer.target, [job.target], _LATEST, 1)[job.target]
+            end = listed(self._gatherer.target, [job.target], LATEST, 1)[job.target]
             topic = job.source[0]
             tail = self._reader.look(
                 job.source,

@@ -17,6 +17,7 @@ from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.batches import BatchHeader, read_headers
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
+from connectors.mirror.copy import recovery
 from connectors.mirror.copy.chooser import CopyOptions, Unreadable, outgoing_batches
 from connectors.mirror.copy.log_checks import LogChecks
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
@@ -37,7 +38,6 @@ _LOG = logging.getLogger(__name__)
 _SOURCE_RETRY_FIRST_S = 0.1
 _SOURCE_RETRY_MOST_S = 10.0
 _OFFSET_OUT_OF_RANGE = 1
-_TOPIC_AUTHORIZATION_FAILED = 29
 _UNREADABLE_TRIES = 5
 """So often a batch is fetched before it counts as unreadable for good: a network may have been at
 fault."""
@@ -302,7 +302,7 @@ class Arrivals:
         if code_facts(code).stale_metadata:
             self._link.request_refresh((topic,))
         text = str(error)
-        if code == _TOPIC_AUTHORIZATION_FAILED:
+        if code == recovery.TOPIC_AUTHORIZATION_FAILED:
             text += f"; grant Read on topic {topic} at the source"
         self._source_failed(partition, text, visible=not error.retriable)
 

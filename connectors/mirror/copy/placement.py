@@ -13,14 +13,13 @@ from connect.clients.errors import code_facts
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import BrokerUnavailable
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy import recovery
 from connectors.mirror.copy.node import BrokerNode
 from connectors.mirror.copy.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.target_node import TargetNode
 
 __all__ = ["Placement"]
-
-_TOPIC_AUTHORIZATION_FAILED = 29
 
 
 class Placement:
@@ -144,7 +143,7 @@ class Placement:
             if code is None and key[0] not in link.snapshot.partition_counts:
                 continue  # the cluster was not asked for this topic yet
             why = code_facts(code).name if code else "it has no leader"
-            if code == _TOPIC_AUTHORIZATION_FAILED:
+            if code == recovery.TOPIC_AUTHORIZATION_FAILED:
                 why += "; grant Describe on the topic"
             partition.placement_error = (
                 f"the {side} partition {key[0]}-{key[1]} is not available: {why}"
