@@ -97,6 +97,7 @@ class CopyQuery:
         self._host = host
         self._batch_s = batch_s
         self._trouble: str | None = None
+        self._speculates = False
         self._cancelled = threading.Event()
         self._loop = BackgroundLoop(
             f"Spark copy of {name}",
@@ -146,6 +147,7 @@ class CopyQuery:
             raise
 
     def _run(self, session: SparkSession, directory: Path) -> None:
+        self._speculates = _speculates(session)
         ticks = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
         batches = _Batches(self, session, self._loop.stopping)
         query = (
@@ -178,7 +180,6 @@ class CopyQuery:
 
     def copy(self, session: SparkSession, batch: Batch) -> None:
         """Have it copied, and hand over what comes back."""
-        speculates = _speculates(session)
         try:
             for result in copy_shards(
                 session,
@@ -186,8 +187,8 @@ class CopyQuery:
                 batch.shards,
                 stall_s=float("inf"),
                 most_s=self._batch_s,
-                once=speculates or batch.claims is not None,
-                again_s=self._batch_s + UNHEARD_S if speculates else 0.0,
+                once=self._speculates or batch.claims is not None,
+                again_s=self._batch_s + UNHEARD_S if self._speculates else 0.0,
                 claims=batch.claims,
                 paces=batch.paces,
             ):
