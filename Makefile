@@ -31,7 +31,7 @@ help:
 	@echo "make demo-spark  a backfill, the mirror on Spark, an audit, a tampered record; ends by itself"
 	@echo "make check    lint, types and unit tests"
 	@echo "make test     check, and the tests on real brokers but the slow ones: everything CI runs"
-	@echo "make slow     the tests that take minutes each, which make test leaves out"
+	@echo "make slow     the tests of half a minute to many minutes each, which make test leaves out"
 	@echo "make bench    rates, CPU and memory beside Java's MirrorMaker 2"
 	@echo "make faults   the fault tests, the long ones too; with FAULT_SEED=n (and FAULT_MINUTES=n) a"
 	@echo "              random schedule of faults, the same for the same seed"
