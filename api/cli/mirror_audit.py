@@ -151,10 +151,10 @@ def _run(arguments: argparse.Namespace) -> int:
         print_report(report)
         if arguments.repair and not report.equal:
             from connectors.mirror.audit.repair import repair
-            from connectors.mirror.backfill.flow import BackfillFlow
-            from connectors.mirror.backfill.live_flow import look_at_flow
+            from connectors.mirror.dedicated_flow import DedicatedFlow
+            from connectors.mirror.live_flow import look_at_flow
 
-            live = look_at_flow(BackfillFlow(named.name, named.properties, named.worker))
+            live = look_at_flow(DedicatedFlow(named.name, named.properties, named.worker))
             repairs = repair(flow, plan, report, live)
             print_repairs(repairs)
             if any(each.copied for each in repairs):

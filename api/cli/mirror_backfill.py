@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from connectors.mirror.backfill.dealing import Dealing
     from connectors.mirror.backfill.engines import PieceEngine
     from connectors.mirror.backfill.facts import Gatherer
-    from connectors.mirror.backfill.flow import BackfillFlow
     from connectors.mirror.backfill.plan import BackfillPlan
     from connectors.mirror.backfill.progress import JobProgress
     from connectors.mirror.backfill.session import BackfillSession
     from connectors.mirror.backfill.wish import Wish
+    from connectors.mirror.dedicated_flow import DedicatedFlow
 
 __all__ = ["main"]
 
@@ -176,11 +176,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from connectors.maker.named_flow import named_flow
     from connectors.mirror.backfill.dealing import Dealing, urgent_first
     from connectors.mirror.backfill.facts import Gatherer
-    from connectors.mirror.backfill.flow import BackfillFlow
     from connectors.mirror.backfill.session import BackfillSession
+    from connectors.mirror.dedicated_flow import DedicatedFlow
 
     named = named_flow(arguments.config, arguments.flow)
-    flow = BackfillFlow(named.name, named.properties, named.worker)
+    flow = DedicatedFlow(named.name, named.properties, named.worker)
     view = ProgressView()
     with ExitStack() as stack:
         gatherer = stack.enter_context(closing(Gatherer(flow, _wish(arguments))))
@@ -234,7 +234,7 @@ def _copy(
 
 
 def _engine(
-    stack: ExitStack, arguments: argparse.Namespace, flow: BackfillFlow, gatherer: Gatherer
+    stack: ExitStack, arguments: argparse.Namespace, flow: DedicatedFlow, gatherer: Gatherer
 ) -> tuple[PieceEngine, int]:
     """The engine, and how many pieces it copies at a time; it ends with the stack."""
     from connectors.mirror.backfill.engines import copier_consumer

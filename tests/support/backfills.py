@@ -14,9 +14,9 @@ from connectors.maker.named_flow import named_flow
 from connectors.mirror.backfill.dealing import Dealing, PartitionJob
 from connectors.mirror.backfill.engines import PieceEngine, copier_consumer, local_engine
 from connectors.mirror.backfill.facts import Gatherer
-from connectors.mirror.backfill.flow import BackfillFlow
 from connectors.mirror.backfill.session import BackfillSession
 from connectors.mirror.backfill.wish import Wish
+from connectors.mirror.dedicated_flow import DedicatedFlow
 from connectors.mirror.source_task import engine_settings
 from connectors.spark.backfill import spark_engine
 from connectors.spark.copy_shards import CopyFlow
@@ -56,7 +56,7 @@ def backfill(
 ) -> Backfilled:
     """Run one to its end. `wrapped`: something between the job and its engine."""
     named = named_flow(properties_file(properties, directory), None)
-    flow = BackfillFlow(named.name, named.properties, named.worker)
+    flow = DedicatedFlow(named.name, named.properties, named.worker)
     if wish is None:
         wish = Wish(None if topics is None else re.compile(topics))
     with ExitStack() as stack:

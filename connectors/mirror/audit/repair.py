@@ -20,10 +20,10 @@ from connectors.mirror import client_configs
 from connectors.mirror.audit.facts import AuditPlan, FlowToAudit
 from connectors.mirror.audit.findings import LISTED, Kind
 from connectors.mirror.audit.report import AuditReport, PartitionAudit
-from connectors.mirror.backfill.live_flow import LiveFlow
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.engine import EngineSettings
 from connectors.mirror.copy.ranges import CopiedRange, RangeProgress, SourceRange, copy_ranges
+from connectors.mirror.live_flow import LiveFlow
 from connectors.mirror.source_task import engine_settings
 
 __all__ = ["Repair", "repair", "what_to_copy"]

@@ -17,9 +17,9 @@ from connect.storage.offset_codec import decode_value, encode_key
 from connect.storage.offset_store import KafkaOffsetStore
 from connect.storage.offset_writer import OffsetWriter
 from connectors.mirror.backfill.errors import FlowIsRunning
-from connectors.mirror.backfill.flow import BackfillFlow
 from connectors.mirror.books import FlowBooks, Reached, position_after, source_partition
 from connectors.mirror.copy.ranges import CopiedRange
+from connectors.mirror.dedicated_flow import DedicatedFlow
 
 __all__ = ["Account"]
 
@@ -35,7 +35,7 @@ _TURN_S = 0.02
 class Account:
     """`start`, then the rest, then `close`: its owner's, on one thread."""
 
-    def __init__(self, flow: BackfillFlow) -> None:
+    def __init__(self, flow: DedicatedFlow) -> None:
         self._flow = flow
         config = flow.config
         self._connector = config.name

@@ -20,12 +20,12 @@ from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConfigError, ConnectError
 from connectors.mirror import client_configs
 from connectors.mirror.asking import REACH_S, asking
-from connectors.mirror.backfill.flow import BackfillFlow
 from connectors.mirror.backfill.recorded import map_pages, stored_positions
 from connectors.mirror.backfill.stamps import next_stamps
 from connectors.mirror.backfill.starting import PartitionLogs, known_of
 from connectors.mirror.backfill.urgency import Limits, LogState, limits_of
 from connectors.mirror.backfill.wish import Wish
+from connectors.mirror.dedicated_flow import DedicatedFlow
 from connectors.mirror.discovery import Selection, TopicPlan, TopicSelector, plan_topics
 from connectors.mirror.filters import TopicFilter, config_property_filter
 from connectors.mirror.topic_refresh import internal_topics, topic_selector
@@ -84,7 +84,7 @@ class Facts:
 class Gatherer:
     """Makes `Facts`. Its owner calls `close`."""
 
-    def __init__(self, flow: BackfillFlow, wish: Wish) -> None:
+    def __init__(self, flow: DedicatedFlow, wish: Wish) -> None:
         self._flow = flow
         self._wish = wish
         self.config = flow.config

@@ -18,7 +18,7 @@ from connect.clients.group_members import GroupPeer, group_members
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
 from connectors.mirror.backfill.errors import AnotherBackfill
-from connectors.mirror.backfill.flow import BackfillFlow
+from connectors.mirror.dedicated_flow import DedicatedFlow
 
 __all__ = ["SESSION_S", "BackfillLock"]
 
@@ -36,7 +36,7 @@ class BackfillLock:
     """`acquire`, then `check` now and then, then `release`: the owner's, on one thread. A thread of
     its own keeps the membership."""
 
-    def __init__(self, flow: BackfillFlow) -> None:
+    def __init__(self, flow: DedicatedFlow) -> None:
         """The flow's offsets topic exists when it is acquired."""
         self._flow = flow
         self._group = f"{flow.group}-backfill"

@@ -8,8 +8,8 @@ from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import CorruptData
 from connect.storage.offset_codec import decode_key, decode_value
-from connectors.mirror.backfill.flow import BackfillFlow
 from connectors.mirror.client_configs import offset_syncs_consumer
+from connectors.mirror.dedicated_flow import DedicatedFlow
 from connectors.mirror.offset_map import MapPage, parse_page_key
 from connectors.mirror.policy import replication_policy
 
@@ -20,7 +20,7 @@ TopicPartition = tuple[str, int]
 _TIMEOUT_S = 120.0
 
 
-def stored_positions(flow: BackfillFlow, on_target: Collection[str]) -> dict[TopicPartition, int]:
+def stored_positions(flow: DedicatedFlow, on_target: Collection[str]) -> dict[TopicPartition, int]:
     """Where the flow goes on in each partition of its source. `on_target`: the topics there."""
     topic = flow.offsets_topic.name
     if topic not in on_target:
@@ -47,7 +47,7 @@ def stored_positions(flow: BackfillFlow, on_target: Collection[str]) -> dict[Top
 
 
 def map_pages(
-    flow: BackfillFlow,
+    flow: DedicatedFlow,
     on_source: Collection[str],
     on_target: Collection[str],
     wanted: Collection[str],

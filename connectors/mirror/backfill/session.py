@@ -9,12 +9,13 @@ from connectors.mirror.backfill.account import Account
 from connectors.mirror.backfill.dealing import Dealer, Dealing
 from connectors.mirror.backfill.engines import PieceEngine
 from connectors.mirror.backfill.facts import Facts, Gatherer
-from connectors.mirror.backfill.flow import BackfillFlow
 from connectors.mirror.backfill.job import BackfillJob, JobOutcome
-from connectors.mirror.backfill.live_flow import look_at_flow, refusal
 from connectors.mirror.backfill.lock import BackfillLock
 from connectors.mirror.backfill.plan import BackfillPlan, make_plan
 from connectors.mirror.backfill.progress import JobProgress
+from connectors.mirror.backfill.refusal import refusal
+from connectors.mirror.dedicated_flow import DedicatedFlow
+from connectors.mirror.live_flow import look_at_flow
 
 __all__ = ["BackfillSession"]
 
@@ -22,7 +23,7 @@ __all__ = ["BackfillSession"]
 class BackfillSession:
     """`prepare`, `run`, `close`: its owner's, on one thread."""
 
-    def __init__(self, flow: BackfillFlow, gatherer: Gatherer, say: Callable[[str], None]) -> None:
+    def __init__(self, flow: DedicatedFlow, gatherer: Gatherer, say: Callable[[str], None]) -> None:
         """`say` gets a sentence where something is waited for. The gatherer stays its owner's."""
         self._flow = flow
         self._gatherer = gatherer

@@ -11,8 +11,8 @@ from connectors.mirror.audit.plan import PartitionFacts
 from connectors.mirror.audit.repair import repair, what_to_copy
 from connectors.mirror.audit.report import AuditReport, PartitionAudit
 from connectors.mirror.audit.run import AuditSetup
-from connectors.mirror.backfill.live_flow import LiveFlow
 from connectors.mirror.copy.ranges import SourceRange
+from connectors.mirror.live_flow import LiveFlow
 
 SOURCE, TARGET = ("t", 0), ("a.t", 0)
 AT_THE_END = Difference(Kind.MISSING, 80, None, 20)

@@ -1,4 +1,4 @@
-"""The flow that a backfill works for, as its workers know it in dedicated mode."""
+"""A flow as its workers in dedicated mode know it, for programs beside them: backfill, audit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from connect.clients.topic_log import TopicSpec
 from connect.config.worker import WorkerConfig
 from connectors.mirror.config_source import SourceConfig
 
-__all__ = ["BackfillFlow"]
+__all__ = ["DedicatedFlow"]
 
 
 @dataclass(frozen=True, slots=True)
-class BackfillFlow:
+class DedicatedFlow:
     """`properties`: the source connector's, resolved, `spark.*` too; they hold secrets. `worker`:
     the config of the flow's workers."""
 
@@ -52,5 +52,5 @@ class BackfillFlow:
         }
 
     def producer(self) -> dict[str, str]:
-        """What the flow's tasks write with."""
+        """What the flow's tasks write with, as a backfill does in their place."""
         return self.worker.task_producer_properties(self.properties, f"{self.group}-backfill")

@@ -1,12 +1,12 @@
-"""Does the live flow copy what a backfill is to copy? Its group and its config topic tell.
+"""What does the live flow copy, that another program wants to? Its group and its config topic tell.
 
 The group's members are the flow's workers, ours or Java's; the config topic says which partitions
-their tasks have, and which topics they would take up. `refusal` is pure.
+their tasks have, and which topics they would take up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from connect.clients.admin import Admin
@@ -14,17 +14,15 @@ from connect.clients.group_members import GroupPeer, group_members
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConfigError
+from connect.protocol.messages import TopicPartition
 from connect.storage.config_records import decode_record
 from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
 from connect.storage.instances import TargetState
-from connectors.mirror.backfill.errors import FlowIsRunning
-from connectors.mirror.backfill.flow import BackfillFlow
 from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.dedicated_flow import DedicatedFlow
 from connectors.mirror.topic_refresh import topic_selector
 
-__all__ = ["LiveFlow", "look_at_flow", "refusal"]
-
-TopicPartition = tuple[str, int]
+__all__ = ["LiveFlow", "look_at_flow"]
 
 _TIMEOUT_S = 30.0
 
@@ -43,26 +41,7 @@ class LiveFlow:
         return bool(self.members) and (key in self.assigned or self.takes(key[0]))
 
 
-def refusal(live: LiveFlow, flow: str, wanted: Collection[TopicPartition]) -> FlowIsRunning | None:
-    """Why these partitions are not to be copied now; None: nothing speaks against it."""
-    if not live.members:
-        return None
-    held = sorted(key for key in wanted if key in live.assigned)
-    taken = sorted({topic for topic, _ in wanted if live.takes(topic)})
-    if not held and not taken:
-        return None
-    what = f"{held[0][0]}-{held[0][1]}" if held else f"topic {taken[0]}"
-    others = (len(held) if held else len(taken)) - 1
-    more = f" and {others} more" if others else ""
-    return FlowIsRunning(
-        f"{flow} is running ({live.members[0]}) and "
-        f"{'copies' if held else 'would take up'} {what}{more}: a backfill beside it would break "
-        "the order. Stop the flow's workers, or the connector by REST (PUT .../stop); or keep the "
-        "topic out of the flow's topics until the backfill is done"
-    )
-
-
-def look_at_flow(flow: BackfillFlow) -> LiveFlow:
+def look_at_flow(flow: DedicatedFlow) -> LiveFlow:
     """Ask the target cluster. Raises one of `connect.errors`."""
     members = group_members(flow.client("backfill-look"), flow.group, Deadline(_TIMEOUT_S))
     if not members:
@@ -101,7 +80,7 @@ def _assigned(task: object) -> list[TopicPartition]:
     return found
 
 
-def _configs(flow: BackfillFlow) -> ClusterConfigState | None:
+def _configs(flow: DedicatedFlow) -> ClusterConfigState | None:
     """What the flow's workers are configured to do; None where that topic is not there."""
     properties = flow.client("backfill-configs")
     admin = Admin(properties)
