@@ -19,7 +19,7 @@ from tests.support.exactly_once_mirror import OnceMirror
 from tests.support.java_connect import JavaWorker, java_worker, worker_properties
 from tests.support.mixed_group import MixedGroup, mirror_config
 from tests.support.producing import numbered, produce
-from tests.support.reading import read_partition
+from tests.support.reading import numbers, read_partition
 from tests.support.topics import create_topic, unique
 from tests.support.waiting import wait_until
 
@@ -63,7 +63,7 @@ def test_each_record_is_there_once_whoever_copied_it(
 
     def values(partition: int) -> list[int]:
         found = read_partition(target, copy, partition, isolation="read_committed")
-        return [int((record.value or b"").strip(b"v.")) for record in found]
+        return numbers(found)
 
     def arrived(who: str) -> None:
         for partition in range(PARTITIONS):
@@ -144,7 +144,7 @@ def test_a_group_of_both_copies_each_record_once_whoever_is_killed(
     def values(partition: int) -> list[int]:
         copy = f"here.{topic}"
         found = read_partition(servers, copy, partition, isolation="read_committed")
-        return [int((record.value or b"").strip(b"v.")) for record in found]
+        return numbers(found)
 
     config = {
         **mirror_config(servers, topic, PARTITIONS),

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import TopicPartition
 from kafka.protocol.admin import AlterClientQuotasRequest
 
 from connect.clients.settings import FetchSettings
@@ -16,10 +15,11 @@ from connect.clients.wire import open_connection
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster
 from tests.support.copying import CopyRun, wire
+from tests.support.losing import delete_records, delete_topic
 from tests.support.producing import Record, numbered, produce
 from tests.support.reading import contents, read_partition
 from tests.support.streams import NumberedStream, assert_copied
-from tests.support.topics import admin, alter_topic, create_topic, end_offset, unique
+from tests.support.topics import alter_topic, create_topic, end_offset, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
@@ -33,17 +33,6 @@ def source(source_cluster: KafkaCluster) -> str:
 @pytest.fixture
 def target(target_cluster: KafkaCluster) -> str:
     return target_cluster.bootstrap_servers
-
-
-def delete_topic(servers: str, topic: str) -> None:
-    client = admin(servers)
-    client.delete_topics([topic])[topic].result(TIMEOUT_S)
-
-
-def delete_records(servers: str, topic: str, before: int) -> None:
-    client = admin(servers)
-    partition = TopicPartition(topic, 0, before)
-    client.delete_records([partition])[partition].result(TIMEOUT_S)
 
 
 def test_copying_begins_when_the_target_topic_appears(source: str, target: str) -> None:

@@ -12,13 +12,14 @@ from confluent_kafka.admin import NewTopic
 
 from connectors.mirror.losses import LossKind, LossPolicies, LossPolicy
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.faults.test_copy_topics import TIMEOUT_S, delete_records, delete_topic
 from tests.support.copying import CopyRun
+from tests.support.losing import delete_records, delete_topic
 from tests.support.producing import numbered, produce
-from tests.support.reading import read_partition
+from tests.support.reading import numbers, read_partition
 from tests.support.topics import admin, create_topic, end_offset, unique
 from tests.support.waiting import wait_until
 
+TIMEOUT_S = 30.0
 FAIL, REPORT, COPY = LossPolicy.FAIL, LossPolicy.REPORT, LossPolicy.COPY
 
 
@@ -44,7 +45,7 @@ def copying(
 
 
 def values(servers: str, topic: str) -> list[int]:
-    return [int((record.value or b"v-1")[1:]) for record in read_partition(servers, topic)]
+    return numbers(read_partition(servers, topic))
 
 
 def stands(run: CopyRun, topic: str, kind: LossKind) -> None:

@@ -12,13 +12,13 @@ import pytest
 from connectors.mirror.losses import LossKind, LossPolicy
 from connectors.mirror.quarantine_topic import HEADER_PREFIX
 from deploy.brokers import KafkaCluster
-from tests.faults.test_copy_topics import delete_records, delete_topic
 from tests.integration.test_mirror_exactly_once import Flow
 from tests.support.chaos.logs import parse_page, read, targets
 from tests.support.exactly_once_mirror import OnceTask, mirror_process
+from tests.support.losing import create_again, delete_records, delete_topic
 from tests.support.producing import Record, numbered, produce
 from tests.support.reading import read_partition
-from tests.support.topics import alter_topic, create_topic, topic_names, unique
+from tests.support.topics import alter_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 60.0
@@ -81,11 +81,6 @@ def error(task: OnceTask) -> str | None:
 def stands(task: OnceTask, kind: LossKind) -> None:
     text = f"mirror.loss.policy.{kind.value} is fail"
     wait_until(lambda: text in (error(task) or ""), TIMEOUT_S, "it stands still, and says why")
-
-
-def create_again(servers: str, topic: str) -> None:
-    wait_until(lambda: topic not in topic_names(servers), TIMEOUT_S, "it is gone")
-    create_topic(servers, name=topic)
 
 
 def map_is_true(flow: Flow, *, complete: bool = True) -> None:

@@ -24,7 +24,7 @@ from tests.support.books import offset_map
 from tests.support.exactly_once_mirror import OnceMirror, mirror_process
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import numbered, produce
-from tests.support.reading import contents, read_partition
+from tests.support.reading import contents, numbers, read_partition
 from tests.support.steady import SteadyWriter
 from tests.support.topics import create_topic, end_offset, unique
 from tests.support.waiting import wait_until
@@ -77,8 +77,7 @@ class Copy:
             thread.join()
 
     def values(self, partition: int, isolation: str) -> list[int]:
-        found = read_partition(self.target, self.copy, partition, isolation=isolation)
-        return [int((record.value or b"").strip(b"v.")) for record in found]
+        return numbers(read_partition(self.target, self.copy, partition, isolation=isolation))
 
     def grows(self) -> None:
         before = end_offset(self.target, self.copy)

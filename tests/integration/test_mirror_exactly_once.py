@@ -15,7 +15,7 @@ from connect.runtime.worker import Worker
 from deploy.brokers import KafkaCluster
 from tests.support.exactly_once_mirror import OnceMirror, OnceTask
 from tests.support.producing import numbered, produce
-from tests.support.reading import ReadRecord, read_partition
+from tests.support.reading import ReadRecord, numbers, read_partition
 from tests.support.topics import alter_topic, create_topic, unique
 from tests.support.waiting import wait_until
 
@@ -64,8 +64,7 @@ class Flow:
         return read_partition(self.target, self.copy, partition, isolation=isolation)
 
     def values(self, partition: int, isolation: str = "read_committed") -> list[int]:
-        found = self.read(partition, isolation)
-        return [int((record.value or b"").strip(b"v.")) for record in found]
+        return numbers(self.read(partition, isolation))
 
     def arrived(self, count: int, isolation: str = "read_committed") -> None:
         for partition in self.partitions:

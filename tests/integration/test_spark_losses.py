@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.faults.test_copy_topics import delete_records, delete_topic
-from tests.integration.test_losses_while_stopped import rows, values
 from tests.integration.test_spark_engine import SPARK, START_S
+from tests.support.losing import assert_copied_ranges, delete_records, history_losses, renew
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import numbered, produce
-from tests.support.topics import create_topic, topic_names
+from tests.support.reading import numbers, read_partition
 from tests.support.waiting import wait_until
 
 # Two sessions of Spark.
@@ -53,28 +52,13 @@ def test_losses_while_stopped_are_found_at_the_start(
         stop_cleanly(mirror, log)
 
     for topic in (again, later):
-        assert values(target, flow.remote(topic)) == [*range(100), *range(1_000, 1_150)]
-    assert values(target, flow.remote(trimmed)) == list(range(100))
+        copy = read_partition(target, flow.remote(topic))
+        assert numbers(copy) == [*range(100), *range(1_000, 1_150)]
+    assert numbers(read_partition(target, flow.remote(trimmed))) == list(range(100))
     assert flow.stored_offsets()[trimmed, 0] == 99
-    kinds = ("topic", "kind", "action", "first", "last", "resume")
-    losses = {
-        tuple(row[name] for name in kinds)
-        for row in rows(url, "mirror_events")
-        if row["kind"] not in ("stuck", "moving")
-    }
-    assert losses == {
+    assert history_losses(url) == {
         (again, "source.recreated", "report", 0, 99, 0),
         (later, "source.recreated", "report", 0, 99, 0),
         (trimmed, "retention", "fail", 100, 119, None),
     }
-    copied = [row for row in rows(url, "mirror_ranges") if row["topic"] == again]
-    assert (copied[0]["source_start"], copied[-1]["source_end"]) == (0, 150)
-    assert sum(int(str(row["records"])) for row in copied) == 250
-
-
-def renew(servers: str, topic: str) -> None:
-    """Another topic of this name, with so many records that only its id tells."""
-    delete_topic(servers, topic)
-    wait_until(lambda: topic not in topic_names(servers), START_S, "it is gone")
-    create_topic(servers, name=topic)
-    produce(servers, topic, numbered(150, start=1_000))
+    assert_copied_ranges(url, again, 0, 150, records=250)

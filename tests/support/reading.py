@@ -18,7 +18,7 @@ from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
 from tests.support.topics import unique
 
-__all__ = ["ReadRecord", "contents", "read_partition"]
+__all__ = ["ReadRecord", "contents", "numbers", "read_partition"]
 
 _BATCH = 10_000
 _POLL_S = 0.5
@@ -46,6 +46,11 @@ class ReadRecord(NamedTuple):
 def contents(records: list[ReadRecord]) -> list[tuple[object, ...]]:
     """`content` of each."""
     return [record.content() for record in records]
+
+
+def numbers(records: list[ReadRecord]) -> list[int]:
+    """Of records that `numbered` made, the numbers in their values; -1 for those without one."""
+    return [int((record.value or b"v-1").strip(b"v.")) for record in records]
 
 
 def _bytes(value: object) -> bytes | None:
