@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
+from tests.support.limits import BACKLOG, KB, assert_throttled, produce_backlog
 from tests.support.mirrored import MirroredFlow, assert_equal_logs
 from tests.support.producing import numbered, produce
-from tests.support.served import metric
 from tests.support.waiting import wait_until
 from tests.support.worker_flow import worker_flow
 
-RECORD, BATCH, BACKLOG = 1000, 20, 1000
-"""Bytes of a record, records of a batch, and records that each partition has at the start."""
-KB = RECORD / 1000
 SLOW_RATE = 80
 """Thousand bytes a second."""
 WITHOUT, EXACTLY_ONCE = "disabled", "enabled"
@@ -34,19 +31,13 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
 ) -> None:
     slow, free = flow.topic("slow", partitions=2), flow.topic("free", partitions=2)
     for topic in (slow, free):
-        for partition in (0, 1):
-            records = numbered(BACKLOG, size=RECORD, partition=partition)
-            produce(flow.source_servers, topic, records, batch_records=BATCH)
+        produce_backlog(flow, topic)
     limits = {"mirror.rate.topics": f"{slow}={SLOW_RATE}kB/s"}
     with worker_flow(flow, logs, tmp_path, once, limits) as running:
         flow.wait_records(free, [BACKLOG, BACKLOG])
         assert running.count(slow) < BACKLOG
         assert 0.3 * SLOW_RATE < running.speed(slow, 3.0) * KB < 1.5 * SLOW_RATE
-        name = "kafka_connect_mirror_mirrorsourceconnector_throttle_time_ms"
-        urls = [worker.url for worker in running.group.workers]
-        shown = [value for url in urls for _, value in metric(url, name, topic=flow.remote(slow))]
-        assert len(shown) == 2
-        assert min(shown) > 1000
+        assert_throttled(running, slow)
 
         started = running.starts()
         path = f"/connectors/{running.name}/config"
@@ -81,9 +72,7 @@ def test_a_flows_limit_is_that_of_all_its_tasks_together(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:
     topic = flow.topic("t", partitions=4)
-    for partition in range(4):
-        records = numbered(BACKLOG, size=RECORD, partition=partition)
-        produce(flow.source_servers, topic, records, batch_records=BATCH)
+    produce_backlog(flow, topic, 4)
     with worker_flow(flow, logs, tmp_path, WITHOUT, {"mirror.rate.bytes": "200kB"}) as running:
         wait_until(lambda: running.count(topic), 30.0, "the first records")
         assert 0.3 * 200 < running.speed(topic, 4.0) * KB < 1.5 * 200
@@ -99,9 +88,7 @@ def test_a_long_history_does_not_make_live_records_late(
 ) -> None:
     """Also at the flow's limit, which the history takes up."""
     history, live = flow.topic("history", partitions=8), flow.topic("live")
-    for partition in range(8):
-        records = numbered(2 * BACKLOG, size=RECORD, partition=partition)
-        produce(flow.source_servers, history, records, batch_records=BATCH)
+    produce_backlog(flow, history, 8, records=2 * BACKLOG)
     with worker_flow(flow, logs, tmp_path, WITHOUT, {"mirror.rate.bytes": "1MB"}) as running:
         wait_until(lambda: running.count(history), 30.0, "the first records")
 

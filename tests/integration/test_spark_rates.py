@@ -7,19 +7,10 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.integration.test_mirror_rates import (
-    BACKLOG,
-    BATCH,
-    EXACTLY_ONCE,
-    KB,
-    RECORD,
-    SLOW_RATE,
-    WITHOUT,
-)
+from tests.integration.test_mirror_rates import EXACTLY_ONCE, SLOW_RATE, WITHOUT
+from tests.support.limits import BACKLOG, KB, assert_throttled, produce_backlog
 from tests.support.mirrored import MirroredFlow
-from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
-from tests.support.served import metric
 from tests.support.waiting import wait_until
 from tests.support.worker_flow import worker_flow
 
@@ -41,20 +32,14 @@ def test_limits_are_changed_while_spark_copies(
     flow = MirroredFlow(source_cluster, target_cluster)
     slow, free = flow.topic("slow", partitions=2), flow.topic("free", partitions=2)
     for topic in (slow, free):
-        for partition in (0, 1):
-            records = numbered(BACKLOG, size=RECORD, partition=partition)
-            produce(flow.source_servers, topic, records, batch_records=BATCH)
+        produce_backlog(flow, topic)
     limits = {"mirror.rate.topics": f"{slow}={SLOW_RATE}kB/s"}
     with worker_flow(flow, logs, tmp_path, once, {**SPARK, **limits}) as running:
         wait_until(lambda: running.count(free) >= 2 * BACKLOG, START_S, "the free topic")
         assert running.count(slow) < BACKLOG
         # On a busy machine there are pauses between micro-batches that are not made up for.
         assert 0.2 * SLOW_RATE < running.speed(slow, 6.0) * KB < 1.5 * SLOW_RATE
-        name = "kafka_connect_mirror_mirrorsourceconnector_throttle_time_ms"
-        urls = [worker.url for worker in running.group.workers]
-        shown = [value for url in urls for _, value in metric(url, name, topic=flow.remote(slow))]
-        assert len(shown) == 2
-        assert min(shown) > 1000
+        assert_throttled(running, slow)
 
         started = running.starts()
         path = f"/connectors/{running.name}/config"
