@@ -24,6 +24,18 @@ ONCE = {
 }
 
 
+def wait_told(listener: str, remedy: str) -> None:
+    """Until `/health` says what is to be done."""
+
+    def told() -> bool:
+        try:
+            return remedy in json.dumps(health_of(listener))
+        except OSError:
+            return False  # it does not listen yet
+
+    wait_until(told, SOON_S, "/health says what is to be done")
+
+
 @pytest.mark.parametrize(
     "whose",
     [
@@ -53,14 +65,7 @@ def test_missing_permissions_are_named_with_the_id_and_the_remedy(
     ):
         properties = flow.properties({"metrics.listener": listener, **ONCE})
         with running(properties, tmp_path, logs / "refused.log") as mirror:
-
-            def shown() -> bool:
-                try:
-                    return remedy in json.dumps(health_of(listener))
-                except OSError:
-                    return False  # it does not listen yet
-
-            wait_until(shown, SOON_S, "/health says what is to be done")
+            wait_told(listener, remedy)
             assert mirror.stop(STOP_S) == 0
     with running(properties, tmp_path, log) as mirror:
         flow.wait_records(topic, [10], SOON_S)
@@ -83,14 +88,7 @@ def test_a_target_with_short_transactions_is_told_and_takes_ours_once_they_are_s
         produce(flow.source_servers, topic, numbered(10))
         properties = flow.properties({"metrics.listener": listener, **ONCE})
         with running(properties, tmp_path, logs / "refused.log") as mirror:
-
-            def shown() -> bool:
-                try:
-                    return "raise the brokers' transaction.max" in json.dumps(health_of(listener))
-                except OSError:
-                    return False  # it does not listen yet
-
-            wait_until(shown, SOON_S, "/health says what is to be done")
+            wait_told(listener, "raise the brokers' transaction.max")
             assert mirror.stop(STOP_S) == 0
         shorter = {f"{flow.b}.producer.transaction.timeout.ms": "8000"}
         with running({**properties, **shorter}, tmp_path, log) as mirror:
