@@ -31,7 +31,7 @@ from tests.benchmarks.arena import open_arena
 from tests.benchmarks.filling import fill
 from tests.benchmarks.payloads import make_payload
 from tests.support.copying import wire
-from tests.support.spark import session_on
+from tests.support.spark import SMALL_EXECUTORS, session_on
 from tests.support.topics import create_topic, end_offset
 from tests.support.waiting import wait_until
 
@@ -41,7 +41,6 @@ PARTITIONS = 4
 PIECES = 32
 """Small flows are cut finer than usual, so that all executors have work."""
 LOGS = Path("build/bench-audit")
-SMALL = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
 WAIT_S = 120.0
 
 
@@ -183,7 +182,7 @@ def main() -> None:
             audit(session, "`local[2]`, an eighth of it, compressed anew", setup, again)
         with SparkCluster(max(counts), logs=LOGS) as cluster:
             for count in counts:
-                on = {"spark.master": cluster.url, "spark.cores.max": str(count), **SMALL}
+                on = {"spark.master": cluster.url, "spark.cores.max": str(count), **SMALL_EXECUTORS}
                 with session_on(on) as session:
                     wait_until(lambda: len(cluster.executors()) == count, WAIT_S, "executors")  # noqa: B023
                     warm_up(session, count)

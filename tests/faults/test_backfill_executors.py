@@ -17,19 +17,14 @@ from tests.faults.test_mirror_kill import PROPERTIES, caught_up, check, make_top
 from tests.support.backfills import properties_file
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import Record, numbered, produce, produce_transactions
-from tests.support.spark import bare_python
+from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python
 from tests.support.steady import SteadyWriter
 from tests.support.topics import end_offset, topic_names
 from tests.support.waiting import wait_until
 
 WAIT_S = 240.0
 PARTITIONS, RECORDS, SIZE = 2, 8000, 1000
-SMALL = {
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
-    "spark.cores.max": "2",
-    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-}
+SMALL = {**SMALL_EXECUTORS, **QUICK_JVM, "spark.cores.max": "2"}
 
 
 def write_history(flow: MirroredFlow, plain: str, transactional: str, keyed: str) -> None:

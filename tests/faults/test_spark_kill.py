@@ -20,7 +20,7 @@ from tests.faults.test_mirror_kill import (
     wait_rounds,
 )
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.spark import bare_python
+from tests.support.spark import SMALL_EXECUTORS, bare_python, of_flow
 from tests.support.steady import SteadyWriter
 from tests.support.waiting import wait_until
 
@@ -121,12 +121,7 @@ def test_an_executors_machine_killed_in_the_middle_costs_repetitions_only(
     log = logs / "mirror.log"
     topics = make_topics(flow)
     with SparkCluster(2, path=[bare_python(tmp_path / "python")], logs=logs) as cluster:
-        small = {
-            "A->B.spark.master": cluster.url,
-            "A->B.spark.executor.memory": "512m",
-            "A->B.spark.executor.cores": "1",
-            "A->B.spark.cores.max": "2",
-        }
+        small = of_flow({"spark.master": cluster.url, "spark.cores.max": "2", **SMALL_EXECUTORS})
         properties = flow.properties({**SPARK, **small})
         with running(properties, tmp_path, log) as mirror:
             with SteadyWriter(flow.source_servers, *topics) as writer:

@@ -19,7 +19,7 @@ from tests.faults.test_spark_kill import SPARK, STOP_S, WAIT_S, kill, kill_spark
 from tests.support.books import offset_map
 from tests.support.mirrored import MirroredFlow, running
 from tests.support.reading import contents, read_partition
-from tests.support.spark import bare_python
+from tests.support.spark import SMALL_EXECUTORS, bare_python, of_flow
 from tests.support.steady import SteadyWriter
 from tests.support.topics import end_offset
 from tests.support.waiting import wait_until
@@ -164,12 +164,7 @@ def test_executors_and_workers_killed_on_a_cluster_double_nothing(
     plain = next(iter(topics))
     draw = random.Random(11)
     with SparkCluster(2, path=[bare_python(tmp_path / "python")], logs=logs) as cluster:
-        small = {
-            "A->B.spark.master": cluster.url,
-            "A->B.spark.executor.memory": "512m",
-            "A->B.spark.executor.cores": "1",
-            "A->B.spark.cores.max": "2",
-        }
+        small = of_flow({"spark.master": cluster.url, "spark.cores.max": "2", **SMALL_EXECUTORS})
 
         def one_that_copies() -> int:
             """A worker whose executor has Python: where there is little to copy, one is enough."""

@@ -30,17 +30,16 @@ from connectors.spark.translate import translate
 from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
 from tests.support.producing import Record, numbered, produce
-from tests.support.spark import bare_python, frame, session_on
+from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, frame, session_on
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
 WAIT_S = 90.0
 NOW_MS = 1_700_000_000_000
 SMALL = {
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
+    **SMALL_EXECUTORS,
+    **QUICK_JVM,
     "spark.cores.max": "2",
-    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
 }
 

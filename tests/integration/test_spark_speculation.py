@@ -14,6 +14,7 @@ from tests.integration.test_spark_engine import ONCE, SPARK, committed
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
+from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, of_flow
 
 # Eight JVMs start for it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -22,18 +23,17 @@ SLOW, QUICK, ROUNDS = 12_000, 500, 5
 """Records of 1000 bytes: a shard of its own, copied for all of its time at this rate."""
 RATE = "1MB"
 EAGER = {
-    "speculation": "true",
-    "speculation.interval": "50ms",
-    "speculation.quantile": "0.5",
-    "speculation.multiplier": "1.1",
-    "speculation.minTaskRuntime": "50ms",
-    "executor.memory": "512m",
-    "executor.cores": "1",
-    "executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "pyspark.python": sys.executable,
-    "eventLog.enabled": "true",
-    "eventLog.compress": "false",
-    "eventLog.rolling.enabled": "false",
+    **SMALL_EXECUTORS,
+    **QUICK_JVM,
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "50ms",
+    "spark.pyspark.python": sys.executable,
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
 }
 
 
@@ -58,7 +58,7 @@ def test_what_spark_runs_twice_at_a_time_is_copied_once(
             "A->B.spark.master": cluster.url,
             "A->B.mirror.rate.topics": f"{slow}={RATE}/s",
             "A->B.spark.eventLog.dir": events.as_uri(),
-            **{f"A->B.spark.{key}": value for key, value in EAGER.items()},
+            **of_flow(EAGER),
         }
         with running(flow.properties(properties), tmp_path, log) as mirror:
             for number in range(1, ROUNDS + 1):

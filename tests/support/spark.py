@@ -16,11 +16,24 @@ from connectors.spark.session import SharedSession
 from connectors.spark.tables import arrow_table
 from tests.support.waiting import wait_until
 
-__all__ = ["SPARK", "bare_python", "frame", "ready_session", "session_on"]
+__all__ = [
+    "QUICK_JVM",
+    "SMALL_EXECUTORS",
+    "SPARK",
+    "bare_python",
+    "frame",
+    "of_flow",
+    "ready_session",
+    "session_on",
+]
 
 # Tests use the session without a lease.
 _NO_LEASE = {"mirror.spark.idle.timeout.ms": "0"}
 SPARK = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **_NO_LEASE}
+SMALL_EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
+"""On a cluster of this machine."""
+QUICK_JVM = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+"""For executors that live for seconds."""
 START_S = 120.0
 
 
@@ -50,6 +63,11 @@ def session_on(properties: Mapping[str, str]) -> Iterator[SparkSession]:
         yield ready_session(shared, {**_NO_LEASE, **properties})
     finally:
         shared.close()
+
+
+def of_flow(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties of Spark as those of the flow A->B in an mm2.properties."""
+    return {f"A->B.{key}": value for key, value in properties.items()}
 
 
 def bare_python(directory: Path) -> Path:
