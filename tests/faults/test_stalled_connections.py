@@ -44,17 +44,27 @@ def proxies(kafka: KafkaRuntime, session_logs: Path) -> Iterator[list[TcpProxy]]
         yield found
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_a_stalled_connection_is_replaced_within_seconds(
-    proxies: list[TcpProxy], target_cluster: KafkaCluster, side: str
-) -> None:
-    through = ",".join(proxy.address for proxy in proxies)
-    other = target_cluster.bootstrap_servers
-    source, target = (through, other) if side == "source" else (other, through)
+def through(proxies: list[TcpProxy]) -> str:
+    """The addresses of that cluster."""
+    return ",".join(proxy.address for proxy in proxies)
+
+
+def copying(source: str, target: str) -> tuple[CopyRun, str, str]:
+    """A run that copies one topic of 100 records, not begun yet; and both topics."""
     topic, copy = create_topic(source), create_topic(target)
     produce(source, topic, numbered(100))
     run = CopyRun(source, target, timeout_ms=round(REQUEST_TIMEOUT_S * 1000))
     run.add(topic, copy)
+    return run, topic, copy
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_stalled_connection_is_replaced_within_seconds(
+    proxies: list[TcpProxy], target_cluster: KafkaCluster, side: str
+) -> None:
+    other = target_cluster.bootstrap_servers
+    source, target = (through(proxies), other) if side == "source" else (other, through(proxies))
+    run, topic, copy = copying(source, target)
     with run:
         run.wait({(topic, 0): 100})
         for proxy in proxies:
@@ -72,14 +82,7 @@ def test_a_stalled_connection_is_replaced_within_seconds(
 def test_a_silent_source_is_named_as_long_as_it_is_silent(
     proxies: list[TcpProxy], target_cluster: KafkaCluster
 ) -> None:
-    source, target = (
-        ",".join(proxy.address for proxy in proxies),
-        target_cluster.bootstrap_servers,
-    )
-    topic, copy = create_topic(source), create_topic(target)
-    produce(source, topic, numbered(100))
-    run = CopyRun(source, target, timeout_ms=round(REQUEST_TIMEOUT_S * 1000))
-    run.add(topic, copy)
+    run, topic, _ = copying(through(proxies), target_cluster.bootstrap_servers)
     with run:
         run.wait({(topic, 0): 100})
         wait_until(lambda: run.error(topic) is None, SEEN_S, "it is caught up, and well")
