@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from connect.clients.admin import Admin, ConfigEntry
-from connect.clients.cluster_link import ClusterLink
 from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
-from connect.errors import ConfigError, ConnectError, CorruptData
+from connect.errors import ConfigError, CorruptData
 from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror import client_configs
 from connectors.mirror.asking import REACH_S, asking
@@ -32,6 +31,7 @@ from connectors.mirror.audit.plan import (
 )
 from connectors.mirror.audit.run import Auditor, AuditSetup
 from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.listed_offsets import listed
 from connectors.mirror.offset_map import MapPage, parse_page_key
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.topic_refresh import topic_selector
@@ -232,18 +232,6 @@ def _offsets(
     if not keys:
         return {}
     with Auditor.link(properties, {topic for topic, _ in keys}) as linked:
-        ends = _listed(linked.link, keys, LATEST, isolation)
-        starts = _listed(linked.link, keys, EARLIEST, 0)
+        ends = listed(linked.link, keys, LATEST, isolation)
+        starts = listed(linked.link, keys, EARLIEST, 0)
     return {key: (min(starts[key], ends[key]), ends[key]) for key in keys}
-
-
-def _listed(
-    link: ClusterLink, keys: Collection[TopicPartition], timestamp: int, isolation: Literal[0, 1]
-) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
-    answers = link.list_offsets(keys, timestamp, isolation, _TIMEOUT_S).result(2 * _TIMEOUT_S)
-    for key, answer in answers.items():
-        if isinstance(answer, ConnectError):
-            raise answer
-        found[key] = answer
-    return found

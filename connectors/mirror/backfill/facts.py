@@ -28,10 +28,11 @@ from connectors.mirror.backfill.wish import Wish
 from connectors.mirror.dedicated_flow import DedicatedFlow
 from connectors.mirror.discovery import Selection, TopicPlan, TopicSelector, plan_topics
 from connectors.mirror.filters import TopicFilter, config_property_filter
+from connectors.mirror.listed_offsets import listed
 from connectors.mirror.topic_refresh import internal_topics, topic_selector
 from connectors.mirror.topic_sync import apply_plan, creation_configs, ensure_compacted_topic
 
-__all__ = ["Facts", "Gatherer", "listed"]
+__all__ = ["Facts", "Gatherer"]
 
 TopicPartition = tuple[str, int]
 
@@ -322,18 +323,3 @@ class Gatherer:
             facts.logs[index] = replace(logs, source_start=start)
         facts.seen_ms = now_ms
         return facts
-
-
-def listed(
-    link: ClusterLink, keys: Collection[TopicPartition], timestamp: int, isolation: Literal[0, 1]
-) -> dict[TopicPartition, int]:
-    """Offsets of these partitions at a time, -2 or -1. Raises the first partition's error."""
-    if not keys:
-        return {}
-    found: dict[TopicPartition, int] = {}
-    answers = link.list_offsets(keys, timestamp, isolation, _TIMEOUT_S).result(2 * _TIMEOUT_S)
-    for key, answer in answers.items():
-        if isinstance(answer, ConnectError):
-            raise answer
-        found[key] = answer
-    return found

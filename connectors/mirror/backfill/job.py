@@ -22,12 +22,13 @@ from connectors.mirror.backfill.account import Account
 from connectors.mirror.backfill.dealing import Advance, Dealer, PartitionJob, Piece
 from connectors.mirror.backfill.engines import STALL_S, PieceEngine, PieceOutcome
 from connectors.mirror.backfill.errors import LaterRecordsThere
-from connectors.mirror.backfill.facts import Facts, Gatherer, listed
+from connectors.mirror.backfill.facts import Facts, Gatherer
 from connectors.mirror.backfill.plan import BackfillPlan, weigh
 from connectors.mirror.backfill.progress import Arrival, JobProgress
 from connectors.mirror.backfill.tail import TailReader
 from connectors.mirror.books import Reached
 from connectors.mirror.copy.ranges import CopiedRange
+from connectors.mirror.listed_offsets import listed
 
 __all__ = ["DRAIN_S", "BackfillJob", "JobOutcome"]
 
