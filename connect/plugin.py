@@ -30,6 +30,7 @@ from connect.data.record import (
     SourcePartition,
     SourceRecord,
 )
+from connect.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from connect.clock import Deadline
@@ -65,7 +66,6 @@ __all__ = [
 StoredOffset = tuple[SourcePartition, SourceOffset | None]
 AlteredOffset = tuple[SourcePartition | None, SourceOffset | None]
 """What a user wants changed; None as offset: deleted. A partition of None can only be deleted."""
-TopicPartition = tuple[str, int]
 
 OFFSET_NOTE = "connect.note"
 """The header in which a task that writes exactly once may note something with a stored offset, in

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from connect.protocol.messages import TopicPartition
+
 __all__ = ["EMPTY_SNAPSHOT", "ClusterSnapshot", "TopicPartition", "advance"]
 
-TopicPartition = tuple[str, int]
 NO_TOPIC_ID = uuid.UUID(int=0)
 NO_NODE = -1
 NO_EPOCH = -1

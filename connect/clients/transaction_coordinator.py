@@ -38,11 +38,11 @@ from connect.clients.wire import WireConnection, open_connection
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerError, BrokerUnavailable, ConnectError, RetriableBrokerError
 from connect.loop import Backoff
+from connect.protocol.messages import TopicPartition
 
 __all__ = ["ProducerIdentity", "TransactionCoordinator", "TransactionSpoilt"]
 
 T = TypeVar("T")
-TopicPartition = tuple[str, int]
 _log = logging.getLogger(__name__)
 
 _ADD_VERSION, _END_VERSION, _INIT_VERSION = 3, 4, 5

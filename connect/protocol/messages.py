@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from connect.errors import CorruptData
+from connect.topic_partition import TopicPartition
 
 __all__ = [
     "FETCH_API",
@@ -37,7 +38,6 @@ PRODUCE_VERSION = 8
 FETCH_API = 1
 FETCH_VERSION = 11
 
-TopicPartition = tuple[str, int]
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")

@@ -15,6 +15,7 @@ from connect.clients.admin import Admin
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import CorruptData
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.formats import Checkpoint
 
 __all__ = ["CheckpointBook", "CheckpointReader"]
@@ -23,7 +24,6 @@ _LOG = logging.getLogger(__name__)
 
 _CLOSE_S = 2.0
 
-TopicPartition = tuple[str, int]
 """The topic by its name on the target."""
 
 

@@ -16,13 +16,13 @@ from connect.clients.admin import Admin
 from connect.clock import Deadline
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.errors import ConfigError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.checkpoint_store import CheckpointReader
 from connectors.mirror.formats import Checkpoint
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
 
 __all__ = ["MirrorClient", "OffsetAndMetadata", "ancestry", "client_properties", "hops"]
 
-TopicPartition = tuple[str, int]
 
 DEFAULT_TIMEOUT_S = 60.0
 

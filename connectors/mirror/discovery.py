@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from connect.errors import ConfigError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.filters import TopicFilter
 from connectors.mirror.policy import ReplicationPolicy, is_cycle
 
@@ -30,8 +31,6 @@ __all__ = [
     "partitions_of",
     "plan_topics",
 ]
-
-TopicPartition = tuple[str, int]
 
 
 class SkipReason(Enum):

@@ -20,6 +20,7 @@ from connect.clients.consumer_groups import Committed, ConsumerGroups
 from connect.clients.errors import broker_code
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror import client_configs
 from connectors.mirror.checkpoint_store import CheckpointReader
 from connectors.mirror.filters import topic_filter
@@ -35,7 +36,6 @@ _CONTACT_S = 8.0
 """How long a cluster may take to answer first, before it counts as gone."""
 _UNKNOWN_MEMBER_ID = 25
 
-TopicPartition = tuple[str, int]
 FlowProps = Mapping[str, str]
 """A flow's connector properties, resolved: aliases, policy, location of the offset syncs, and how
 to reach both clusters."""

@@ -17,6 +17,7 @@ from connect.clients.consumer_groups import Committed, ConsumerGroups, GroupList
 from connect.clients.errors import broker_code
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.formats import Checkpoint
 
 __all__ = [
@@ -30,7 +31,6 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-TopicPartition = tuple[str, int]
 Checkpoints = Mapping[str, Mapping[TopicPartition, Checkpoint]]
 """By group, and by the target's partition."""
 GroupPlan = Mapping[str, Mapping[TopicPartition, Committed]]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from connect.errors import CorruptData, RetriableError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.log_facts import is_facts_key
 from connectors.mirror.offset_map import MapPage, page_span, page_target, parse_page_key
 from connectors.mirror.offset_map_index import PageRef, PartitionIndex, Stretch
@@ -28,7 +29,6 @@ __all__ = ["FetchPages", "OffsetMapStore"]
 
 _LOG = logging.getLogger(__name__)
 
-TopicPartition = tuple[str, int]
 FetchPages = Callable[[Collection[int]], Mapping[int, tuple[bytes, bytes | None]]]
 """Reads records of the map topic by their offsets: (key, value) of those that are still there."""
 

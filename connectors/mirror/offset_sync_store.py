@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.formats import OffsetSync
 
 __all__ = ["SLOTS", "TOO_OLD", "OffsetSyncStore"]
@@ -27,8 +28,6 @@ __all__ = ["SLOTS", "TOO_OLD", "OffsetSyncStore"]
 SLOTS = 64
 TOO_OLD = -1
 """Java's answer for an offset before every sync that is kept."""
-
-TopicPartition = tuple[str, int]
 
 
 class OffsetSyncStore:

@@ -17,6 +17,7 @@ from connect.clients.record_lookup import read_records
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
+from connect.protocol.messages import TopicPartition
 from connectors.mirror import client_configs
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offset_map_store import OffsetMapStore
@@ -39,8 +40,6 @@ _LOG = logging.getLogger(__name__)
 
 _FETCH_S = 30.0
 _CLOSE_S = 2.0
-
-TopicPartition = tuple[str, int]
 
 
 class GroupOffset(NamedTuple):

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from connect.clients.consumer_groups import Committed, GroupListing
-from connectors.mirror.group_sync import Checkpoints, GroupPlan, TopicPartition
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.group_sync import Checkpoints, GroupPlan
 from connectors.spark.arrow import collect
 from connectors.spark.tables import CHECKPOINTS, TARGET_GROUPS, TARGET_OFFSETS, arrow_table
 

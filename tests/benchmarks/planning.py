@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.engines import shares
 from connectors.mirror.audit.plan import AuditRange, PartitionFacts, plan_ranges
 from connectors.mirror.backfill.dealing import Advance, Dealer, Dealing, PartitionJob
@@ -21,8 +22,6 @@ SLOTS = 64
 IN_TOPIC = 100
 OFFSET_BYTES = 100
 PIECE_BYTES = 256_000_000
-
-TopicPartition = tuple[str, int]
 
 
 def partition(n: int, prefix: str = "") -> TopicPartition:

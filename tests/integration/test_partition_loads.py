@@ -5,13 +5,12 @@ from __future__ import annotations
 import queue
 from collections.abc import Mapping, Sequence
 
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.partition_loads import LoadWatch
 from deploy.brokers import KafkaCluster
 from tests.support.producing import numbered, produce
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
-
-TopicPartition = tuple[str, int]
 
 
 def test_what_comes_and_what_waits_is_seen_in_bytes(source_cluster: KafkaCluster) -> None:

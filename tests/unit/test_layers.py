@@ -1,7 +1,8 @@
 """Imports point down only: api, connectors, connect; in it runtime, storage, clients, protocol.
 
 Everything of `connect` may use its plain foundations (errors, clock, plugin, loop, config, data,
-metrics); `protocol` uses nothing but errors. `deploy` is a tool beside the product.
+metrics); `protocol` uses nothing but errors and the name of a partition. `deploy` is a tool beside
+the product.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ PACKAGES = ("api", "connectors", "connect", "deploy")
 ALLOWED: dict[str, set[str]] = {
     "connect.errors": set(),
     "connect.clock": {"connect.errors"},
-    "connect.protocol": {"connect.errors"},
+    "connect.topic_partition": set(),
+    "connect.protocol": {"connect.errors", "connect.topic_partition"},
     "connect.config": {"connect.errors", "connect.clock"},
     "connect.metrics": {"connect.errors", "connect.clock", "connect.config"},
     "connect.data": {"connect.errors", "connect.config"},
@@ -29,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
         "connect.config",
         "connect.data",
         "connect.metrics",
+        "connect.topic_partition",
     },
     "connect.loop": {"connect.errors", "connect.clock"},
     "connect.version": set(),

@@ -18,6 +18,7 @@ from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConfigError, CorruptData
+from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror import client_configs
 from connectors.mirror.asking import REACH_S, asking
@@ -38,7 +39,6 @@ from connectors.mirror.topic_refresh import topic_selector
 
 __all__ = ["AuditPlan", "FlowToAudit", "make_plan"]
 
-TopicPartition = tuple[str, int]
 
 _TIMEOUT_S = 60.0
 

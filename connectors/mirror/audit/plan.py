@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.alignment import Rules
 from connectors.mirror.offset_map import MapPage, OffsetMap, Segment
 
 __all__ = ["AuditRange", "PartitionFacts", "began_at", "plan_ranges"]
 
-TopicPartition = tuple[str, int]
 
 DEFAULT_RANGE_BYTES = 256 * 1024 * 1024
 """Of a size that a task reads in seconds, and decompresses in less than a minute: so a lost

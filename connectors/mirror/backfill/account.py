@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
+from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_value, encode_key
 from connect.storage.offset_store import KafkaOffsetStore
 from connect.storage.offset_writer import OffsetWriter
@@ -23,7 +24,6 @@ from connectors.mirror.dedicated_flow import DedicatedFlow
 
 __all__ = ["Account"]
 
-TopicPartition = tuple[str, int]
 T = TypeVar("T")
 
 _START_S = 120.0

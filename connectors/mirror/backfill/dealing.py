@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.backfill.urgency import NEVER
 from connectors.mirror.copy.ranges import SourceRange
 
@@ -27,7 +28,6 @@ __all__ = [
     "urgent_first",
 ]
 
-TopicPartition = tuple[str, int]
 
 MOST_RANGES = 64
 """Ranges of one piece: they share its connections."""

@@ -18,6 +18,7 @@ from connect.clients.properties import wire_settings
 from connect.clients.short_threads import ShortThreads
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConfigError, ConnectError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror import client_configs
 from connectors.mirror.asking import REACH_S, asking
 from connectors.mirror.backfill.recorded import map_pages, stored_positions
@@ -34,7 +35,6 @@ from connectors.mirror.topic_sync import apply_plan, creation_configs, ensure_co
 
 __all__ = ["Facts", "Gatherer"]
 
-TopicPartition = tuple[str, int]
 
 _TIMEOUT_S = 60.0
 _GROWTH_S = 3600.0

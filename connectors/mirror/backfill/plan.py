@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from connect.clients.partition_reader import PartitionReader
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.batches import data_batches
 from connectors.mirror.backfill.dealing import PartitionJob
 from connectors.mirror.backfill.errors import BackfillRefused, LaterRecordsThere
@@ -21,8 +22,6 @@ from connectors.mirror.backfill.urgency import loss_at_ms
 from connectors.mirror.copy.ranges import CopiedRange
 
 __all__ = ["BackfillPlan", "make_plan", "weigh"]
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(slots=True)

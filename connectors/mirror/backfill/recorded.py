@@ -7,6 +7,7 @@ from collections.abc import Collection
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import CorruptData
+from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror.client_configs import offset_syncs_consumer
 from connectors.mirror.dedicated_flow import DedicatedFlow
@@ -15,7 +16,6 @@ from connectors.mirror.policy import replication_policy
 
 __all__ = ["map_pages", "stored_positions"]
 
-TopicPartition = tuple[str, int]
 
 _TIMEOUT_S = 120.0
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from connect.protocol.messages import TopicPartition
+
 __all__ = ["StampSearch", "next_stamps"]
 
-TopicPartition = tuple[str, int]
 Found = tuple[int, int]
 """(offset, timestamp) of the first record as young as asked for; (-1, -1): there is none."""
 

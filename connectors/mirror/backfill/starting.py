@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.backfill.errors import BackfillRefused, LaterRecordsThere, WouldLeaveGap
 from connectors.mirror.offset_map import MapPage, OffsetMap
 
 __all__ = ["Begin", "MapEnd", "PartitionLogs", "choose_begin", "known_of"]
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from connect.clock import FakeClock
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.assignment import Measured
 from connectors.mirror.partition_loads import LoadBook, Looked
 
-TopicPartition = tuple[str, int]
 A, B, C, D = (("t", number) for number in range(4))
 KB = 1000
 MOVE_EVERY_S = 600.0

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.balance import EVEN, UNEVEN, Balance, balance
-
-TopicPartition = tuple[str, int]
 
 
 def weighed(*weights: float) -> dict[TopicPartition, float]:
