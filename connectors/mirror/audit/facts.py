@@ -15,11 +15,8 @@ from typing import Literal
 
 from connect.clients.admin import Admin, ConfigEntry
 from connect.clients.offset_listing import EARLIEST, LATEST
-from connect.clients.topic_log import LogRecord, TopicLog
-from connect.clock import Deadline
-from connect.errors import ConfigError, CorruptData
+from connect.errors import ConfigError
 from connect.protocol.messages import TopicPartition
-from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror import client_configs
 from connectors.mirror.asking import REACH_S, asking
 from connectors.mirror.audit.measuring import measured
@@ -33,14 +30,12 @@ from connectors.mirror.audit.plan import (
 from connectors.mirror.audit.run import Auditor, AuditSetup
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.listed_offsets import listed
-from connectors.mirror.offset_map import MapPage, parse_page_key
+from connectors.mirror.offset_map import MapPage
 from connectors.mirror.policy import replication_policy
+from connectors.mirror.recorded import map_pages, stored_positions
 from connectors.mirror.topic_refresh import topic_selector
 
 __all__ = ["AuditPlan", "FlowToAudit", "make_plan"]
-
-
-_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,60 +160,14 @@ class _Planner:
         topic = self._flow.offsets_topic
         if topic is None or topic not in on_target:
             return {}
-        found: dict[TopicPartition, int] = {}
-        name = self._config.name
-        alias = self._config.source_cluster_alias
-
-        def take(record: LogRecord) -> None:
-            key = decode_key(record.key or b"")
-            if key is None or key[0] != name or key[1].get("cluster") != alias:
-                return
-            stored_topic, partition = key[1].get("topic"), key[1].get("partition")
-            if not isinstance(stored_topic, str) or not isinstance(partition, int):
-                return
-            offset = (decode_value(record.value) or {}).get("offset")
-            if isinstance(offset, int) and offset >= 0:
-                found[stored_topic, partition] = offset + 1
-            else:
-                found.pop((stored_topic, partition), None)
-
-        _replay(TopicLog(topic, self._flow.offsets_client, take, read_committed=True))
-        return found
+        return stored_positions(self._config, topic, self._flow.offsets_client)
 
     def _pages(
         self, on_source: Collection[str], on_target: Collection[str], wanted: Collection[str]
     ) -> dict[TopicPartition, list[MapPage]]:
-        """The offset map's pages of these topics, where there is a map."""
-        config = self._config
-        at_source = config.offset_syncs_topic_location == "source"
-        other = config.target_cluster_alias if at_source else config.source_cluster_alias
-        topic = replication_policy(config.originals).offset_map_topic(other)
-        if topic not in (on_source if at_source else on_target):
-            return {}
-        pages: dict[TopicPartition, dict[int, MapPage]] = {}
-
-        def take(record: LogRecord) -> None:
-            try:
-                name, partition, first = parse_page_key(record.key or b"")
-                if name not in wanted:
-                    return
-                of = pages.setdefault((name, partition), {})
-                if record.value is None:
-                    of.pop(first, None)
-                else:
-                    of[first] = MapPage.decode(first, record.value)
-            except CorruptData:
-                return  # the map only helps to cut; what it does not say is found by reading
-
-        _replay(TopicLog(topic, client_configs.offset_syncs_consumer(self._flow.properties), take))
+        """The offset map's pages of these topics, where there is a map; it only helps to cut."""
+        pages = map_pages(self._config, self._flow.properties, on_source, on_target, wanted)
         return {key: list(found.values()) for key, found in pages.items()}
-
-
-def _replay(log: TopicLog) -> None:
-    try:
-        log.start(Deadline(_TIMEOUT_S))
-    finally:
-        log.stop(Deadline(1.0))
 
 
 def _value(entries: Collection[ConfigEntry], name: str) -> str:

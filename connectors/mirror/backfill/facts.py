@@ -21,7 +21,6 @@ from connect.errors import ConfigError, ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror import client_configs
 from connectors.mirror.asking import REACH_S, asking
-from connectors.mirror.backfill.recorded import map_pages, stored_positions
 from connectors.mirror.backfill.stamps import next_stamps
 from connectors.mirror.backfill.starting import PartitionLogs, known_of
 from connectors.mirror.backfill.urgency import Limits, LogState, limits_of
@@ -30,6 +29,8 @@ from connectors.mirror.dedicated_flow import DedicatedFlow
 from connectors.mirror.discovery import Selection, TopicPlan, TopicSelector, plan_topics
 from connectors.mirror.filters import TopicFilter, config_property_filter
 from connectors.mirror.listed_offsets import listed
+from connectors.mirror.offset_map import MapPage
+from connectors.mirror.recorded import map_pages, stored_positions
 from connectors.mirror.topic_refresh import internal_topics, topic_selector
 from connectors.mirror.topic_sync import apply_plan, creation_configs, ensure_compacted_topic
 
@@ -216,8 +217,15 @@ class Gatherer:
             key: remote for key, remote in keys.items() if remote[1] < on_target.get(remote[0], 0)
         }
         # As with an audit: what is stored first, then the target's ends, then the source's.
-        stored = stored_positions(self._flow, on_target)
-        pages = map_pages(self._flow, on_source, on_target, selection.copied)
+        flow, offsets_topic = self._flow, self._flow.offsets_topic.name
+        stored: dict[TopicPartition, int] = {}
+        if offsets_topic in on_target:
+            client = flow.client("backfill-offsets")
+            stored = stored_positions(self.config, offsets_topic, client)
+        pages: dict[TopicPartition, dict[int, MapPage]] = {}
+        if self.config.mirror_offset_map_enabled:
+            wanted = selection.copied
+            pages = map_pages(self.config, flow.properties, on_source, on_target, wanted)
         self.source.watch_topics(set(selection.copied))
         self.target.watch_topics({remote for remote, _ in there.values()})
         isolation: Literal[0, 1] = 1 if self.read_committed else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
@@ -10,7 +10,7 @@ from connect.errors import CorruptData
 from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror.client_configs import offset_syncs_consumer
-from connectors.mirror.dedicated_flow import DedicatedFlow
+from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.offset_map import MapPage, parse_page_key
 from connectors.mirror.policy import replication_policy
 
@@ -20,13 +20,12 @@ __all__ = ["map_pages", "stored_positions"]
 _TIMEOUT_S = 120.0
 
 
-def stored_positions(flow: DedicatedFlow, on_target: Collection[str]) -> dict[TopicPartition, int]:
-    """Where the flow goes on in each partition of its source. `on_target`: the topics there."""
-    topic = flow.offsets_topic.name
-    if topic not in on_target:
-        return {}
+def stored_positions(
+    config: SourceConfig, topic: str, client: Mapping[str, str]
+) -> dict[TopicPartition, int]:
+    """Where the flow goes on in each partition of its source. `topic`: its offsets topic, which is
+    there; `client`: how it is reached."""
     found: dict[TopicPartition, int] = {}
-    config = flow.config
     name, alias = config.name, config.source_cluster_alias
 
     def take(record: LogRecord) -> None:
@@ -42,22 +41,24 @@ def stored_positions(flow: DedicatedFlow, on_target: Collection[str]) -> dict[To
         else:
             found.pop((stored_topic, number), None)
 
-    _replay(TopicLog(topic, flow.client("backfill-offsets"), take, read_committed=True))
+    _replay(TopicLog(topic, client, take, read_committed=True))
     return found
 
 
 def map_pages(
-    flow: DedicatedFlow,
+    config: SourceConfig,
+    properties: Mapping[str, str],
     on_source: Collection[str],
     on_target: Collection[str],
     wanted: Collection[str],
 ) -> dict[TopicPartition, dict[int, MapPage]]:
-    """The map's pages of these topics by their first source offsets; nothing without a map."""
-    config = flow.config
+    """The map's pages of these topics by their first source offsets; nothing where there is no
+    map. `properties`: the source connector's, resolved; `on_source`, `on_target`: the topics
+    there."""
     at_source = config.offset_syncs_topic_location == "source"
     other = config.target_cluster_alias if at_source else config.source_cluster_alias
     topic = replication_policy(config.originals).offset_map_topic(other)
-    if not config.mirror_offset_map_enabled or topic not in (on_source if at_source else on_target):
+    if topic not in (on_source if at_source else on_target):
         return {}
     pages: dict[TopicPartition, dict[int, MapPage]] = {}
 
@@ -74,7 +75,7 @@ def map_pages(
         except CorruptData:
             return  # what the map does not say is found by reading
 
-    _replay(TopicLog(topic, offset_syncs_consumer(flow.properties), take))
+    _replay(TopicLog(topic, offset_syncs_consumer(properties), take))
     return pages
 
 
