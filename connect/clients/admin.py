@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
     ConfigResource,
-    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -25,17 +22,19 @@ from confluent_kafka.admin import (
 
 from connect.clients import factory
 from connect.clients.acls import TOPIC_ACLS, Acl
+from connect.clients.descriptions import (
+    ConfigChange,
+    ConfigEntry,
+    TopicDescription,
+    config_entries,
+    incremental_entry,
+    topic_description,
+)
 from connect.clients.errors import broker_code, code_facts, from_librdkafka, translated
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.topic_partition import TopicPartition
 
-__all__ = [
-    "Admin",
-    "ConfigChange",
-    "ConfigEntry",
-    "ConfigSource",
-    "PartitionDescription",
-    "TopicDescription",
-]
+__all__ = ["Admin"]
 
 DEFAULT_TIMEOUT_S = 60.0
 """Java's default.api.timeout.ms."""
@@ -56,45 +55,7 @@ BROKER_INTERNAL_TOPICS = frozenset(
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
-TopicPartitionKey = tuple[str, int]
 K = TypeVar("K")
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    """One config of a topic, as its cluster describes it. `value` None: sensitive, or not set."""
-
-    name: str
-    value: str | None
-    source: ConfigSource
-    read_only: bool
-    sensitive: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
-    """A config to set, or with `value` None to go back to the cluster's own default."""
-
-    name: str
-    value: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionDescription:
-    """`leader` None: there is none now."""
-
-    partition: int
-    leader: int | None
-    replicas: tuple[int, ...]
-    in_sync_replicas: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    name: str
-    topic_id: str
-    internal: bool
-    partitions: tuple[PartitionDescription, ...]
 
 
 class Admin:
@@ -178,7 +139,7 @@ class Admin:
             except ConnectError as error:
                 found[name] = error
             else:
-                found[name] = _topic_description(result)
+                found[name] = topic_description(result)
         return found
 
     def create_topic(
@@ -238,7 +199,7 @@ class Admin:
         for resource, future in futures.items():
             what = f"Describing the configs of topic {resource.name}"
             try:
-                described[resource.name] = _config_entries(self._answer(what, future, timeout))
+                described[resource.name] = config_entries(self._answer(what, future, timeout))
             except ConnectError as error:
                 if not missing_ok or broker_code(error) != _UNKNOWN_TOPIC_OR_PARTITION:
                     raise
@@ -255,7 +216,7 @@ class Admin:
             ConfigResource(
                 ResourceType.TOPIC,
                 name,
-                incremental_configs=[_incremental(change) for change in of_topic],
+                incremental_configs=[incremental_entry(change) for change in of_topic],
             )
             for name, of_topic in changes.items()
         ]
@@ -306,31 +267,31 @@ class Admin:
         return failed
 
     def end_offsets(
-        self, partitions: Iterable[TopicPartitionKey], timeout: float = DEFAULT_TIMEOUT_S
-    ) -> dict[TopicPartitionKey, int]:
+        self, partitions: Iterable[TopicPartition], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[TopicPartition, int]:
         """The offset after the newest record of each (topic, partition), transactions ignored."""
         return self._offsets(partitions, _LATEST, "end", timeout)
 
     def beginning_offsets(
-        self, partitions: Iterable[TopicPartitionKey], timeout: float = DEFAULT_TIMEOUT_S
-    ) -> dict[TopicPartitionKey, int]:
+        self, partitions: Iterable[TopicPartition], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[TopicPartition, int]:
         """The first offset each (topic, partition) still has."""
         return self._offsets(partitions, _EARLIEST, "beginning", timeout)
 
     def offsets_for_timestamp(
         self,
-        partitions: Iterable[TopicPartitionKey],
+        partitions: Iterable[TopicPartition],
         timestamp_ms: int,
         timeout: float = DEFAULT_TIMEOUT_S,
-    ) -> dict[TopicPartitionKey, int]:
+    ) -> dict[TopicPartition, int]:
         """Of each (topic, partition), the first offset whose record is as young as `timestamp_ms`
         or younger; -1 where all are older."""
         spec = OffsetSpec.for_timestamp(timestamp_ms)
         return self._offsets(partitions, spec, f"{timestamp_ms} ms", timeout)
 
     def records_at(
-        self, times: Mapping[TopicPartitionKey, int], timeout: float = DEFAULT_TIMEOUT_S
-    ) -> dict[TopicPartitionKey, tuple[int, int]]:
+        self, times: Mapping[TopicPartition, int], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[TopicPartition, tuple[int, int]]:
         """Of each (topic, partition), offset and timestamp of the first record that is as young as
         its time (ms) or younger; (-1, -1) where all are older."""
         query = {
@@ -344,11 +305,11 @@ class Admin:
 
     def _offsets(
         self,
-        partitions: Iterable[TopicPartitionKey],
+        partitions: Iterable[TopicPartition],
         spec: OffsetSpec,
         which: str,
         timeout: float,
-    ) -> dict[TopicPartitionKey, int]:
+    ) -> dict[TopicPartition, int]:
         query = {confluent_kafka.TopicPartition(*key): spec for key in partitions}
         if not query:
             return {}
@@ -357,7 +318,7 @@ class Admin:
 
     def _listed(
         self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float
-    ) -> dict[TopicPartitionKey, Any]:
+    ) -> dict[TopicPartition, Any]:
         try:
             return self._listed_once(query, which, timeout)
         except ConnectError as error:
@@ -374,7 +335,7 @@ class Admin:
 
     def _listed_once(
         self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float
-    ) -> dict[TopicPartitionKey, Any]:
+    ) -> dict[TopicPartition, Any]:
         client = self._open()
         with translated(f"Listing {which} offsets"):
             futures = client.list_offsets(query, request_timeout=timeout)
@@ -402,40 +363,3 @@ class Admin:
             # Only a poll hands librdkafka's log lines over; without it they pile up.
             if self._client is not None:
                 self._client.poll(0)
-
-
-def _incremental(change: ConfigChange) -> confluent_kafka.admin.ConfigEntry:
-    operation = AlterConfigOpType.DELETE if change.value is None else AlterConfigOpType.SET
-    return confluent_kafka.admin.ConfigEntry(
-        change.name, change.value, incremental_operation=operation
-    )
-
-
-def _topic_description(result: Any) -> TopicDescription:
-    return TopicDescription(
-        name=result.name,
-        topic_id=str(result.topic_id),
-        internal=bool(result.is_internal),
-        partitions=tuple(
-            PartitionDescription(
-                partition=info.id,
-                leader=None if info.leader is None else info.leader.id,
-                replicas=tuple(node.id for node in info.replicas),
-                in_sync_replicas=tuple(node.id for node in info.isr),
-            )
-            for info in result.partitions
-        ),
-    )
-
-
-def _config_entries(result: Mapping[str, Any]) -> list[ConfigEntry]:
-    return [
-        ConfigEntry(
-            name=entry.name,
-            value=entry.value,
-            source=ConfigSource(entry.source),
-            read_only=entry.is_read_only,
-            sensitive=entry.is_sensitive,
-        )
-        for entry in result.values()
-    ]

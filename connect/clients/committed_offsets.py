@@ -19,10 +19,10 @@ from connect.clients.settings import WireSettings
 from connect.clients.wire import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.topic_partition import TopicPartition
 
-__all__ = ["Committed", "TopicPartitionKey", "fetch_committed"]
+__all__ = ["Committed", "fetch_committed"]
 
-TopicPartitionKey = tuple[str, int]
 
 _MANY_GROUPS = 8
 """The first version that asks for several groups at once."""
@@ -41,7 +41,7 @@ class Committed(NamedTuple):
     metadata: str = ""
 
 
-Offsets = dict[TopicPartitionKey, Committed]
+Offsets = dict[TopicPartition, Committed]
 Found = dict[str, "Offsets | ConnectError"]
 
 

@@ -16,14 +16,15 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient
 
 from connect.clients import factory
-from connect.clients.committed_offsets import Committed, TopicPartitionKey, fetch_committed
+from connect.clients.committed_offsets import Committed, fetch_committed
 from connect.clients.errors import from_librdkafka
 from connect.clients.offset_commits import commit_offsets
 from connect.clients.properties import wire_settings
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.topic_partition import TopicPartition
 
-__all__ = ["Committed", "ConsumerGroups", "GroupListing", "TopicPartitionKey"]
+__all__ = ["Committed", "ConsumerGroups", "GroupListing"]
 
 EMPTY_STATE, DEAD_STATE = "EMPTY", "DEAD"
 # librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
@@ -76,7 +77,7 @@ class ConsumerGroups:
 
     def committed(
         self, groups: Iterable[str], deadline: Deadline
-    ) -> dict[str, dict[TopicPartitionKey, Committed] | ConnectError]:
+    ) -> dict[str, dict[TopicPartition, Committed] | ConnectError]:
         """What each group committed, by topic and partition; nothing for one that does not exist.
         A group that could not be asked has its error."""
         self._open()
@@ -84,7 +85,7 @@ class ConsumerGroups:
 
     def commit(
         self,
-        offsets: Mapping[str, Mapping[TopicPartitionKey, Committed]],
+        offsets: Mapping[str, Mapping[TopicPartition, Committed]],
         deadline: Deadline,
     ) -> dict[str, ConnectError]:
         """Set these offsets of groups, which must have no members; others stay. Returns the groups

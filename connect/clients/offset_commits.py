@@ -13,17 +13,18 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetCommitRequest
 
-from connect.clients.committed_offsets import Committed, TopicPartitionKey
+from connect.clients.committed_offsets import Committed
 from connect.clients.coordinated_groups import ask_coordinators
 from connect.clients.errors import broker_code, error_from_code
 from connect.clients.settings import WireSettings
 from connect.clients.wire import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.topic_partition import TopicPartition
 
 __all__ = ["commit_at", "commit_offsets"]
 
-GroupCommits = Mapping[TopicPartitionKey, Committed]
+GroupCommits = Mapping[TopicPartition, Committed]
 """By topic and partition; those without an offset are left as they are."""
 
 _OLDEST, _NEWEST = 2, 9

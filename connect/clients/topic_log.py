@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import confluent_kafka
 
 from connect.clients import factory
-from connect.clients.admin import Admin, ConfigEntry
+from connect.clients.admin import Admin
+from connect.clients.descriptions import ConfigEntry
 from connect.clients.errors import broker_code, from_librdkafka, translated
 from connect.clients.sender import RecordSender
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline

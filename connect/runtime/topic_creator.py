@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from connect.clients.admin import Admin, TopicDescription
+from connect.clients.admin import Admin
+from connect.clients.descriptions import TopicDescription
 from connect.clients.errors import broker_code
 from connect.errors import ConnectError, DeadlineExceeded, TaskFailed
 from connect.runtime.topic_creation import TopicGroup, TopicGroups

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from connect.clients.admin import Admin, ConfigEntry
+from connect.clients.admin import Admin
+from connect.clients.descriptions import ConfigEntry
 from connect.clock import SYSTEM_CLOCK
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from connect.clients.admin import ConfigEntry, ConfigSource
+from connect.clients.descriptions import ConfigEntry, ConfigSource
 from connectors.maker.report import Finding, Level
 from connectors.mirror.discovery import TopicPartition
 

@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from connect.clients.acls import Acl
-from connect.clients.admin import Admin, ConfigChange
+from connect.clients.admin import Admin
+from connect.clients.descriptions import ConfigChange
 from connect.clients.errors import broker_code
 from connect.errors import BrokerError, ConfigError, ConnectError, RetriableError
 from connect.metrics.registry import MetricRegistry

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from connect.clients.admin import Admin, ConfigEntry, ConfigSource
+from connect.clients.admin import Admin
+from connect.clients.descriptions import ConfigEntry, ConfigSource
 from connect.clients.errors import broker_code
 from connect.clients.short_threads import ShortThreads
 from connect.errors import ConnectError

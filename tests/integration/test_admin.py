@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect.clients.admin import Admin, ConfigSource
+from connect.clients.admin import Admin
+from connect.clients.descriptions import ConfigSource
 from connect.clock import Deadline
 from connect.errors import BrokerError, ConnectError, RetriableError
 from connect.loop import Backoff, retry

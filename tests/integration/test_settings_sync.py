@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from connect.clients.acls import Acl
-from connect.clients.admin import Admin, ConfigChange
+from connect.clients.admin import Admin
+from connect.clients.descriptions import ConfigChange
 from connectors.mirror.source_connector import MirrorSourceConnector
 from connectors.spark.session import shared_session
 from deploy.brokers import KafkaCluster, KafkaRuntime

@@ -30,11 +30,9 @@ _NOT_READY = {
     KafkaError.NOT_COORDINATOR,
 }
 
-TopicPartitionKey = tuple[str, int]
-
 
 def commit(
-    servers: str, group: str, offsets: Mapping[TopicPartitionKey, int], metadata: str = ""
+    servers: str, group: str, offsets: Mapping[tuple[str, int], int], metadata: str = ""
 ) -> None:
     """Commit offsets for a group that has no members. Where there is metadata, confluent-kafka
     commits the end of the C string with it: a NUL."""
@@ -60,7 +58,7 @@ def _committed(consumer: Consumer, partitions: list[TopicPartition]) -> bool:
     return True
 
 
-def committed(servers: str, group: str) -> dict[TopicPartitionKey, int]:
+def committed(servers: str, group: str) -> dict[tuple[str, int], int]:
     """What a group has committed; nothing for one that does not exist."""
     client = admin(servers)
     request = ConsumerGroupTopicPartitions(group)
@@ -80,7 +78,7 @@ def checkpoints(flow: MirroredFlow, group: str | None = None) -> list[Checkpoint
     return [each for each in found if group in (None, each.group)]
 
 
-def latest_checkpoints(flow: MirroredFlow, group: str) -> dict[TopicPartitionKey, tuple[int, int]]:
+def latest_checkpoints(flow: MirroredFlow, group: str) -> dict[tuple[str, int], tuple[int, int]]:
     """The last (upstream, downstream) of each of the group's partitions on the target."""
     return {
         (each.topic, each.partition): (each.upstream_offset, each.downstream_offset)

@@ -13,7 +13,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal
 
-from connect.clients.admin import Admin, ConfigEntry
+from connect.clients.admin import Admin
+from connect.clients.descriptions import ConfigEntry
 from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.errors import ConfigError
 from connect.protocol.messages import TopicPartition

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from connect.clients.admin import Admin, ConfigEntry
+from connect.clients.admin import Admin
 from connect.clients.cluster_link import ClusterLink
+from connect.clients.descriptions import ConfigEntry
 from connect.clients.log_sizes import partition_sizes
 from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.properties import wire_settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connect.clients.admin import ConfigEntry, ConfigSource
+from connect.clients.descriptions import ConfigEntry, ConfigSource
 from connectors.maker.report import Level
 from connectors.maker.topic_checks import (
     CopyConfigs,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connect.clients.admin import ConfigEntry, ConfigSource
+from connect.clients.descriptions import ConfigEntry, ConfigSource
 from connectors.mirror.filters import DefaultConfigPropertyFilter
 from connectors.mirror.topic_sync import copied_configs
 

@@ -1,0 +1,98 @@
+"""Topics and their configs, as a cluster describes them and as it is told to change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka.admin import AlterConfigOpType, ConfigSource
+
+__all__ = [
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigSource",
+    "PartitionDescription",
+    "TopicDescription",
+    "config_entries",
+    "incremental_entry",
+    "topic_description",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One config of a topic, as its cluster describes it. `value` None: sensitive, or not set."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A config to set, or with `value` None to go back to the cluster's own default."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """`leader` None: there is none now."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    name: str
+    topic_id: str
+    internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+def incremental_entry(change: ConfigChange) -> confluent_kafka.admin.ConfigEntry:
+    """A change as confluent-kafka wants it."""
+    operation = AlterConfigOpType.DELETE if change.value is None else AlterConfigOpType.SET
+    return confluent_kafka.admin.ConfigEntry(
+        change.name, change.value, incremental_operation=operation
+    )
+
+
+def topic_description(result: Any) -> TopicDescription:
+    """What confluent-kafka's admin answered of a topic."""
+    return TopicDescription(
+        name=result.name,
+        topic_id=str(result.topic_id),
+        internal=bool(result.is_internal),
+        partitions=tuple(
+            PartitionDescription(
+                partition=info.id,
+                leader=None if info.leader is None else info.leader.id,
+                replicas=tuple(node.id for node in info.replicas),
+                in_sync_replicas=tuple(node.id for node in info.isr),
+            )
+            for info in result.partitions
+        ),
+    )
+
+
+def config_entries(result: Mapping[str, Any]) -> list[ConfigEntry]:
+    """What confluent-kafka's admin answered of a topic's configs."""
+    return [
+        ConfigEntry(
+            name=entry.name,
+            value=entry.value,
+            source=ConfigSource(entry.source),
+            read_only=entry.is_read_only,
+            sensitive=entry.is_sensitive,
+        )
+        for entry in result.values()
+    ]
