@@ -1,7 +1,8 @@
 """Reads one partition's record batches as bytes, from one offset to another: blocking, and ahead.
 
 While the caller works on one answer the next one is already asked for, so that reading costs the
-longer of both. What comes out are whole fetch answers; their batches are views into one buffer.
+longer of both. What comes out are whole fetch answers; their batches are views into one buffer,
+which is used again once nobody has a view of it.
 Follows the leader, and tries again what may pass. One thread at a time.
 """
 
@@ -43,6 +44,7 @@ _WAIT_MS = 500
 _RETRY_S = 0.2
 _ANSWER_S = 30.0
 _NO_SESSION, _FINAL_EPOCH = 0, -1
+_KEPT_BUFFERS = 3
 
 
 class FetchedBatches(NamedTuple):
@@ -86,6 +88,7 @@ class PartitionReader:
         self._connection: WireConnection | None = None
         self._asked: int | None = None
         self._correlation = 0
+        self._buffers: list[bytearray] = []
         self._stopped = threading.Event()
 
     def close(self) -> None:
@@ -104,7 +107,7 @@ class PartitionReader:
 
     def _next_answer(self) -> tuple[FetchedPartition, list[BatchHeader]]:
         deadline = Deadline(self._stall_s, self._clock)
-        reason: object = "it has no records there"
+        reason = "it has no records there"
         while not deadline.expired():
             try:
                 answer = self._fetch(deadline)
@@ -114,7 +117,7 @@ class PartitionReader:
                 if not error.retriable:
                     raise
                 _LOG.debug("%s-%d: %s; trying again", *self._key, error)
-                reason = error
+                reason = str(error)  # an error holds on to this frame, and so to an answer
                 self._link.request_refresh((self._key[0],))
                 self._stopped.wait(min(_RETRY_S, deadline.remaining()))
                 continue
@@ -135,7 +138,8 @@ class PartitionReader:
         assert connection is not None
         self._asked = None
         limit = Deadline(min(_ANSWER_S, deadline.remaining()), self._clock)
-        response = parse_fetch(connection.receive_raw(limit, f"Fetch from {connection}"))
+        what = f"Fetch from {connection}"
+        response = parse_fetch(connection.receive_raw(limit, what, self._free_buffer()))
         code = response.error
         answers = [p for p in response.partitions if (p.topic, p.partition) == self._key]
         if answers and not code:
@@ -147,6 +151,16 @@ class PartitionReader:
         if not answers:
             raise BrokerUnavailable(f"{connection} did not answer for {self._key[0]}")
         return answers[0]
+
+    def _free_buffer(self) -> bytearray:
+        """One of which nobody has a view; a caller who is done with the last answer before asking
+        for the next makes do with two."""
+        for buffer in self._buffers:
+            if _unseen(buffer):
+                return buffer
+        del self._buffers[: 1 - _KEPT_BUFFERS]
+        self._buffers.append(bytearray())
+        return self._buffers[-1]
 
     def _ask_ahead(self) -> None:
         """Ask for what is next; if that fails, the next turn finds out."""
@@ -189,6 +203,15 @@ class PartitionReader:
         except (FutureTimeout, CancelledError) as error:
             opening.add_done_callback(_close_late)
             raise BrokerUnavailable(f"node {node} did not answer in time") from error
+
+
+def _unseen(buffer: bytearray) -> bool:
+    try:
+        buffer.append(0)
+    except BufferError:  # who has a view keeps the length as it is
+        return False
+    buffer.pop()
+    return True
 
 
 def _close_late(opening: Future[WireConnection]) -> None:

@@ -28,7 +28,7 @@ _UNDECODABLE = (
 )
 
 
-def decode_response(request: Any, frame: bytearray, what: str) -> Any:
+def decode_response(request: Any, frame: bytearray | memoryview, what: str) -> Any:
     """The answer to a request that was sent, from its correlation id on. Raises `CorruptData`."""
     response_class = request.header.get_response_class()
     version = request.API_VERSION
@@ -47,7 +47,9 @@ def decode_response(request: Any, frame: bytearray, what: str) -> Any:
         raise _no_answer(response_class, frame, what, error) from error
 
 
-def _no_answer(response_class: Any, frame: bytearray, what: str, error: Exception) -> CorruptData:
+def _no_answer(
+    response_class: Any, frame: bytearray | memoryview, what: str, error: Exception
+) -> CorruptData:
     return CorruptData(
         f"{what} was answered with {len(frame)} bytes that are no {response_class.__name__}:"
         f" {error}"

@@ -143,9 +143,15 @@ class WireConnection:
         self._correlation_id = correlation_id
         self._or_close(lambda: self._send(frame, deadline, what), what)
 
-    def receive_raw(self, deadline: Deadline, what: str) -> memoryview:
-        """The body of the answer to `send_raw`, behind the correlation id."""
-        return memoryview(self._or_close(lambda: self._receive_frame(deadline, what), what))[4:]
+    def receive_raw(
+        self, deadline: Deadline, what: str, buffer: bytearray | None = None
+    ) -> memoryview:
+        """The body of the answer to `send_raw`, behind the correlation id.
+
+        `buffer`: where it is received, and made longer as needed; nobody has a view of it. Fresh
+        memory costs more than what is received into it.
+        """
+        return self._or_close(lambda: self._receive_frame(deadline, what, buffer), what)[4:]
 
     def _or_close(self, act: Callable[[], T], what: str) -> T:
         """What a failed act leaves behind on the connection nobody can make sense of."""
@@ -202,7 +208,9 @@ class WireConnection:
             except ssl.SSLWantReadError:
                 self._wait(select.POLLIN, deadline, what)
 
-    def _receive_frame(self, deadline: Deadline, what: str) -> bytearray:
+    def _receive_frame(
+        self, deadline: Deadline, what: str, buffer: bytearray | None = None
+    ) -> memoryview:
         (size,) = struct.unpack(">i", self._receive(4, deadline, what))
         if not 4 <= size <= MAX_FRAME_BYTES:
             hint = ""
@@ -212,7 +220,7 @@ class WireConnection:
                 f"{what} was answered with a frame of {size} bytes, "
                 f"allowed are 4 to {MAX_FRAME_BYTES}{hint}"
             )
-        frame = self._receive(size, deadline, what)
+        frame = self._receive(size, deadline, what, buffer)
         (correlation_id,) = struct.unpack_from(">i", frame)
         if correlation_id != self._correlation_id:
             raise CorruptData(
@@ -220,15 +228,18 @@ class WireConnection:
             )
         return frame
 
-    def _receive(self, size: int, deadline: Deadline, what: str) -> bytearray:
-        data = bytearray(min(size, FIRST_BUFFER_BYTES))
+    def _receive(
+        self, size: int, deadline: Deadline, what: str, buffer: bytearray | None = None
+    ) -> memoryview:
+        """Memory is taken as bytes come: what a frame says of its size may be wrong."""
+        data = bytearray() if buffer is None else buffer
         done = 0
         while done < size:
             if done == len(data):
-                data += bytes(min(size - done, done))
-            with memoryview(data)[done:] as rest:
+                data += bytes(min(size - done, max(done, FIRST_BUFFER_BYTES)))
+            with memoryview(data)[done:size] as rest:
                 done += self._receive_some(rest, deadline, what)
-        return data
+        return memoryview(data)[:size]
 
     def _receive_some(self, into: memoryview, deadline: Deadline, what: str) -> int:
         """How much came: something, or an error is raised."""

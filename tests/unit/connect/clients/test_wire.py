@@ -84,6 +84,20 @@ def test_correlation_ids_count_and_no_bytes_are_left_between_calls(pair: Pair) -
         pair.connection.sock.recv(1)
 
 
+def test_a_given_buffer_is_received_into_and_made_longer_as_needed(pair: Pair) -> None:
+    buffer = bytearray(b"xxxx" * 4)
+    for number, body in enumerate([b"short", b"s" * 200_000, b"again"], 1):
+        pair.connection.send_raw(b"asked", number, Deadline(AMPLE_S), "Fetch")
+        answering = threading.Thread(target=pair.peer.sendall, args=(frame(number, body),))
+        answering.start()
+        view = pair.connection.receive_raw(Deadline(AMPLE_S), "Fetch", buffer)
+        answering.join(AMPLE_S)
+        assert view == body
+        assert view.obj is buffer
+        view.release()
+    assert len(buffer) == 200_004
+
+
 def test_an_answer_that_arrives_byte_by_byte_is_put_together(pair: Pair) -> None:
     def drip() -> None:
         pair.peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
