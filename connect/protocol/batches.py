@@ -25,6 +25,7 @@ from crc32c import crc32c
 from connect.errors import CorruptData
 
 __all__ = [
+    "ATTRIBUTES_AT",
     "CODEC_MASK",
     "CONTROL",
     "DELETE_HORIZON",
@@ -43,6 +44,8 @@ __all__ = [
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
 """Bytes before what batchLength counts: baseOffset and batchLength itself (magic 0 to 2)."""
+ATTRIBUTES_AT = 21
+"""Where the bytes begin that the CRC covers."""
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -56,7 +59,6 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET_LENGTH = struct.Struct(">qi")
 _PREFIX = struct.Struct(">qiibI")
 _PRODUCER = struct.Struct(">qhi")
-_ATTRIBUTES_AT = 21
 _PRODUCER_AT = 43
 _MAGIC_AT = 16
 _MIN_LEGACY_SIZE = 14
@@ -167,7 +169,7 @@ def crc_matches(records: memoryview, header: BatchHeader) -> bool:
     if header.magic != 2:
         return True
     start = header.start
-    return bool(crc32c(records[start + _ATTRIBUTES_AT : start + header.size]) == header.crc)
+    return bool(crc32c(records[start + ATTRIBUTES_AT : start + header.size]) == header.crc)
 
 
 def shallow_copy_allowed(header: BatchHeader, position: int, max_bytes: int) -> bool:
@@ -197,13 +199,13 @@ def stamp_for_produce(
     Sets baseOffset 0, leader epoch -1, the producer's id, epoch and first sequence, the
     transactional bit as told, and computes the CRC anew. Idempotent.
     """
-    attributes = batch[_ATTRIBUTES_AT + 1] & ~TRANSACTIONAL & 0xFF
-    batch[_ATTRIBUTES_AT + 1] = attributes | TRANSACTIONAL if transactional else attributes
+    attributes = batch[ATTRIBUTES_AT + 1] & ~TRANSACTIONAL & 0xFF
+    batch[ATTRIBUTES_AT + 1] = attributes | TRANSACTIONAL if transactional else attributes
     _PRODUCER.pack_into(
         batch, _PRODUCER_AT, producer_id, producer_epoch, sequence % _SEQUENCE_SPACE
     )
     length = len(batch) - LOG_OVERHEAD
-    _PREFIX.pack_into(batch, 0, 0, length, -1, 2, crc32c(batch[_ATTRIBUTES_AT:]))
+    _PREFIX.pack_into(batch, 0, 0, length, -1, 2, crc32c(batch[ATTRIBUTES_AT:]))
 
 
 def abort_marker(batch: memoryview) -> bool:

@@ -11,13 +11,12 @@ Nothing here reads from Kafka. One thread.
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from connect.protocol.compression import Data
-from connectors.mirror.audit.batches import AuditBatch
+from connectors.mirror.audit.batches import BatchRun
 from connectors.mirror.audit.findings import LISTED, Kind, RangeResult, Stray, settle
 from connectors.mirror.audit.streams import (
     Gap,
@@ -33,8 +32,6 @@ from connectors.mirror.audit.streams import (
 )
 
 __all__ = ["Alignment", "Limits", "Rules"]
-
-_FINGERPRINT = struct.Struct(">qqII")
 
 FIRST_WINDOW = 64
 WINDOW_GROWTH = 8
@@ -74,8 +71,8 @@ class Alignment:
     def __init__(
         self,
         result: RangeResult,
-        source: Iterable[AuditBatch],
-        target: Iterable[AuditBatch],
+        source: Iterable[BatchRun],
+        target: Iterable[BatchRun],
         rules: Rules | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -135,10 +132,9 @@ class Alignment:
     def _step(self) -> bool:
         source, target = self._source, self._target
         if not source.waiting and not target.waiting:
-            ours, theirs = source.peek(), target.peek()
-            if ours is None or theirs is None:
+            if not source.more() or not target.more():
                 return False
-            if self._equal_batches(ours, theirs):
+            if self._equal_batches():
                 return True
         most = self._limits.window_bytes
         source.fill(1, most)
@@ -153,19 +149,17 @@ class Alignment:
             self._differ(self._gap())
         return True
 
-    def _equal_batches(self, ours: AuditBatch, theirs: AuditBatch) -> bool:
+    def _equal_batches(self) -> bool:
         if self._waiting or not self._rules.timestamps:
             return False
-        mark = ours.fingerprint
-        if mark is None or mark != theirs.fingerprint:
+        found = self._source.equal_batches(self._target)
+        if not found.batches:
             return False
-        result = self._result
-        packed = _FINGERPRINT.pack(mark.base_timestamp, mark.max_timestamp, mark.records, mark.crc)
-        self._note_equal(lambda before: mixed(packed, before))
-        result.batches_at_a_glance += 1
-        self._matched(mark.records, ours.last_offset, theirs.last_offset)
-        self._source.pass_batch()
-        self._target.pass_batch()
+        self._note_equal(lambda before: mixed(found.marks, before))
+        self._result.batches_at_a_glance += found.batches
+        self._matched(found.records, found.last_source, found.last_target)
+        self._source.pass_batches(found.batches)
+        self._target.pass_batches(found.batches)
         return True
 
     def _equal_records(self, count: int) -> None:
@@ -282,7 +276,7 @@ class Alignment:
         """One side has ended."""
         size, most = 4096, self._limits.window_bytes
         for side in (self._target, self._source):
-            while side.waiting or side.peek() is not None:
+            while side.waiting or side.more():
                 side.fill(size, most)
                 count = side.waiting
                 self._differ(Gap(count, 0) if side is self._source else Gap(0, count))

@@ -2,21 +2,26 @@
 
 Two batches with the same number of records, the same timestamps in their headers and the same bytes
 of records hold the same keys, values, headers and timestamps: a record's own timestamp and offset
-are deltas to its batch. That is so for all that was forwarded as bytes, and costs a CRC-32C on each
-side. Of others the records themselves are compared, as (timestamp, tail): the tail is a record's
-bytes from its key's length on (`connect.protocol.record_columns`). Pure.
+are deltas to its batch. That is so for all that was forwarded as bytes, and is seen from three
+CRC-32Cs for a whole run of batches in one loop. Of others the records themselves are compared, as
+(timestamp, tail): the tail is a record's bytes from its key's length on
+(`connect.protocol.record_columns`). Pure.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
+from connect.clients.partition_reader import FetchedBatches
 from connect.errors import CorruptData
 from connect.protocol.batches import (
+    ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL,
     HEADER_SIZE,
@@ -30,83 +35,70 @@ from connect.protocol.legacy_records import read_legacy_records
 from connect.protocol.record_columns import Columns, read_batch_records
 from connectors.mirror.copy.aborted import AbortedTransactions
 
-__all__ = ["AuditBatch", "Fingerprint", "WireBatch", "data_batches"]
+__all__ = [
+    "NOTHING_EQUAL",
+    "AuditBatch",
+    "BatchRun",
+    "EqualBatches",
+    "WireBatch",
+    "WireRun",
+    "wire_runs",
+]
 
 _TIMESTAMPS = struct.Struct(">qq")
 _TIMESTAMPS_AT = 27
+_KIND = CODEC_MASK | LOG_APPEND_TIME
 
 
-class Fingerprint(NamedTuple):
-    """Equal for two batches only if all their records are equal, up to a collision of CRC-32C."""
+class EqualBatches(NamedTuple):
+    """Batches of two runs that are equal one for one, up to a collision of CRC-32C."""
 
+    batches: int
     records: int
-    kind: int
-    base_timestamp: int
-    max_timestamp: int
-    size: int
-    crc: int
+    last_source: int
+    last_target: int
+    """The offsets of the last one's last record."""
+    marks: bytes
+    """For the checksums: eight bytes of each batch, the same however runs are cut."""
+
+
+NOTHING_EQUAL = EqualBatches(0, 0, -1, -1, b"")
 
 
 class AuditBatch(Protocol):
     """One batch of one side."""
 
-    @property
-    def first_offset(self) -> int: ...
-
-    @property
-    def last_offset(self) -> int: ...
-
-    @property
-    def size(self) -> int:
-        """In bytes, as it is in the log."""
-
-    @property
-    def fingerprint(self) -> Fingerprint | None:
-        """None where only its records can be compared."""
-
     def columns(self) -> Columns:
         """The records that belong to the audited range; tails as bytes. Raises CorruptData."""
 
 
-class WireBatch:
-    """A batch as it was fetched. Holds on to the fetch response's buffer."""
-
-    __slots__ = ("_data", "_end", "_fingerprint", "_header", "_start", "_whole")
-
-    def __init__(self, records: memoryview, header: BatchHeader, start: int, end: int) -> None:
-        """Records before offset `start` and from `end` on do not belong to the range."""
-        self._data = records[header.start : header.start + header.size]
-        self._header = header
-        self._start = start
-        self._end = end
-        self._whole = (
-            header.magic == 2 and header.base_offset >= start and header.next_offset <= end
-        )
-        self._fingerprint: Fingerprint | None = None
-
-    @property
-    def first_offset(self) -> int:
-        return self._header.base_offset
-
-    @property
-    def last_offset(self) -> int:
-        return self._header.next_offset - 1
+class BatchRun(Protocol):
+    """Batches of one side, in order, that are at hand together."""
 
     @property
     def size(self) -> int:
-        return self._header.size
+        """In bytes, as they are in the log."""
 
-    @property
-    def fingerprint(self) -> Fingerprint | None:
-        if self._whole and self._fingerprint is None:
-            header = self._header
-            base, newest = _TIMESTAMPS.unpack_from(self._data, _TIMESTAMPS_AT)
-            kind = header.attributes & (CODEC_MASK | LOG_APPEND_TIME)
-            section = self._data[HEADER_SIZE:]
-            self._fingerprint = Fingerprint(
-                header.records, kind, base, newest, len(section), crc32c(section)
-            )
-        return self._fingerprint
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> AuditBatch: ...
+
+    def equal_batches(self, at: int, target: BatchRun, target_at: int) -> EqualBatches:
+        """How many batches of this run, the source's, from `at` on are equal to the target's from
+        `target_at` on, as far as that is seen at a glance. Raises CorruptData."""
+
+
+class WireBatch:
+    """A batch as it was fetched. Holds on to the fetch answer's buffer."""
+
+    __slots__ = ("_data", "_end", "_header", "_start")
+
+    def __init__(self, data: memoryview, header: BatchHeader, start: int, end: int) -> None:
+        """Records before offset `start` and from `end` on do not belong to the range."""
+        self._data = data
+        self._header = header
+        self._start = start
+        self._end = end
 
     def columns(self) -> Columns:
         found = Columns()
@@ -120,31 +112,128 @@ class WireBatch:
         return found
 
 
-def data_batches(
-    records: memoryview,
-    headers: Sequence[BatchHeader],
-    aborted: Sequence[tuple[int, int]] | None,
-    start: int,
-    end: int,
-) -> Iterator[WireBatch]:
+class WireRun:
     """Of one fetched record set, what readers get: no markers, and where `aborted` is given
-    (read_committed), nothing of aborted transactions; offsets from `start` to before `end`.
+    (read_committed), nothing of aborted transactions; offsets from `start` to before `end`. Holds
+    on to the fetch answer's buffer.
 
-    Raises CorruptData for a batch that fails its CRC.
+    Every batch that is taken or compared is checked against its CRC before, and those that are left
+    out when this is made: CorruptData for one that fails it.
     """
-    transactions = AbortedTransactions(aborted) if aborted else None
-    for header in headers:
-        if header.base_offset >= end and header.magic == 2:
-            return
-        if not crc_matches(records, header):
-            raise CorruptData(f"the batch at offset {header.base_offset} fails its CRC")
-        if header.attributes & CONTROL:
-            marker = records[header.start : header.start + header.size]
-            if transactions is not None and abort_marker(marker):
-                transactions.ended(header)
-            continue
-        if transactions is not None and transactions.aborts(header):
-            continue
-        if header.next_offset <= start or (header.magic == 2 and header.records == 0):
-            continue
-        yield WireBatch(records, header, start, end)
+
+    def __init__(
+        self,
+        records: memoryview,
+        headers: Sequence[BatchHeader],
+        aborted: Sequence[tuple[int, int]] | None,
+        start: int,
+        end: int,
+    ) -> None:
+        self._records = records
+        self._start = start
+        self._end = end
+        self._headers = list(self._readable(headers, aborted))
+        self.size = sum([header.size for header in self._headers])
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def __getitem__(self, index: int) -> WireBatch:
+        """Raises CorruptData."""
+        header = self._headers[index]
+        self._check(header)
+        data = self._records[header.start : header.start + header.size]
+        return WireBatch(data, header, self._start, self._end)
+
+    def __iter__(self) -> Iterator[WireBatch]:
+        return map(self.__getitem__, range(len(self)))
+
+    def equal_batches(self, at: int, target: BatchRun, target_at: int) -> EqualBatches:
+        """Of two WireRuns. The target's CRC must be right with the target's own records, and with
+        the source's in their place; then they are the same. The source's batch has its own CRC."""
+        if not isinstance(target, WireRun):
+            return NOTHING_EQUAL
+        ours, theirs = self._records, target._records
+        last, last_there = None, None
+        records = 0
+        marks: list[int] = []
+        for mine, other in zip(
+            islice(self._headers, at, None), islice(target._headers, target_at, None), strict=False
+        ):
+            if not (
+                self._alike(mine, target, other) and self._whole(mine) and target._whole(other)
+            ):
+                break
+            covered, end = mine.start + ATTRIBUTES_AT, mine.start + mine.size
+            covered_there, end_there = other.start + ATTRIBUTES_AT, other.start + other.size
+            if crc32c(ours[covered:end]) != mine.crc:
+                raise _corrupt(mine)
+            if crc32c(theirs[covered_there:end_there]) != other.crc:
+                raise _corrupt(other)
+            head = crc32c(theirs[covered_there : other.start + HEADER_SIZE])
+            if crc32c(ours[mine.start + HEADER_SIZE : end], head) != other.crc:
+                break
+            last, last_there = mine, other
+            records += mine.records
+            marks += (mine.records, mine.crc)
+        if last is None or last_there is None:
+            return NOTHING_EQUAL
+        return EqualBatches(
+            batches=len(marks) // 2,
+            records=records,
+            last_source=last.next_offset - 1,
+            last_target=last_there.next_offset - 1,
+            marks=array("I", marks).tobytes(),
+        )
+
+    def _alike(self, mine: BatchHeader, target: WireRun, other: BatchHeader) -> bool:
+        """Whether the headers of a batch here and one there leave only the records to look at."""
+        return (
+            mine.size == other.size
+            and mine.records == other.records
+            and not (mine.attributes ^ other.attributes) & _KIND
+            and _TIMESTAMPS.unpack_from(self._records, mine.start + _TIMESTAMPS_AT)
+            == _TIMESTAMPS.unpack_from(target._records, other.start + _TIMESTAMPS_AT)
+        )
+
+    def _whole(self, header: BatchHeader) -> bool:
+        """Whether all of a batch belongs to the range."""
+        return (
+            header.magic == 2
+            and header.base_offset >= self._start
+            and header.base_offset + header.last_offset_delta < self._end
+        )
+
+    def _check(self, header: BatchHeader) -> None:
+        if not crc_matches(self._records, header):
+            raise _corrupt(header)
+
+    def _readable(
+        self, headers: Sequence[BatchHeader], aborted: Sequence[tuple[int, int]] | None
+    ) -> Iterator[BatchHeader]:
+        transactions = AbortedTransactions(aborted) if aborted else None
+        for header in headers:
+            if header.base_offset >= self._end and header.magic == 2:
+                return
+            if header.attributes & CONTROL:
+                self._check(header)
+                marker = self._records[header.start : header.start + header.size]
+                if transactions is not None and abort_marker(marker):
+                    transactions.ended(header)
+            elif transactions is not None and transactions.aborts(header):
+                self._check(header)
+            elif header.next_offset > self._start and (header.magic != 2 or header.records):
+                yield header
+
+
+def wire_runs(
+    answers: Iterable[FetchedBatches], start: int, end: int, *, committed: bool
+) -> Iterator[WireRun]:
+    """What readers get of these offsets, fetch by fetch; `committed`: without what was aborted."""
+    for fetched in answers:
+        aborted = fetched.aborted if committed else None
+        yield WireRun(fetched.records, fetched.headers, aborted, start, end)
+
+
+def _corrupt(header: BatchHeader) -> CorruptData:
+    return CorruptData(f"the batch at offset {header.base_offset} fails its CRC")

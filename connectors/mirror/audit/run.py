@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Literal
 
 from connect.clients.cluster_link import ClusterLink
@@ -19,7 +20,7 @@ from connect.clients.partition_reader import DEFAULT_FETCH_BYTES, PartitionReade
 from connect.clients.properties import wire_settings
 from connect.errors import BrokerError, ConnectError, RetriableError
 from connectors.mirror.audit.alignment import Alignment, Limits
-from connectors.mirror.audit.batches import WireBatch, data_batches
+from connectors.mirror.audit.batches import WireRun, wire_runs
 from connectors.mirror.audit.findings import RangeResult
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.audit.streams import digest_of
@@ -158,8 +159,8 @@ class Auditor:
             stack.callback(target.close)
             alignment = Alignment(
                 result,
-                self._batches(source, wanted.source_start, wanted.source_end),
-                self._batches(target, wanted.target_start, wanted.target_end, committed=True),
+                self._runs(source, wanted.source_start, wanted.source_end),
+                self._runs(target, wanted.target_start, wanted.target_end, committed=True),
                 wanted.rules,
                 self._setup.limits,
             )
@@ -178,13 +179,11 @@ class Auditor:
             stall_s=self._setup.stall_s,
         )
 
-    def _batches(
+    def _runs(
         self, reader: PartitionReader, start: int, end: int, *, committed: bool | None = None
-    ) -> Iterator[WireBatch]:
+    ) -> Iterator[WireRun]:
         isolated = self._setup.read_committed if committed is None else committed
-        for fetched in reader:
-            aborted = fetched.aborted if isolated else None
-            yield from data_batches(fetched.records, fetched.headers, aborted, start, end)
+        return wire_runs(reader, start, end, committed=isolated)
 
     def _look_for(self, digests: set[bytes], wanted: AuditRange) -> dict[bytes, int]:
         """Source offsets of the records with these digests: in the range, then behind it, then
@@ -207,7 +206,7 @@ class Auditor:
     ) -> None:
         reader = self._source_reader(wanted, start, end)
         try:
-            for batch in self._batches(reader, start, end):
+            for batch in chain.from_iterable(self._runs(reader, start, end)):
                 columns = batch.columns()
                 for offset, stamp, tail in zip(
                     columns.offsets, columns.timestamps, columns.tails, strict=True

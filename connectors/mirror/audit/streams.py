@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from connect.protocol.compression import Data
 from connect.protocol.varint import read_varint
-from connectors.mirror.audit.batches import AuditBatch
+from connectors.mirror.audit.batches import NOTHING_EQUAL, BatchRun, EqualBatches
 
 __all__ = [
     "Gap",
@@ -66,10 +66,11 @@ class Gap(NamedTuple):
 class RecordStream:
     """One side's batches, of which the first may be taken apart into records."""
 
-    def __init__(self, batches: Iterable[AuditBatch], timestamps: bool) -> None:
-        self._batches: Iterator[AuditBatch] = iter(batches)
-        self._next: AuditBatch | None = None
-        self._ended = False
+    def __init__(self, runs: Iterable[BatchRun], timestamps: bool) -> None:
+        """`timestamps`: whether they count; otherwise all records have the same."""
+        self._runs: Iterator[BatchRun] = iter(runs)
+        self._run: BatchRun | None = None
+        self._run_at = 0
         self._timestamps = timestamps
         self._at = 0
         self._bytes = 0
@@ -83,33 +84,44 @@ class RecordStream:
         """Records that were taken apart."""
         return len(self.offsets) - self._at
 
-    def peek(self) -> AuditBatch | None:
-        """The next whole batch, behind the records that wait."""
-        if self._next is None and not self._ended:
-            self._next = next(self._batches, None)
-            self._ended = self._next is None
-            if self._next is not None:
-                self.read_bytes += self._next.size
-        return self._next
+    def more(self) -> bool:
+        """Whether there are whole batches behind the records that wait."""
+        while self._run is None or self._run_at == len(self._run):
+            self._run = None  # its buffer is free for what is read next
+            self._run = next(self._runs, None)
+            self._run_at = 0
+            if self._run is None:
+                return False
+            self.read_bytes += self._run.size
+        return True
 
-    def pass_batch(self) -> None:
-        self._next = None
+    def equal_batches(self, target: RecordStream) -> EqualBatches:
+        """The next batches on both sides that are equal at a glance. Raises CorruptData."""
+        if not self.more() or not target.more():
+            return NOTHING_EQUAL
+        assert self._run is not None
+        assert target._run is not None
+        return self._run.equal_batches(self._run_at, target._run, target._run_at)
+
+    def pass_batches(self, batches: int) -> None:
+        """Leave out so many of those that `equal_batches` found."""
+        self._run_at += batches
 
     def fill(self, records: int, most_bytes: int) -> bool:
         """Take apart until so many wait; whether there are more to come."""
         while self.waiting < records and self._bytes < most_bytes:
-            batch = self.peek()
-            if batch is None:
+            if not self.more():
                 return False
-            self._next = None
+            assert self._run is not None
+            columns = self._run[self._run_at].columns()
+            self._run_at += 1
             if self._at:
                 self._forget()
-            columns = batch.columns()
             self.offsets += columns.offsets
             self.stamps += columns.timestamps if self._timestamps else [0] * len(columns.offsets)
             self.tails += columns.tails
             self._bytes += sum(map(len, columns.tails))
-        return self.peek() is not None
+        return self.more()
 
     def _forget(self) -> None:
         self._bytes -= sum(map(len, self.tails[: self._at]))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from connect.clients.partition_reader import PartitionReader
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.audit.batches import data_batches
+from connectors.mirror.audit.batches import wire_runs
 from connectors.mirror.backfill.dealing import PartitionJob
 from connectors.mirror.backfill.errors import BackfillRefused, LaterRecordsThere
 from connectors.mirror.backfill.facts import Facts, Gatherer
@@ -122,11 +123,9 @@ def _first_wanted(facts: Facts, logs: PartitionLogs, gatherer: Gatherer) -> int 
     isolation: Literal[0, 1] = 1 if gatherer.read_committed else 0
     reader = PartitionReader(gatherer.source, logs.source, first, known.first, isolation=isolation)
     try:
-        for fetched in reader:
-            aborted = fetched.aborted if gatherer.read_committed else None
-            batches = data_batches(fetched.records, fetched.headers, aborted, first, known.first)
-            if any(batch.columns().offsets for batch in batches):
-                return start
+        runs = wire_runs(reader, first, known.first, committed=gatherer.read_committed)
+        if any(batch.columns().offsets for batch in chain.from_iterable(runs)):
+            return start
     finally:
         reader.close()
     return known.first

@@ -16,7 +16,7 @@ from typing import Literal
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.partition_reader import PartitionReader
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.audit.batches import AuditBatch, data_batches
+from connectors.mirror.audit.batches import BatchRun, wire_runs
 from connectors.mirror.audit.streams import RecordStream, common
 from connectors.mirror.copy.ranges import CopiedRange
 
@@ -74,26 +74,18 @@ class TailReader:
                 source,
                 target,
                 start,
-                _batches(ours, start, end, committed=self.read_committed),
-                _batches(theirs, *target_span, committed=True),
+                wire_runs(ours, start, end, committed=self.read_committed),
+                wire_runs(theirs, *target_span, committed=True),
                 timestamps=timestamps,
             )
-
-
-def _batches(
-    reader: PartitionReader, start: int, end: int, *, committed: bool
-) -> Iterable[AuditBatch]:
-    for fetched in reader:
-        aborted = fetched.aborted if committed else None
-        yield from data_batches(fetched.records, fetched.headers, aborted, start, end)
 
 
 def compared(
     source: TopicPartition,
     target: TopicPartition,
     start: int,
-    ours: Iterable[AuditBatch],
-    theirs: Iterable[AuditBatch],
+    ours: Iterable[BatchRun],
+    theirs: Iterable[BatchRun],
     *,
     timestamps: bool,
 ) -> Tail:

@@ -3,66 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from connect.protocol.record_columns import Columns
+from connect.protocol.record_codec import Record
 from connectors.mirror.audit.alignment import Alignment
-from connectors.mirror.audit.batches import Fingerprint
 from connectors.mirror.audit.findings import RangeResult
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.audit.streams import digest_of
+from tests.support.wire_runs import runs_of
 
-__all__ = ["NumberedBatch", "audit_batches"]
+__all__ = ["Numbered", "audit_records"]
 
 
-@dataclass
-class NumberedBatch:
-    """A batch of one record at `first_offset`. `number` None: of another program."""
+class Numbered(NamedTuple):
+    """The record at `offset`. `number` None: of another program."""
 
-    first_offset: int
+    offset: int
     number: int | None
 
     @property
-    def last_offset(self) -> int:
-        return self.first_offset
-
-    @property
-    def size(self) -> int:
-        return 1
-
-    @property
-    def fingerprint(self) -> Fingerprint | None:
-        return None
-
-    @property
-    def tail(self) -> bytes:
-        text = b"foreign" if self.number is None else b"%d" % self.number
-        return b"\x01" + bytes([len(text) << 1]) + text + b"\x00"
+    def value(self) -> bytes:
+        return b"foreign" if self.number is None else b"%d" % self.number
 
     @property
     def timestamp(self) -> int:
         return 0 if self.number is None else 1 + self.number
 
-    def columns(self) -> Columns:
-        found = Columns()
-        found.offsets = [self.first_offset]
-        found.timestamps = [self.timestamp]
-        found.tails = [self.tail]
-        return found
+    @property
+    def record(self) -> Record:
+        return Record(self.offset, self.timestamp, None, self.value)
+
+    @property
+    def digest(self) -> bytes:
+        tail = b"\x01" + bytes([len(self.value) << 1]) + self.value + b"\x00"
+        return digest_of(self.timestamp, tail)
 
 
-def audit_batches(
+def audit_records(
     wanted: AuditRange,
-    source: Sequence[NumberedBatch],
-    target: Sequence[NumberedBatch],
-    elsewhere: Sequence[NumberedBatch] = (),
+    source: Sequence[Numbered],
+    target: Sequence[Numbered],
+    elsewhere: Sequence[Numbered] = (),
 ) -> RangeResult:
-    """The audit of a range whose batches are these; `elsewhere`: the source's other records."""
+    """The audit of a range whose records are these; `elsewhere`: the source's other records."""
     result = RangeResult(
         wanted.source_start, wanted.source_end, wanted.target_start, wanted.target_end
     )
-    alignment = Alignment(result, source, target, wanted.rules)
+    ours, theirs = ([each.record for each in side] for side in (source, target))
+    alignment = Alignment(result, runs_of(ours, [1]), runs_of(theirs, [1]), wanted.rules)
     alignment.run()
-    return alignment.finish(
-        {digest_of(each.timestamp, each.tail): each.first_offset for each in [*source, *elsewhere]}
-    )
+    return alignment.finish({each.digest: each.offset for each in [*source, *elsewhere]})

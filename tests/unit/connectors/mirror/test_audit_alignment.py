@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect.protocol.record_columns import Columns
+from connect.protocol import record_codec
 from connectors.mirror.audit.alignment import Alignment, Limits, Rules
-from connectors.mirror.audit.batches import Fingerprint
+from connectors.mirror.audit.batches import WireBatch
 from connectors.mirror.audit.findings import Difference, Kind, RangeResult
 from connectors.mirror.audit.streams import digest_of
+from tests.support.wire_runs import runs_of
 
 Record = tuple[int, bytes | None, bytes | None]
 """Timestamp, key, value; lengths below 64."""
@@ -26,43 +26,9 @@ def tail(record: Record) -> bytes:
     return field(record[1]) + field(record[2]) + b"\x00"
 
 
-@dataclass
-class Batch:
-    """Records at consecutive offsets."""
-
-    first_offset: int
-    records: list[Record]
-
-    @property
-    def last_offset(self) -> int:
-        return self.first_offset + len(self.records) - 1
-
-    @property
-    def size(self) -> int:
-        return sum(len(tail(record)) for record in self.records)
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        stamps = [record[0] for record in self.records]
-        content = hash(tuple(self.records)) & 0xFFFF_FFFF
-        return Fingerprint(len(stamps), 0, stamps[0], max(stamps), self.size, content)
-
-    def columns(self) -> Columns:
-        found = Columns()
-        found.offsets = [self.first_offset + n for n in range(len(self.records))]
-        found.timestamps = [record[0] for record in self.records]
-        found.tails = [tail(record) for record in self.records]
-        return found
-
-
-def batches(records: Sequence[Record], start: int, sizes: Sequence[int]) -> list[Batch]:
-    made: list[Batch] = []
-    at = 0
-    while at < len(records):
-        size = sizes[len(made) % len(sizes)]
-        made.append(Batch(start + at, list(records[at : at + size])))
-        at += size
-    return made
+def logged(records: Sequence[Record], start: int) -> list[record_codec.Record]:
+    """At consecutive offsets."""
+    return [record_codec.Record(start + n, *record) for n, record in enumerate(records)]
 
 
 def audit(
@@ -76,7 +42,8 @@ def audit(
     scan: bool = True,
 ) -> RangeResult:
     result = RangeResult(start[0], start[0] + len(source), start[1], start[1] + len(target))
-    ours, theirs = batches(source, start[0], cut[0]), batches(target, start[1], cut[1])
+    ours = runs_of(logged(source, start[0]), cut[0], answers=2)
+    theirs = runs_of(logged(target, start[1]), cut[1], answers=3, producer=7)
     alignment = Alignment(result, ours, theirs, rules, limits)
     alignment.run()
     wanted = {stray.digest for stray in alignment.extra}
@@ -180,7 +147,7 @@ def _longest_common(ours: Sequence[Record], theirs: Sequence[Record]) -> int:
 
 
 def test_equal_batches_are_passed_without_their_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Batch, "columns", lambda self: pytest.fail("taken apart"))
+    monkeypatch.setattr(WireBatch, "columns", lambda self: pytest.fail("taken apart"))
     result = audit(numbered(100), numbered(100))
     assert (result.equal, result.batches_at_a_glance, result.different) == (100, 34, 0)
 

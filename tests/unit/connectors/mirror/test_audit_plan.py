@@ -9,7 +9,7 @@ from connectors.mirror.audit.alignment import Rules
 from connectors.mirror.audit.engines import shares
 from connectors.mirror.audit.plan import AuditRange, PartitionFacts, plan_ranges
 from connectors.mirror.offset_map import MapPage, Segment
-from tests.unit.connectors.mirror.audit_model import NumberedBatch, audit_batches
+from tests.unit.connectors.mirror.audit_model import Numbered, audit_records
 from tests.unit.connectors.mirror.copied_log import CopiedLog, copied_logs
 
 SOURCE, TARGET = ("t", 0), ("a.t", 0)
@@ -20,8 +20,8 @@ def facts(source: tuple[int, int], target: tuple[int, int], position: int) -> Pa
     return PartitionFacts(SOURCE, TARGET, *source, *target, position, offset_bytes=1.0)
 
 
-def records(log: CopiedLog, start: int, end: int) -> list[NumberedBatch]:
-    return [NumberedBatch(n, n) for n in range(start, end) if log.source[n]]
+def records(log: CopiedLog, start: int, end: int) -> list[Numbered]:
+    return [Numbered(n, n) for n in range(start, end) if log.source[n]]
 
 
 @given(copied_logs(java=True), st.integers(1, 9))
@@ -46,10 +46,9 @@ def test_wherever_it_is_cut_nothing_that_was_copied_is_found_missing(
         source = records(log, wanted.source_start, wanted.source_end)
         whole = records(log, wanted.partition_start, wanted.partition_end)
         target = [
-            NumberedBatch(at, log.target[at])
-            for at in range(wanted.target_start, wanted.target_end)
+            Numbered(at, log.target[at]) for at in range(wanted.target_start, wanted.target_end)
         ]
-        result = audit_batches(wanted, source, target, whole)
+        result = audit_records(wanted, source, target, whole)
         for kind, found in result.counts.items():
             counts[kind] = counts.get(kind, 0) + found
     assert set(counts) <= {"extra", "duplicate"}

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect.protocol.record_columns import Columns
-from connectors.mirror.audit.batches import AuditBatch, Fingerprint
+from connect.protocol.record_codec import Record
 from connectors.mirror.backfill.tail import compared
+from tests.support.wire_runs import runs_of
 
 SOURCE, TARGET = ("t", 0), ("a.t", 0)
-Record = tuple[int, int, bytes]
-
-
-class Batch:
-    """Records (offset, timestamp, tail) as a batch."""
-
-    size = 1
-    fingerprint: Fingerprint | None = None
-
-    def __init__(self, records: Sequence[Record]) -> None:
-        self._records = records
-        self.first_offset, self.last_offset = records[0][0], records[-1][0]
-
-    def columns(self) -> Columns:
-        found = Columns()
-        for offset, stamp, tail in self._records:
-            found.offsets.append(offset)
-            found.timestamps.append(stamp)
-            found.tails.append(tail)
-        return found
-
-
-def batches(records: Sequence[Record], size: int) -> Iterator[AuditBatch]:
-    for at in range(0, len(records), size):
-        yield Batch(records[at : at + size])
 
 
 def records(offsets: Iterable[int], *, first: int = 0) -> list[Record]:
-    return [(offset, first + n, b"r%d" % (first + n)) for n, offset in enumerate(offsets)]
+    return [
+        Record(offset, first + n, None, b"r%d" % (first + n)) for n, offset in enumerate(offsets)
+    ]
 
 
 @given(
@@ -58,8 +36,8 @@ def test_the_equal_ones_are_found(gaps: list[int], there: int, sizes: tuple[int,
         SOURCE,
         TARGET,
         100,
-        batches(ours, sizes[0]),
-        batches(theirs, sizes[1]),
+        runs_of(ours, [sizes[0]]),
+        runs_of(theirs, [sizes[1]]),
         timestamps=True,
     )
 
@@ -77,8 +55,8 @@ def test_the_equal_ones_are_found(gaps: list[int], there: int, sizes: tuple[int,
 def test_the_first_that_is_not_the_next_one_is_named() -> None:
     ours = records(range(100, 120))
     theirs = records(range(500, 510))
-    theirs[7] = (507, 7, b"other")
-    tail = compared(SOURCE, TARGET, 100, batches(ours, 3), batches(theirs, 4), timestamps=True)
+    theirs[7] = Record(507, 7, None, b"other")
+    tail = compared(SOURCE, TARGET, 100, runs_of(ours, [3]), runs_of(theirs, [4]), timestamps=True)
     assert (tail.position, tail.records, tail.odd) == (107, 7, 507)
 
 
@@ -87,8 +65,8 @@ def test_more_on_the_target_than_on_the_source_is_odd() -> None:
         SOURCE,
         TARGET,
         100,
-        batches(records(range(100, 105)), 3),
-        batches(records(range(500, 508)), 4),
+        runs_of(records(range(100, 105)), [3]),
+        runs_of(records(range(500, 508)), [4]),
         timestamps=True,
     )
     assert (tail.position, tail.odd) == (105, 505)
@@ -96,9 +74,9 @@ def test_more_on_the_target_than_on_the_source_is_odd() -> None:
 
 def test_a_target_with_timestamps_of_its_own_is_compared_without() -> None:
     ours, theirs = records(range(100, 105)), records(range(500, 505))
-    theirs = [(offset, stamp + 9, tail) for offset, stamp, tail in theirs]
+    theirs = [replace(each, timestamp=each.timestamp + 9) for each in theirs]
     for timestamps, found in ((True, 0), (False, 5)):
         tail = compared(
-            SOURCE, TARGET, 100, batches(ours, 2), batches(theirs, 2), timestamps=timestamps
+            SOURCE, TARGET, 100, runs_of(ours, [2]), runs_of(theirs, [2]), timestamps=timestamps
         )
         assert tail.records == found
