@@ -1,4 +1,4 @@
-"""The audit as a Spark job: a table of ranges in, a table of what was found in them out.
+"""The audit as a Spark job: ranges in, a table of what was found in them out.
 
 Spark only deals out ranges and gathers rows. Each task reads both clusters with the mirror's own
 readers (`connectors.mirror.audit`); records never pass through the JVM.
@@ -10,24 +10,17 @@ from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from connectors.mirror.audit.engines import AuditEngine, shares
+from connectors.mirror.audit.engines import AuditEngine
+from connectors.mirror.audit.engines import shares as dealt
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.audit.run import AuditSetup, RangeOutcome
 from connectors.spark.arrow import arriving
 from connectors.spark.audit_work import outcome_of, share_auditor, share_text
 from connectors.spark.errors import job_errors
 
-__all__ = ["AUDITED_RANGES", "audit_frame", "range_frame", "spark_engine"]
-
-SHARES = StructType(
-    [
-        StructField("share", IntegerType(), nullable=False),
-        StructField("ranges", StringType(), nullable=False),
-    ]
-)
-"""`ranges`: the JSON of a share's ranges, for one task."""
+__all__ = ["AUDITED_RANGES", "audit_frame", "spark_engine"]
 
 AUDITED_RANGES = StructType(
     [
@@ -46,24 +39,21 @@ def spark_engine(session: SparkSession) -> AuditEngine:
     def run(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
         with job_errors("The audit"):
             # As tasks end, so that it is seen how far they are.
-            for batch in arriving(audit_frame(range_frame(session, ranges), setup)):
+            for batch in arriving(audit_frame(session, setup, ranges)):
                 for row in batch.to_pylist():
                     yield outcome_of(row["range"], row["result"], row["error"])
 
     return run
 
 
-def range_frame(session: SparkSession, ranges: Sequence[AuditRange]) -> DataFrame:
-    """Ranges as SHARES, one partition for each share."""
-    dealt = shares(ranges, session.sparkContext.defaultParallelism)
-    rows = [(number, share_text(share)) for number, share in enumerate(dealt)]
-    spread = session.sparkContext.parallelize(rows, max(1, len(rows)))
-    return session.createDataFrame(spread, SHARES, verifySchema=False)
-
-
-def audit_frame(frame: DataFrame, setup: AuditSetup) -> DataFrame:
-    """SHARES -> AUDITED_RANGES. `setup` goes with the tasks, secrets included, as Spark's own Kafka
-    options do."""
+def audit_frame(
+    session: SparkSession, setup: AuditSetup, ranges: Sequence[AuditRange]
+) -> DataFrame:
+    """AUDITED_RANGES of these, which each run of the query audits. `setup` goes with the tasks,
+    secrets included, as Spark's own Kafka options do."""
+    # Large ones travel as a broadcast, as PySpark does with large functions.
+    shares = [share_text(share) for share in dealt(ranges, session.sparkContext.defaultParallelism)]
     # As it reads, it must not be run twice for one row.
-    work = F.udf(share_auditor(setup), ArrayType(AUDITED_RANGES)).asNondeterministic()
-    return frame.select(F.explode(work("ranges")).alias("audited")).select("audited.*")
+    work = F.udf(share_auditor(setup, shares), ArrayType(AUDITED_RANGES)).asNondeterministic()
+    numbers = session.range(0, len(shares), 1, max(1, len(shares)))
+    return numbers.select(F.explode(work(F.col("id").cast("int"))).alias("row")).select("row.*")

@@ -14,6 +14,7 @@ from connectors.mirror.audit.alignment import Rules
 from connectors.mirror.audit.findings import RangeResult
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.audit.run import AuditSetup, RangeOutcome, audit_ranges
+from connectors.spark.worker_imports import leaving_zips_read
 
 __all__ = ["outcome_of", "share_auditor", "share_text"]
 
@@ -26,11 +27,12 @@ def share_text(ranges: Sequence[AuditRange]) -> str:
     return json.dumps([asdict(each) for each in ranges])
 
 
-def share_auditor(setup: AuditSetup) -> Callable[[str], list[OutcomeRow]]:
-    """What a task does with its share."""
+def share_auditor(setup: AuditSetup, shares: Sequence[str]) -> Callable[[int], list[OutcomeRow]]:
+    """What the task of share number n of these does."""
 
-    def work(share: str) -> list[OutcomeRow]:
-        ranges = [_range(plain) for plain in json.loads(share)]
+    @leaving_zips_read
+    def work(number: int) -> list[OutcomeRow]:
+        ranges = [_range(plain) for plain in json.loads(shares[number])]
         return [_row(outcome) for outcome in audit_ranges(setup, ranges)]
 
     return work

@@ -28,6 +28,7 @@ from connectors.mirror.losses import Loss
 from connectors.mirror.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.source_task import engine_settings
 from connectors.spark.lane_transactions import LaneSettings, LaneTransactions
+from connectors.spark.worker_imports import leaving_zips_read
 
 __all__ = [
     "AGAIN",
@@ -128,6 +129,7 @@ def shard_copier(
     the lane of each, where the flow writes exactly once; `paces`: what each has of the flow's
     limits."""
 
+    @leaving_zips_read
     def work(number: int) -> Rows:
         if limits.once and _runs_again():
             time.sleep(limits.again_s)
