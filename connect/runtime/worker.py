@@ -64,8 +64,8 @@ class Worker:
         status_listener: StatusListener | None = None,
         exactly_once: bool = False,
     ) -> None:
-        """`exactly_once`: source tasks get a plan (`make_task`), and offsets count when they are
-        committed. For a worker of a group, which has an id."""
+        """`exactly_once`: source tasks get a plan (`make_task`). For a worker of a group, which has
+        an id."""
         self.config = config
         self.plugins = plugins
         self.metrics = metrics
@@ -88,7 +88,9 @@ class Worker:
                 config.offset_storage_topic_configs,
             ),
             config.own_client_properties("offsets"),
-            read_committed=exactly_once,
+            # Also where nothing is written exactly once now: what a task had not committed when it
+            # was killed, before that was turned off, is nowhere for those who read the copies.
+            read_committed=True,
             clock=clock,
         )
         self._group_id = config.originals["group.id"] if exactly_once else None

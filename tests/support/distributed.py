@@ -41,9 +41,14 @@ class GroupWorker:
         self.worker_id = f"{LOOPBACK}:{self._lease.port}"
         self._log = logs / f"worker-{number}.log"
         self._path = directory / f"worker-{number}.properties"
-        lines = {"listeners": self.url, **properties}
-        self._path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        self._lines = {"listeners": self.url}
+        self.configure(properties)
         self._process: GuardedProcess | None = None
+
+    def configure(self, properties: Mapping[str, str]) -> None:
+        """Change these properties, for its next start."""
+        self._lines |= properties
+        self._path.write_text("".join(f"{key}={value}\n" for key, value in self._lines.items()))
 
     @property
     def process(self) -> GuardedProcess:
