@@ -67,9 +67,11 @@ class ClusterLink:
         on_change: Callable[[], None],
         clock: Clock = SYSTEM_CLOCK,
         name: str = "cluster-link",
+        topics: Collection[str] = (),
     ) -> None:
-        """`on_change` is called on the link's thread after each new snapshot, and when refreshing
-        begins to fail or fails in another way. It must return at once and not call `close`."""
+        """`topics` are watched from the first refresh on. `on_change` is called on the link's
+        thread after each new snapshot, and when refreshing begins to fail or fails in another way.
+        It must return at once and not call `close`."""
         self._settings = settings
         self._on_change = on_change
         self._clock = clock
@@ -77,7 +79,7 @@ class ClusterLink:
         self._condition = threading.Condition()
         self._snapshot = EMPTY_SNAPSHOT
         self._failure: ConnectError | None = None
-        self._watched: frozenset[str] = frozenset()
+        self._watched = frozenset(topics)
         self._schedule = RefreshSchedule(settings, clock)
         self._closed = False
         self._rotation = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,11 @@ class Linked:
     """A link whose snapshots can be awaited."""
 
     def __init__(
-        self, servers: str, request_timeout_ms: int = 30_000, metadata_max_age_ms: int = 300_000
+        self,
+        servers: str,
+        request_timeout_ms: int = 30_000,
+        metadata_max_age_ms: int = 300_000,
+        topics: Collection[str] = (),
     ) -> None:
         self._changed = threading.Condition()
         addresses = [server.split(":") for server in servers.split(",")]
@@ -43,6 +47,7 @@ class Linked:
                 metadata_max_age_ms=metadata_max_age_ms,
             ),
             self._notify,
+            topics=topics,
         )
 
     def _notify(self) -> None:
@@ -97,6 +102,16 @@ def test_a_watched_topic_appears_with_leaders_ids_and_counts(linked: Linked, ser
     host, port = snapshot.nodes[1]
     assert f"{host}:{port}" == servers
     assert linked.link.failure is None
+
+
+def test_topics_that_are_given_are_in_the_first_snapshot(servers: str) -> None:
+    topic = create_topic(servers)
+    linked = Linked(servers, topics={topic})
+    try:
+        first = linked.until(lambda s: s.version > 0)
+    finally:
+        linked.link.close()
+    assert (first.version, set(first.leaders)) == (1, {(topic, 0)})
 
 
 def test_a_missing_topic_is_not_created_and_found_when_it_is(linked: Linked, servers: str) -> None:

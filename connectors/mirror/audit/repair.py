@@ -149,9 +149,9 @@ def _unchanged(
     target: WireSettings, ranges: Sequence[SourceRange], ends: dict[tuple[str, int], int]
 ) -> list[SourceRange]:
     """Those whose copies still end where they were audited to."""
-    link = ClusterLink(target, lambda: None, name="audit-repair")
+    topics = {each.target[0] for each in ranges}
+    link = ClusterLink(target, lambda: None, name="audit-repair", topics=topics)
     try:
-        link.watch_topics({each.target[0] for each in ranges})
         keys = [each.target for each in ranges]
         answers = link.list_offsets(keys, LATEST, 1, _LIST_S).result(2 * _LIST_S)
     finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -15,10 +16,11 @@ from typing import Literal
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.errors import broker_code
-from connect.clients.offset_listing import EARLIEST
+from connect.clients.offset_listing import EARLIEST, OffsetResult
 from connect.clients.partition_reader import DEFAULT_FETCH_BYTES, PartitionReader
 from connect.clients.properties import wire_settings
 from connect.errors import BrokerError, ConnectError, RetriableError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.alignment import Alignment, Limits
 from connectors.mirror.audit.batches import WireRun, wire_runs
 from connectors.mirror.audit.findings import RangeResult
@@ -32,6 +34,8 @@ _LOG = logging.getLogger(__name__)
 _OFFSET_OUT_OF_RANGE = 1
 _TRIES = 3
 """Retention may move a log's start while it is read."""
+
+_Offsets = Mapping[TopicPartition, OffsetResult]
 
 _COMMITTED: Literal[1] = 1
 _LIST_S = 60.0
@@ -101,9 +105,8 @@ class Auditor:
     @staticmethod
     def link(properties: Mapping[str, str], topics: Collection[str]) -> _Linked:
         """A link to the cluster of these Java consumer properties, which watches `topics`."""
-        link = ClusterLink(wire_settings(properties), lambda: None, name="audit")
-        link.watch_topics(topics)
-        return _Linked(link)
+        settings = wire_settings(properties)
+        return _Linked(ClusterLink(settings, lambda: None, name="audit", topics=topics))
 
     def audit(self, wanted: AuditRange) -> RangeResult:
         """Raises one of `connect.errors`."""
@@ -119,8 +122,9 @@ class Auditor:
 
     def _present(self, wanted: AuditRange) -> AuditRange:
         """What of a range the logs still have."""
-        source = self._log_start(self._source, wanted.source)
-        target = self._log_start(self._target, wanted.target)
+        asked = _ask_start(self._source, wanted.source)
+        there = _ask_start(self._target, wanted.target)
+        source, target = (_log_start(each) for each in (asked, there))
         rules = wanted.rules
         if source > wanted.source_start:
             rules = replace(rules, source_trimmed=True)
@@ -132,13 +136,6 @@ class Auditor:
             target_start=min(max(target, wanted.target_start), wanted.target_end),
             rules=rules,
         )
-
-    @staticmethod
-    def _log_start(link: ClusterLink, key: tuple[str, int]) -> int:
-        found = link.list_offsets([key], EARLIEST, timeout_s=_LIST_S).result(2 * _LIST_S)[key]
-        if isinstance(found, ConnectError):
-            raise found
-        return found
 
     def _audit(self, wanted: AuditRange) -> RangeResult:
         result = RangeResult(
@@ -190,7 +187,8 @@ class Auditor:
         before it."""
         found: dict[bytes, int] = {}
         here = wanted.source_start
-        before = max(wanted.partition_start, self._log_start(self._source, wanted.source))
+        first = _log_start(_ask_start(self._source, wanted.source))
+        before = max(wanted.partition_start, first)
         for start, end in ((here, max(wanted.source_end, wanted.partition_end)), (before, here)):
             if start < end and len(found) < len(digests):
                 self._look_in(start, end, digests, wanted, found)
@@ -218,3 +216,15 @@ class Auditor:
                     return
         finally:
             reader.close()
+
+
+def _ask_start(link: ClusterLink, key: TopicPartition) -> Future[_Offsets]:
+    return link.list_offsets([key], EARLIEST, timeout_s=_LIST_S)
+
+
+def _log_start(answer: Future[_Offsets]) -> int:
+    """Of the one partition that was asked about."""
+    (found,) = answer.result(2 * _LIST_S).values()
+    if isinstance(found, ConnectError):
+        raise found
+    return found
