@@ -149,7 +149,8 @@ class TopicLog:
     `client_properties` are Java client properties, used for reading, writing and administration;
     the settings the log depends on are forced, those of its producer as far as
     `producer_properties` does not say otherwise. `consumer_properties` and `admin_properties` take
-    their place for reading and administration. `create` None: the topic must exist.
+    their place for reading and administration. `create` None: the topic must exist. `after`: what
+    is before these offsets, by partition, is not read.
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class TopicLog:
         producer_properties: Mapping[str, str] | None = None,
         consumer_properties: Mapping[str, str] | None = None,
         admin_properties: Mapping[str, str] | None = None,
+        after: Mapping[int, int] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._topic = topic
@@ -172,6 +174,7 @@ class TopicLog:
         self._admin_properties = dict(admin_properties or client_properties)
         self._on_record = on_record
         self._create = create
+        self._after = after or {}
         self._read_committed = read_committed
         self._clock = clock
         self._admin: Admin | None = None
@@ -187,6 +190,12 @@ class TopicLog:
     def partitions(self) -> int:
         """How many partitions the topic has; known after `start`."""
         return len(self._positions)
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        """How far it was read: the next offset of each partition."""
+        with self._moved:
+            return dict(self._positions)
 
     def start(self, deadline: Deadline) -> None:
         """Create or check the topic, and read it to its present end."""
@@ -270,7 +279,10 @@ class TopicLog:
             raise RetriableError(f"Topic {self._topic} does not exist (yet)")
         keys = [(self._topic, info.partition) for info in described.partitions]
         found = admin.beginning_offsets(keys, timeout)
-        return {partition: offset for (_, partition), offset in found.items()}
+        return {
+            partition: max(offset, self._after.get(partition, 0))
+            for (_, partition), offset in found.items()
+        }
 
     def _ends(self, deadline: Deadline) -> dict[int, int]:
         keys = [(self._topic, partition) for partition in self._positions]

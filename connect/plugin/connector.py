@@ -62,6 +62,11 @@ class Connector(ABC):
         return False
 
     @classmethod
+    def reset_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
+        """As `alter_offsets`, where the user deletes all offsets there are: these."""
+        return cls.alter_offsets(config, offsets)
+
+    @classmethod
     def exactly_once_support(cls, config: Mapping[str, str]) -> bool | None:
         """Whether tasks with this config give each record once, given that their offsets are stored
         with them (KIP-618). None: the connector does not say; users have to know. Called like

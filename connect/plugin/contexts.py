@@ -137,6 +137,12 @@ class TaskContext(Protocol):
         `DeadlineExceeded`.
         """
 
+    def offset_marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
+        """A number for each of these partitions that grows whenever anybody, be it Java's worker
+        or a user, stores or deletes its offset, as `stored_offsets` last found it; -1: nothing is
+        known to have been stored. So a task can tell whether what it keeps itself was overtaken,
+        unless the last offset was deleted so long ago that the topic forgot that."""
+
     def topic_used(self, topic: str) -> None:
         """A transfer task has written to this topic: it is shown among those that the connector
         uses. Cheap when told again. For record tasks the worker does it."""

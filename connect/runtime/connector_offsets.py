@@ -6,7 +6,7 @@ group. The connector's own `alter_offsets` has a say in both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from connect.clock import Deadline
@@ -65,12 +65,13 @@ class ConnectorOffsets:
         connector = self._connector(config)
         if connector.connector_type() == "sink":
             changes = parse_sink_offsets(offsets)
-            told = _ask(connector, name, config, [change.as_entry() for change in changes])
+            entries = [change.as_entry() for change in changes]
+            told = _ask(connector.alter_offsets, name, config, entries)
             self._groups.change(name, config, changes, deadline)
             return _message("altered", told)
         altered = [(entry.partition, entry.offset) for entry in offsets]
         with self._opened(name, config, deadline) as store:
-            told = _ask(connector, name, config, altered)
+            told = _ask(connector.alter_offsets, name, config, altered)
             _write(store, name, altered, deadline)
         return _message("altered", told)
 
@@ -79,13 +80,14 @@ class ConnectorOffsets:
         connector = self._connector(config)
         if connector.connector_type() == "sink":
             known = self._groups.read(name, config, deadline)
-            told = _ask(connector, name, config, [(entry.partition, None) for entry in known])
+            entries: list[AlteredOffset] = [(entry.partition, None) for entry in known]
+            told = _ask(connector.reset_offsets, name, config, entries)
             self._groups.reset(name, config, deadline)
             return _message("reset", told)
         with self._opened(name, config, deadline) as store:
             partitions = stored_partitions(store, name, deadline)
             resets: list[AlteredOffset] = [(partition, None) for partition in partitions]
-            told = _ask(connector, name, config, resets)
+            told = _ask(connector.reset_offsets, name, config, resets)
             _write(store, name, resets, deadline)
         return _message("reset", told)
 
@@ -117,7 +119,7 @@ def _write(
 
 
 def _ask(
-    connector: type[Connector],
+    judge: Callable[[Mapping[str, str], Sequence[AlteredOffset]], bool],
     name: str,
     config: Mapping[str, str],
     offsets: Sequence[AlteredOffset],
@@ -128,7 +130,7 @@ def _ask(
             if fields is not None:
                 _check_primitive(fields)
     try:
-        return connector.alter_offsets(config, offsets)
+        return judge(config, offsets)
     except ConnectError:
         raise
     except Exception as error:

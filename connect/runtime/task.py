@@ -58,6 +58,9 @@ class WorkerTaskContext:
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         return self.reader.offsets(partitions, Deadline(_STORED_OFFSETS_TIMEOUT_S, self.clock))
 
+    def offset_marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
+        return self.reader.marks(partitions)
+
     def producer_properties(self) -> Mapping[str, str]:
         return dict(self.producer)
 

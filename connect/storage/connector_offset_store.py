@@ -78,6 +78,10 @@ class ConnectorOffsetStore:
         own = self._own.partitions_of(connector)
         return own if self._shared is None else own | self._shared.partitions_of(connector)
 
+    def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+        """Those of `own`: whoever writes a key, writes it there, too."""
+        return self._own.marks(keys)
+
     def stop(self, deadline: Deadline) -> None:
         self._own.stop(deadline)
 
@@ -107,6 +111,9 @@ class _Delegating:
 
     def partitions_of(self, connector: str) -> frozenset[bytes]:
         return self._store.partitions_of(connector)
+
+    def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+        return self._store.marks(keys)
 
     def stop(self, deadline: Deadline) -> None:
         self._store.stop(deadline)

@@ -29,3 +29,9 @@ class OffsetReader:
         keys = [encode_key(self._connector, partition) for partition in partitions]
         found = self._store.get(keys, deadline)
         return [decode_value(found.get(key)) for key in keys]
+
+    def marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
+        """What `OffsetStore.marks` says of these partitions, in their order; -1: nothing."""
+        keys = [encode_key(self._connector, partition) for partition in partitions]
+        found = self._store.marks(keys)
+        return [found.get(key, -1) for key in keys]

@@ -40,6 +40,11 @@ class OffsetStore(Protocol):
     def partitions_of(self, connector: str) -> frozenset[bytes]:
         """The keys that have a value and belong to a connector, as far as read by now."""
 
+    def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+        """A number for each of these keys that anything is known of, which grows with every write
+        of the key, deletions too; as far as read by now. Of what was deleted long ago nothing need
+        be known, and a store that keeps no order knows of nothing."""
+
     def stop(self, deadline: Deadline) -> None:
         """Finish what was set, as far as the deadline allows, and close."""
 
@@ -51,11 +56,16 @@ class _Table:
         self._lock = threading.Lock()
         self._values: dict[bytes, bytes] = {}
         self._notes: dict[bytes, bytes] = {}
+        self._marks: dict[bytes, int] = {}
         self._by_connector: dict[str, set[bytes]] = {}
 
-    def put(self, key: bytes, value: bytes | None, note: bytes | None = None) -> None:
+    def put(
+        self, key: bytes, value: bytes | None, note: bytes | None = None, mark: int | None = None
+    ) -> None:
+        """`mark` None: one more than before."""
         decoded = decode_key(key)
         with self._lock:
+            self._marks[key] = self._marks.get(key, 0) + 1 if mark is None else mark
             if value is None or note is None:
                 self._notes.pop(key, None)
             else:
@@ -80,6 +90,10 @@ class _Table:
     def notes(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         with self._lock:
             return {key: self._notes[key] for key in keys if key in self._notes}
+
+    def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+        with self._lock:
+            return {key: self._marks[key] for key in keys if key in self._marks}
 
     def partitions_of(self, connector: str) -> frozenset[bytes]:
         with self._lock:
@@ -107,6 +121,9 @@ class MemoryOffsetStore:
 
     def partitions_of(self, connector: str) -> frozenset[bytes]:
         return self._table.partitions_of(connector)
+
+    def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+        return self._table.marks(keys)
 
     def stop(self, deadline: Deadline) -> None:
         """Nothing to close."""
@@ -159,13 +176,18 @@ class KafkaOffsetStore:
     def partitions_of(self, connector: str) -> frozenset[bytes]:
         return self._table.partitions_of(connector)
 
+    def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+        """Where the newest records of these keys are. Compaction removes a deletion in the end,
+        and its mark."""
+        return self._table.marks(keys)
+
     def stop(self, deadline: Deadline) -> None:
         self._log.stop(deadline)
 
     def _take(self, record: LogRecord) -> None:
         if record.key is not None:
             note = next((value for name, value in record.headers if name == OFFSET_NOTE), None)
-            self._table.put(record.key, record.value, note)
+            self._table.put(record.key, record.value, note, record.offset)
 
 
 def gathered(

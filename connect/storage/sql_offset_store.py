@@ -173,6 +173,10 @@ class SqlOffsetStore:
             )
             return frozenset(bytes(row.key) for row in rows)
 
+    def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+        """None: rows are not in the order in which they were written."""
+        return {}
+
     def stop(self, deadline: Deadline) -> None:
         with self._lock:
             self._stopping = True

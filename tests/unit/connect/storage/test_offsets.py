@@ -125,3 +125,19 @@ def test_a_note_goes_with_the_offset_that_it_was_stored_with() -> None:
     assert read(stored(3)) == {}
     assert read(stored(4), (OFFSET_NOTE, b"four")) == {key: b"four"}
     assert read(None) == {}
+
+
+def test_marks_grow_with_every_write_of_a_key_and_deletions_are_writes() -> None:
+    store = KafkaOffsetStore(TopicSpec("offsets"), {"bootstrap.servers": "nowhere:1"})
+    reader = OffsetReader(store, "c")
+    assert reader.marks([P0, P1]) == [-1, -1]
+    (key,) = keys(P1)
+    for at, value in ((4, stored(1)), (9, None)):
+        store._take(LogRecord(0, at, key, value, 0))
+        assert reader.marks([P0, P1]) == [-1, at]
+    memory = MemoryOffsetStore()
+    seen = []
+    for value in (stored(1), None, stored(2)):
+        memory.set({key: value})
+        seen += OffsetReader(memory, "c").marks([P1])
+    assert seen == sorted(set(seen))
