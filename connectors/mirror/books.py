@@ -8,8 +8,9 @@ copied. Belongs to one thread.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import NamedTuple
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -18,6 +19,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.client_configs import offset_syncs_consumer, offset_syncs_producer
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.partition import OffsetRun
+from connectors.mirror.first_positions import FirstPosition, first_key
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.log_facts import LogFacts, facts_key
 from connectors.mirror.losses import Loss, LossKind, LossPolicy
@@ -92,8 +94,14 @@ class FlowBooks:
         self._syncs: SyncProducer | None = None
         self._index = PageIndex()
         self._index_reader: PageIndexReader | None = None
+        self._open_reader: Callable[[MapTopic], PageIndexReader] | None = None
         self._read: deque[MapTopic] = deque()
+        self._map: MapTopic | None = None
+        self._looks_again = False
         self._facts: dict[TopicPartition, LogFacts] | None = None
+        self._firsts: dict[TopicPartition, FirstPosition] = {}
+        self._kept: dict[TopicPartition, FirstPosition] = {}
+        """Those of them that were written here, which may be under way while others are read."""
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
         policy = replication_policy(props)
@@ -108,11 +116,13 @@ class FlowBooks:
             policy.offset_map_topic(other),
         )
         if config.mirror_offset_map_enabled:
-            self._index_reader = PageIndexReader(
+            self._open_reader = partial(
+                PageIndexReader,
                 policy.offset_map_topic(other),
                 offset_syncs_consumer(props, index),
                 self._read.append,  # on the reader's thread
             )
+            self._index_reader = self._open_reader(MapTopic({}, {}))
 
     @property
     def trouble(self) -> str | None:
@@ -121,18 +131,69 @@ class FlowBooks:
 
     def facts(self) -> Mapping[TopicPartition, LogFacts] | None:
         """What was known of the partitions' logs when this began; None while it is being read."""
-        if self._index_reader is None:
+        if self._open_reader is None:
             return {}
         self._take_read()
         return self._facts
 
     def _take_read(self) -> None:
-        while self._read:
-            found = self._read.popleft()
+        if not self._read:
+            return
+        self._close_reader()  # it has done its work
+        found = self._map = self._read.popleft()
+        self._firsts = {**self._kept, **found.firsts}
+        if self._facts is None:
             self._facts = dict(found.facts)
             for key, spans in found.pages.items():
                 for span in spans:
                     self._index.add(key, span)
+        if self._looks_again and self._open_reader is not None:
+            self._looks_again = False
+            self._index_reader = self._open_reader(found)
+
+    def _close_reader(self) -> None:
+        if self._index_reader is not None:
+            self._index_reader.close()
+            self._index_reader = None
+
+    # Where partitions began, which have no stored offset yet.
+
+    def look_again(self) -> None:
+        """Others may have kept first positions since this began: have them read, too."""
+        self._take_read()
+        if self._index_reader is not None:
+            self._looks_again = True
+        elif self._open_reader is not None and self._map is not None:
+            self._index_reader = self._open_reader(self._map)
+
+    def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
+        """What is kept; None while it is being read."""
+        self._take_read()
+        return self._firsts if self._index_reader is None else None
+
+    @property
+    def keeps_first_positions(self) -> bool:
+        """Whether any are, as far as is known: not where the map is off, or may not be read."""
+        if self._map is None:
+            return self._open_reader is not None
+        return self._map.reached is not None
+
+    def keep_first(self, firsts: Mapping[TopicPartition, FirstPosition]) -> Future[None]:
+        """Done when they are written."""
+        assert self._syncs is not None, "nothing is kept without the offset map"
+        self._firsts.update(firsts)
+        self._kept.update(firsts)
+        return self._syncs.write_pages([(first_key(k), v.encode()) for k, v in firsts.items()])
+
+    def forget_first(self, keys: Collection[TopicPartition]) -> None:
+        """An offset of these is stored: where they began, if that is kept, is not needed now."""
+        gone = [key for key in keys if self._firsts.pop(key, None) is not None]
+        for key in gone:
+            self._kept.pop(key, None)
+        if gone and self._syncs is not None:
+            self._syncs.write_pages([(first_key(key), None) for key in gone])
+
+    # What was copied, and what was lost.
 
     def lost(self, key: TopicPartition, loss: Loss, anchor: tuple[int, int] | None) -> None:
         """One of the partition's logs lost something; the map is not to lead astray. `anchor`: a
@@ -262,9 +323,8 @@ class FlowBooks:
 
     def close(self) -> None:
         """Send what waits, within seconds, and close every client."""
-        if self._index_reader is not None:
-            self._index_reader.close()
-            self._index_reader = None
+        self._open_reader = None
+        self._close_reader()
         if self._syncs is not None:
             self._syncs.close(Deadline(_CLOSE_SYNCS_S))
             self._syncs = None

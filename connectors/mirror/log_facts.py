@@ -35,6 +35,8 @@ _LOG = logging.getLogger(__name__)
 
 VERSION = 0
 _MARK = b"\xff\xff"
+_NO_PAGE = b"\xff"
+"""A negative INT16, where pages have the length of a topic's name."""
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _HEAD = struct.Struct(">hqqq16s16s")
@@ -51,8 +53,9 @@ def facts_key(key: TopicPartition) -> bytes:
 
 
 def is_facts_key(key: bytes | None) -> bool:
-    """Whether a record of the offset map's topic is not a page but a partition's facts."""
-    return key is not None and key.startswith(_MARK)
+    """Whether a record of the offset map's topic is not a page but what is known of a partition:
+    its facts, or its first position (`first_positions.py`)."""
+    return key is not None and key.startswith(_NO_PAGE)
 
 
 def parse_facts_key(key: bytes) -> TopicPartition:

@@ -2,7 +2,8 @@
 
 `PageIndex` knows which pages the map topic holds and says which of them explain nothing any more:
 those before the source's log start, and those that later sessions copied over. `PageIndexReader`
-fills it once from the topic, on a thread of its own, so that a start never waits for it.
+fills it once from the topic, on a thread of its own, so that a start never waits long for it, and
+what else the topic has.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.first_positions import FORGET_ALL, FirstPosition, parse_first_key
 from connectors.mirror.log_facts import LogFacts, is_facts_key, parse_facts_key
 from connectors.mirror.offset_map import PageSpan, page_key, page_span, parse_page_key
 
@@ -85,44 +88,60 @@ def _later_starts(spans: Iterable[PageSpan]) -> dict[int, int]:
 
 
 class MapTopic(NamedTuple):
-    """What the map topic holds: the spans of its pages, and what is known of partitions' logs."""
+    """What the map topic holds: the spans of its pages, what is known of partitions' logs, and
+    where partitions began. `reached`: how far it was read; None: it could not be read."""
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
     facts: Mapping[TopicPartition, LogFacts]
+    firsts: Mapping[TopicPartition, FirstPosition] = MappingProxyType({})
+    reached: Mapping[int, int] | None = None
+
+
+_NOTHING = MapTopic({}, {})
 
 
 class PageIndexReader:
-    """Reads the map topic once. `on_read(pages, facts)` is called on the reader's thread, with
-    nothing where the topic could not be read."""
+    """Reads the map topic once. `on_read` is called on the reader's thread."""
 
     def __init__(
         self,
         topic: str,
         properties: Mapping[str, str],
         on_read: Callable[[MapTopic], None],
+        before: MapTopic = _NOTHING,
     ) -> None:
-        """Args: properties: Java consumer properties of the cluster that hosts the map."""
+        """Args: properties: Java consumer properties of the cluster that hosts the map.
+        before: what an earlier reader found. What was written since is added to its first
+        positions; pages and facts are then only those that were written since."""
         self._topic = topic
         self._on_read = on_read
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
         self._facts: dict[TopicPartition, LogFacts] = {}
-        self._log = TopicLog(topic, properties, self._take)
+        self._before = before
+        self._firsts = dict(before.firsts)
+        self._log = TopicLog(topic, properties, self._take, after=before.reached)
         self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
+        found = self._before._replace(pages={}, facts={})
         try:
             self._log.start(Deadline(_READ_TIMEOUT_S))
         except ConnectError as error:
             _LOG.info("the offset map was not read, so old pages stay: %s", error)
-            self._pages, self._facts = {}, {}
+        else:
+            pages = {key: list(pages.values()) for key, pages in self._pages.items()}
+            found = MapTopic(pages, self._facts, self._firsts, self._log.positions)
         finally:
             self._log.stop(Deadline(_CLOSE_S))
-        pages = {key: list(pages.values()) for key, pages in self._pages.items()}
-        self._on_read(MapTopic(pages, self._facts))
+        self._on_read(found)
 
     def _take(self, record: LogRecord) -> None:
         try:
+            begun = parse_first_key(record.key)
+            if begun is not None:
+                self._take_first(begun, record)
+                return
             if is_facts_key(record.key):
                 self._take_facts(record)
                 return
@@ -141,6 +160,14 @@ class PageIndexReader:
             self._facts.pop(key, None)
         else:
             self._facts[key] = LogFacts.decode(record.value)
+
+    def _take_first(self, key: TopicPartition, record: LogRecord) -> None:
+        if record.key == FORGET_ALL:
+            self._firsts.clear()
+        elif record.value is None:
+            self._firsts.pop(key, None)
+        else:
+            self._firsts[key] = FirstPosition.decode(record.value)
 
     def close(self) -> None:
         """End the reading, also in the middle."""

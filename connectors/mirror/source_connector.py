@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
-from connect.plugin import AlteredOffset, Connector, SourceTask, TransferTask
+from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
 from connectors.mirror import client_configs
 from connectors.mirror.assignment import Assignment, ByCount, Measured
 from connectors.mirror.books import position_after, source_partition
@@ -21,6 +21,7 @@ from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
 from connectors.mirror.discovery import TopicPartition, encode_partitions
 from connectors.mirror.filters import config_property_filter
+from connectors.mirror.forgetting import forget_first_positions
 from connectors.mirror.offset_checks import check_source_offset
 from connectors.mirror.partition_loads import LoadWatch
 from connectors.mirror.topic_refresh import TopicRefresh, topic_selector
@@ -75,6 +76,13 @@ def _dealt_out(tasks: Sequence[Mapping[str, str]]) -> list[list[TopicPartition]]
         return []
 
 
+def _key(partition: SourcePartition | None) -> TopicPartition | None:
+    """None: it is none of the mirror's."""
+    fields = partition or {}
+    topic, number = fields.get("topic"), fields.get("partition")
+    return (topic, number) if isinstance(topic, str) and isinstance(number, int) else None
+
+
 class MirrorSourceConnector(Connector):
     """One flow's source connector; see the module."""
 
@@ -97,10 +105,18 @@ class MirrorSourceConnector(Connector):
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Offsets are nowhere but where the worker keeps them."""
+        """Offsets are nowhere but where the worker keeps them; where partitions were begun that
+        have none is kept by the tasks."""
         for partition, offset in offsets:
             if offset is not None:
                 check_source_offset(partition, offset)
+        forget_first_positions(config, [key for each, _ in offsets if (key := _key(each))])
+        return True
+
+    @classmethod
+    def reset_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
+        """Also partitions without an offset begin anew."""
+        forget_first_positions(config, None)
         return True
 
     @classmethod

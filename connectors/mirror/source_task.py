@@ -22,6 +22,7 @@ from connect.plugin import (
     TransferTask,
 )
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.beginnings import WITHIN_S, Beginnings
 from connectors.mirror.books import (
     PAGES_EVERY_S,
     FlowBooks,
@@ -47,7 +48,6 @@ from connectors.mirror.rates import NO_LIMITS
 from connectors.mirror.task_history import TaskHistory
 
 __all__ = [
-    "LEARN_WITHIN_S",
     "MirrorSourceTask",
     "engine_settings",
     "flow_part",
@@ -57,8 +57,6 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-LEARN_WITHIN_S = 5.0
-"""So long a start may wait for what was known of the logs, which is in the offset map's topic."""
 _LEARN_TURN_S = 0.05
 _ASSIGNMENT = "task.assigned.partitions"
 _CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
@@ -96,6 +94,7 @@ class MirrorSourceTask(TransferTask):
         self._engine: CopyEngine | None = None
         self._cancellation: Cancellation | None = None
         self._books: FlowBooks | None = None
+        self._beginnings: Beginnings | None = None
         self._history: TaskHistory | None = None
         self._quarantine: QuarantineTopic | None = None
         self._learning: dict[TopicPartition, int] = {}
@@ -151,7 +150,9 @@ class MirrorSourceTask(TransferTask):
             on_loss=self._lost,
             quarantine=self._quarantine,
             on_quarantined=self._put_aside,
+            on_begun=self._begun,
         )
+        self._beginnings = Beginnings(self._books, self.context.connector_name, self._engine)
         self._assign(task.task_assigned_partitions)
         self._limits = (self._config.limits, 1 / task.task_count)
         self._engine.limit(*self._limits)
@@ -175,17 +176,27 @@ class MirrorSourceTask(TransferTask):
             engine.remove(key)
         added = [key for key in partitions if not engine.keep(key)]
         alias = self._config.source_cluster_alias
-        offsets = self.context.stored_offsets([source_partition(alias, key) for key in added])
+        keys = [source_partition(alias, key) for key in added]
+        offsets = self.context.stored_offsets(keys)
+        marks = dict(zip(added, self.context.offset_marks(keys), strict=True))
         came_back = self._take_back(added)
+        new: dict[TopicPartition, int] = {}
+        not_new = []
         for key, offset in zip(added, offsets, strict=True):
             position = came_back.get(key, position_after(offset))
-            learns = position is not None and key not in came_back
+            learns = key not in came_back
             engine.add(key, self._target(key), position, self._metrics(key), learns=learns)
-            if learns and position is not None:
+            if position is None:
+                new[key] = marks[key]
+                continue
+            not_new.append(key)
+            if learns:
                 self._learning[key] = position
-            if self._history is not None and position is not None:
+            if self._history is not None:
                 self._history.begun(key, position)
-        self._learn_by = SYSTEM_CLOCK.monotonic() + LEARN_WITHIN_S
+        self._kept_beginnings().expect(new)
+        self._kept_beginnings().stored(not_new)
+        self._learn_by = SYSTEM_CLOCK.monotonic() + WITHIN_S
         self._learn_noted(engine)
         engine.watch()
         _LOG.info(
@@ -228,8 +239,11 @@ class MirrorSourceTask(TransferTask):
 
     def step(self, timeout: float) -> None:
         engine = self._running()
-        engine.step(min(timeout, _LEARN_TURN_S) if self._learning else timeout)
+        beginnings = self._kept_beginnings()
+        waits = self._learning or beginnings.waiting
+        engine.step(min(timeout, _LEARN_TURN_S) if waits else timeout)
         self._kept_books().poll()
+        beginnings.turn()
         if self._without_pages:
             self._write_pages_now_and_then()
         if self._learning:
@@ -266,6 +280,13 @@ class MirrorSourceTask(TransferTask):
             engine.learn(key, known if known and known.hold_for(position) else None)
         self._learning.clear()
 
+    def _begun(self, partition: PartitionCopy) -> None:
+        """It is known where a partition begins that has no stored offset."""
+        key, position = partition.source, partition.position
+        if self._history is not None:
+            self._history.begun(key, position)
+        self._kept_beginnings().begun(key, position, partition.source_topic_id)
+
     def wake(self) -> None:
         if self._engine is not None:
             self._engine.wake()
@@ -286,6 +307,7 @@ class MirrorSourceTask(TransferTask):
             return False
         task = SourceTaskConfig.from_properties(config)
         if set(task.task_assigned_partitions) != self._assigned:
+            self._kept_books().look_again()  # others may have begun with what comes to this task
             self._assign(task.task_assigned_partitions)
         limits = (task.connector.limits, 1 / task.task_count)
         if limits != self._limits:
@@ -340,6 +362,10 @@ class MirrorSourceTask(TransferTask):
     def _kept_books(self) -> FlowBooks:
         assert self._books is not None, "the task is not running"
         return self._books
+
+    def _kept_beginnings(self) -> Beginnings:
+        assert self._beginnings is not None, "the task is not running"
+        return self._beginnings
 
     # Books.
 
@@ -396,6 +422,7 @@ class MirrorSourceTask(TransferTask):
     def committed(self) -> None:
         for partition, position in self._committing:
             partition.stored_position = position
+        self._kept_beginnings().stored([partition.source for partition, _ in self._committing])
         self._committing = []
         self._forget_left()
         self._kept_books().committed()
@@ -425,6 +452,7 @@ class MirrorSourceTask(TransferTask):
         if stored:
             for key in stored:
                 del self._without_pages[key]
+            self._kept_beginnings().stored(stored)
             self._kept_books().prepare(
                 [
                     Reached(key, p.stored_position, p.log_start_offset, p.facts(p.stored_position))

@@ -13,9 +13,10 @@ One partition's trouble stays its own: it leaves the fetches until it can move a
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.selector_loop import SelectorLoop
@@ -78,8 +79,11 @@ class CopyEngine:
         on_loss: OnLoss | None = None,
         quarantine: Quarantine | None = None,
         on_quarantined: OnQuarantined | None = None,
+        on_begun: Callable[[PartitionCopy], None] | None = None,
     ) -> None:
-        """`transactions`: to write exactly once; `on_acked` then hears of what is committed."""
+        """`transactions`: to write exactly once; `on_acked` then hears of what is committed.
+        `on_begun`: it is known where a partition begins that was to learn that (`begin`); it is
+        not fetched before `let_copy`."""
         self._settings = settings
         self._clock = clock
         self._loop = SelectorLoop(clock)
@@ -89,6 +93,7 @@ class CopyEngine:
         # Before the links: their threads call `_on_metadata` as soon as a cluster answers.
         self._metadata_posted = False
         self._fetching = True
+        self._on_begun = on_begun
         self._tell_loss = on_loss or (lambda *_: None)
         self._source = ClusterLink(settings.source, self._on_metadata, clock, "mirror-source")
         self._target = ClusterLink(settings.target, self._on_metadata, clock, "mirror-target")
@@ -189,17 +194,48 @@ class CopyEngine:
     ) -> None:
         """Begin to copy a partition. `position`: the first source offset to copy; None: where
         auto.offset.reset says. `end`: the first that is not to be copied; None: there is none. Not
-        for a partition that `keep` could keep. `learns`: it is not fetched before `learn`."""
+        for a partition that `keep` could keep. `learns`: it is not fetched before `learn`, or,
+        where no position is given, `begin`."""
         partition = PartitionCopy(source=source, target=target, metrics=metrics, end=end)
         self._partitions[source] = partition
         self._deliveries.equip(partition)
-        if position is None:
-            self._starts.locate(partition)
-        else:
+        partition.checking = learns
+        if position is not None:
             partition.position = partition.acked_position = position
             partition.stored_position = position
             partition.state = CopyState.ACTIVE
-            partition.checking = learns
+        elif learns:
+            partition.is_new = True
+        else:
+            self._starts.locate(partition)
+
+    def begin(self, source: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
+        """Begin with a partition that was added without a position. `position`: where it was begun
+        once, in the topic of this id; None: it never was."""
+        partition = self._partitions.get(source)
+        if partition is None:
+            return
+        partition.checking = False
+        if position is None:
+            self._starts.locate(partition)
+            return
+        partition.position = partition.acked_position = position
+        partition.source_topic_id = topic_id
+        self._on_located(partition)
+
+    def let_copy(self, sources: Iterable[TopicPartition]) -> None:
+        """Where these begin is known to others, too, or cannot be for now."""
+        for source in sources:
+            partition = self._partitions.get(source)
+            if partition is not None:
+                partition.unkept = False
+                self._placement.refresh_interest(partition)
+
+    def was_begun_before(self, source: TopicPartition, position: int, begun: int) -> None:
+        """It came out late that a partition, which was begun at `begun`, had been begun before."""
+        partition = self._partitions.get(source)
+        if partition is not None and not partition.leaving:
+            self._starts.was_begun_before(partition, position, begun)
 
     def learn(self, source: TopicPartition, facts: LogFacts | None) -> None:
         """What was known of the logs when the partition's position was stored; None: nothing, or
@@ -233,7 +269,7 @@ class CopyEngine:
         if partition.leaving:
             partition.leaving = False
             self._starts.forget(partition)
-            if partition.position == UNKNOWN:
+            if partition.position == UNKNOWN and not partition.checking:
                 self._starts.locate(partition)
             self._placement.place(partition)
         return True
@@ -419,13 +455,17 @@ class CopyEngine:
             self._departed.append(partition)
 
     def _on_located(self, partition: PartitionCopy) -> None:
-        if partition.state is CopyState.STARTING:
+        begins = partition.state is CopyState.STARTING
+        if begins:
             partition.state = CopyState.ACTIVE
         partition.source_retry_at = 0.0
         self._deliveries.equip(partition)
         if self._transactions is not None:
             self._transactions.relocated(partition)
         self._checks.follow(partition)
+        if begins and partition.is_new and self._on_begun is not None:
+            partition.unkept = True
+            self._on_begun(partition)
         self._placement.refresh_interest(partition)
 
     def _on_lost(self, partition: PartitionCopy, loss: Loss) -> None:

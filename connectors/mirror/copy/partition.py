@@ -136,6 +136,10 @@ class PartitionCopy:
     """The leader epoch in which the source's log was last looked at."""
     checking: bool = False
     """Its logs are being looked at: it is not fetched meanwhile."""
+    is_new: bool = False
+    """No offset of it was stored when it was begun with."""
+    unkept: bool = False
+    """Where it begins is being kept: it is not fetched meanwhile."""
     target_checking: bool = False
     """The target's log is being looked at: nothing is sent meanwhile."""
     halted: bool = False
@@ -338,7 +342,13 @@ class PartitionCopy:
     @property
     def held_back(self) -> bool:
         """Whether it is not to be fetched for now, whatever else is the case."""
-        return bool(self.standing) or self.checking or self.searching or self.quarantining
+        return (
+            bool(self.standing)
+            or self.checking
+            or self.searching
+            or self.quarantining
+            or self.unkept
+        )
 
     @property
     def failing(self) -> bool:

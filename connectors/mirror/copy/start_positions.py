@@ -104,6 +104,15 @@ class StartPositions:
         if not self._stands(partition, kind, 0, partition.position):
             self._search(_Search(partition, EARLIEST, kind, 0, partition.position))
 
+    def was_begun_before(self, partition: PartitionCopy, first: int, begun: int) -> None:
+        """It was begun at the source offset `first` once, and now at `begun`, where the log began
+        (with auto.offset.reset=latest, ended, so that nobody knows): the rest is lost."""
+        kind = LossKind.RETENTION
+        if self._fetch.auto_offset_reset != "earliest" or partition.position == UNKNOWN:
+            return
+        if not self._stands(partition, kind, first, begun):
+            self._tell(_Search(partition, None, kind, first, begun), partition.position)
+
     def target_lost(
         self, partition: PartitionCopy, kind: LossKind, first: int, end: int, again: int | None
     ) -> None:

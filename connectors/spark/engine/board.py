@@ -37,9 +37,16 @@ class Board:
         limits: PlanLimits | None = None,
         policies: LossPolicies | None = None,
         on_loss: Callable[[MirroredPartition, Loss], None] | None = None,
+        on_begun: Callable[[MirroredPartition], None] | None = None,
+        *,
+        begins_at_start: bool = True,
     ) -> None:
+        """`on_begun`: it is known where one begins that was `unbegun`; it waits for `let_copy`.
+        `begins_at_start`: not where auto.offset.reset is latest."""
         self._policies = policies or LossPolicies()
         self._on_loss = on_loss or (lambda *_: None)
+        self._on_begun = on_begun
+        self._begins_at_start = begins_at_start
         self._limits = limits or PlanLimits()
         self._partitions: dict[TopicPartition, MirroredPartition] = {}
         self._plans = 0
@@ -105,6 +112,7 @@ class Board:
             and (partition.position == UNKNOWN or partition.begin_again)
             and not partition.busy
             and not partition.unsure
+            and not partition.unbegun
             and not partition.leaving
         ]
 
@@ -112,10 +120,41 @@ class Board:
         """Go on at this source offset."""
         if partition.begin_again:
             self._created_again(partition, offset)
+        if partition.position == UNKNOWN and self._on_begun is not None:
+            partition.unkept = True
         partition.position = offset
+        if partition.unkept and self._on_begun is not None:
+            self._on_begun(partition)
         partition.begin_again = False
         partition.copy_error = None
         self.news = True
+
+    # Those of which nothing is stored (`beginnings.BeginningHost`).
+
+    def begin(self, key: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
+        partition = self._partitions.get(key)
+        if partition is None or not partition.unbegun:
+            return
+        partition.unbegun = False
+        if position is not None:
+            partition.topic_id = topic_id or partition.topic_id
+            self.place(partition, position)
+
+    def let_copy(self, keys: Iterable[TopicPartition]) -> None:
+        for key in keys:
+            partition = self._partitions.get(key)
+            if partition is not None:
+                partition.unkept = False
+        self.news = True
+
+    def was_begun_before(self, key: TopicPartition, position: int, begun: int) -> None:
+        partition = self._partitions.get(key)
+        if partition is None or not self._begins_at_start:
+            return
+        kind = LossKind.RETENTION
+        policy, at = self._policies.of(kind), partition.position
+        resume = None if policy is LossPolicy.FAIL else at
+        self.lost(Loss(kind, policy, key, partition.target, position, begun, at, resume))
 
     def ends(self, found: Mapping[TopicPartition, int], now_ms: int) -> None:
         for key, end in found.items():
@@ -215,6 +254,7 @@ class Board:
                 or partition.standing is not None
                 or partition.leaving
                 or partition.begin_again
+                or partition.unkept
                 or partition.retry_at > now
             ):
                 continue

@@ -6,7 +6,7 @@ did not end well may have committed more than it says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
@@ -14,6 +14,7 @@ from connectors.mirror.books import PAGES_EVERY_S, FlowBooks, Reached
 from connectors.mirror.task_history import TaskHistory
 from connectors.spark.copy_shards import ShardResult
 from connectors.spark.engine.board import Board
+from connectors.spark.engine.partition import UNKNOWN
 
 __all__ = ["OnceBooks"]
 
@@ -21,10 +22,19 @@ __all__ = ["OnceBooks"]
 class OnceBooks:
     """See the module. Belongs to the task's thread."""
 
-    def __init__(self, board: Board, books: FlowBooks, history: TaskHistory, clock: Clock) -> None:
+    def __init__(
+        self,
+        board: Board,
+        books: FlowBooks,
+        history: TaskHistory,
+        on_stored: Callable[[Sequence[TopicPartition]], None],
+        clock: Clock,
+    ) -> None:
+        """`on_stored` hears now and then of whom offsets are stored."""
         self._board = board
         self._books = books
         self._history = history
+        self._on_stored = on_stored
         self._clock = clock
         self._without_pages: set[TopicPartition] = set()
         self._pages_at = 0.0
@@ -67,6 +77,7 @@ class OnceBooks:
         found = [partition for key in moved if (partition := self._board.get(key)) is not None]
         self._history.reached((each, each.stored) for each in found)
         if found:
+            self._on_stored([each.source for each in found if each.stored != UNKNOWN])
             self._books.prepare(
                 [
                     Reached(each.source, each.stored, each.log_start, each.facts(each.stored))

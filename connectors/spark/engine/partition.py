@@ -37,6 +37,10 @@ class MirroredPartition:
     """The target offset after the last record that is known to be there."""
     learns: bool = False
     """What was known of its logs at the last commit is not looked up yet: it waits for that."""
+    unbegun: bool = False
+    """Nothing is stored of it, and whether it was begun before is not known yet."""
+    unkept: bool = False
+    """Where it begins is being kept: it waits for that."""
     loss: Loss | None = None
     """The last one that was told."""
     begin_again: bool = False

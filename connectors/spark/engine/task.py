@@ -23,6 +23,7 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.plugin import PartitionHealth, StoredOffset, TransferCounts, TransferTask
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.beginnings import WITHIN_S, Beginnings
 from connectors.mirror.books import FlowBooks, Reached, position_after, source_partition
 from connectors.mirror.client_configs import source_consumer
 from connectors.mirror.config_rates import RATE_NAMES
@@ -31,7 +32,7 @@ from connectors.mirror.lanes import LANES
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import replication_policy
-from connectors.mirror.source_task import LEARN_WITHIN_S, flow_part, only_adds_partitions
+from connectors.mirror.source_task import flow_part, only_adds_partitions
 from connectors.mirror.task_history import TaskHistory
 from connectors.spark.copy_shards import CopyFlow, ShardResult
 from connectors.spark.engine.board import Board
@@ -75,6 +76,7 @@ class SparkSourceTask(TransferTask):
         self._clock = clock
         self._board = Board(on_loss=self._lost)
         self._books: FlowBooks | None = None
+        self._beginnings: Beginnings | None = None
         self._history: TaskHistory | None = None
         self._learn_by = 0.0
         self._query: CopyQuery | None = None
@@ -110,13 +112,21 @@ class SparkSourceTask(TransferTask):
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
         fetch = fetch_settings(consumer)
-        self._board = Board(policies=self._config.losses, on_loss=self._lost)
+        self._board = Board(
+            policies=self._config.losses,
+            on_loss=self._lost,
+            on_begun=self._begun,
+            begins_at_start=fetch.auto_offset_reset == "earliest",
+        )
         self._pacing = FlowPacing(batch_s)
         self._pacing.limit(self._config.limits)
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )
         self._books = FlowBooks(config, self._config, task.task_index)
+        self._beginnings = Beginnings(
+            self._books, self.context.connector_name, self._board, self._clock
+        )
         self._offsets = SourceOffsets(wire_settings(consumer), fetch.isolation_level, self._clock)
         self._listing = Listing(
             self._board, self._offsets, fetch.auto_offset_reset, self._post, self._clock
@@ -141,7 +151,13 @@ class SparkSourceTask(TransferTask):
         if control is None:
             return None
         self._lanes = Lanes(control, wire_settings(producer), self._stored, self._post, self._clock)
-        self._once = OnceBooks(self._board, _the(self._books), _the(self._history), self._clock)
+        self._once = OnceBooks(
+            self._board,
+            _the(self._books),
+            _the(self._history),
+            _the(self._beginnings).stored,
+            self._clock,
+        )
         return LaneSettings(
             self.context.connector_name,
             control.offsets_topic,
@@ -163,11 +179,14 @@ class SparkSourceTask(TransferTask):
             partition.position = partition.stored = UNKNOWN if position is None else position
             partition.unsure = once
             partition.learns = once or position is not None
+            partition.unbegun = once or position is None
             if position is not None:
                 _the(self._history).begun(key, position)
             partition.retry_at = 0.0 if once else quiet_until
             self._board.add(partition)
-        self._learn_by = self._clock.monotonic() + LEARN_WITHIN_S
+        if not once:
+            self._expect(stored)
+        self._learn_by = self._clock.monotonic() + WITHIN_S
         _the(self._listing).watch()
         _LOG.info(
             "%s task %d on Spark: %d partitions, %d of them new",
@@ -176,6 +195,22 @@ class SparkSourceTask(TransferTask):
             len(partitions),
             len(added),
         )
+
+    def _expect(self, stored: Positions) -> None:
+        """This is what is stored of partitions that are new here."""
+        beginnings = _the(self._beginnings)
+        new = [key for key, position in stored.items() if position is None]
+        alias = self._config.source_cluster_alias
+        marks = self.context.offset_marks([source_partition(alias, key) for key in new])
+        beginnings.expect(dict(zip(new, marks, strict=True)))
+        beginnings.stored([key for key, position in stored.items() if position is not None])
+
+    def _begun(self, partition: MirroredPartition) -> None:
+        """It is known where a partition begins that has no stored offset."""
+        key, position = partition.source, partition.position
+        _the(self._history).begun(key, position)
+        _the(self._listing).compare()
+        _the(self._beginnings).begun(key, position, partition.topic_id)
 
     def _stored(self, keys: Sequence[TopicPartition]) -> Positions:
         """From any thread."""
@@ -206,6 +241,7 @@ class SparkSourceTask(TransferTask):
         if self._fatal is not None:
             raise self._fatal
         listing.turn()
+        _the(self._beginnings).turn()
         self._learn(listing)
         _the(self._history).look(self._board)
         self._serve()
@@ -255,6 +291,7 @@ class SparkSourceTask(TransferTask):
             return False
         task = SourceTaskConfig.from_properties(config)
         if set(task.task_assigned_partitions) != self._board.assigned():
+            _the(self._books).look_again()  # others may have begun with what comes to this task
             self._assign(task.task_assigned_partitions)
         if task.connector.limits != self._config.limits:
             self._pacing.limit(task.connector.limits)
@@ -387,11 +424,19 @@ class SparkSourceTask(TransferTask):
         return False
 
     def _settle(self, positions: Positions) -> None:
+        first: dict[TopicPartition, int | None] = {}
         for key, position in positions.items():
             partition = self._board.get(key)
-            if partition is not None and position is not None and partition.position == UNKNOWN:
+            if partition is None or not partition.unbegun:
+                continue
+            first[key] = position
+            if position is None:
+                partition.learns = False
+            else:
+                partition.unbegun = False
                 _the(self._history).begun(key, position)
         self._board.settle(positions)
+        self._expect(first)
 
     def _take(self, result: ShardResult) -> None:
         """A shard is back: into the books, and only then on with its partitions."""
@@ -452,6 +497,7 @@ class SparkSourceTask(TransferTask):
     def committed(self) -> None:
         for partition, position in self._committing:
             partition.stored = position
+        _the(self._beginnings).stored([partition.source for partition, _ in self._committing])
         self._committing = []
         books = _the(self._books)
         for partition in self._board.take_gone():

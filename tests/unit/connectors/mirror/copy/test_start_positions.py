@@ -180,3 +180,18 @@ def test_a_partition_that_leaves_is_not_moved_any_more(starting: Starting) -> No
     starting.turn()
     assert partition.acked_position == -1
     assert starting.located == []
+
+
+@pytest.mark.parametrize(("reset", "told"), [("earliest", True), ("latest", False)])
+def test_that_it_was_begun_before_is_told_also_when_it_comes_out_late(
+    reset: AutoOffsetReset, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the log's end was chosen, nobody knows what of the records before it is lost."""
+    made = Starting(reset)
+    partition = made.partition(0, position=60)
+    with caplog.at_level(logging.ERROR):
+        made.starts.was_begun_before(partition, 10, 40)
+    assert ("offsets 10 to 39" in caplog.text) is told
+    assert partition.lost_records == (30 if told else 0)
+    assert (partition.position, partition.standing) == (60, None)
+    made.loop.close()

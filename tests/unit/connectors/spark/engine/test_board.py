@@ -10,7 +10,7 @@ from connectors.mirror.log_facts import LogFacts
 from connectors.mirror.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.spark.engine.board import Board
-from connectors.spark.engine.partition import MirroredPartition
+from connectors.spark.engine.partition import UNKNOWN, MirroredPartition
 
 KEY = ("t", 0)
 NOW_MS = 1_000_000
@@ -235,3 +235,57 @@ def test_where_it_is_to_stand_still_a_topic_created_again_does() -> None:
     assert made.unplaced() == []
     assert planned(made) == []
     assert the(made).health(NOW_MS, None).details["state"] == "standing"
+
+
+def unbegun(policy: LossPolicy = LossPolicy.REPORT) -> tuple[Board, list[int], list[Loss]]:
+    """A partition with nothing stored; where it was begun, and what is told of losses."""
+    begun: list[int] = []
+    told: list[Loss] = []
+    made = Board(
+        policies=LossPolicies(policy),
+        on_loss=lambda _, loss: told.append(loss),
+        on_begun=lambda partition: begun.append(partition.position),
+    )
+    for partition in board(position=UNKNOWN):
+        partition.unbegun = True
+        made.add(partition)
+    made.ends({KEY: 100}, NOW_MS)
+    return made, begun, told
+
+
+def test_where_one_begins_is_kept_before_it_is_copied() -> None:
+    made, begun, _ = unbegun()
+    assert made.unplaced() == []
+    made.begin(KEY, None, None)
+    made.place(*made.unplaced(), 20)
+    assert begun == [20]
+    assert planned(made) == []
+    made.let_copy([KEY])
+    assert [each.start for each in planned(made)] == [20]
+
+
+def test_one_that_was_begun_before_goes_on_from_there() -> None:
+    made, begun, told = unbegun()
+    old, new = uuid4(), uuid4()
+    made.begin(KEY, 5, old)
+    made.let_copy([KEY])
+    assert (begun, made.unplaced()) == ([5], [])
+    assert [each.start for each in planned(made)] == [5]
+    made.topic_ids({"t": new})
+    assert the(made).begin_again
+    assert told == []
+
+
+def test_that_it_was_begun_before_is_told_also_when_it_comes_out_late() -> None:
+    for policy, resume in ((LossPolicy.REPORT, 20), (LossPolicy.FAIL, None)):
+        made, _, told = unbegun(policy)
+        made.begin(KEY, None, None)
+        made.place(*made.unplaced(), 20)
+        made.was_begun_before(KEY, 5, 20)
+        (loss,) = told
+        assert (loss.kind, loss.first, loss.end, loss.resume) == (
+            LossKind.RETENTION,
+            5,
+            20,
+            resume,
+        )
