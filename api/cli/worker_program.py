@@ -22,6 +22,7 @@ from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
 from connect.errors import ConnectError
 from connect.runtime.connect_herder import ConnectHerder
+from connect.storage.offset_store import READ_S
 from connectors.spark.properties import configure_worker
 
 __all__ = [
@@ -37,8 +38,8 @@ __all__ = [
     "worker_properties",
 ]
 
-START_S = 60.0
-"""How long reading what is stored may take, as long as Java waits for its topics."""
+START_S = READ_S
+"""A start is mostly reading what is stored."""
 
 _STARTING_POLL_S, _RUNNING_POLL_S = 0.1, 1.0
 

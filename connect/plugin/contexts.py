@@ -26,7 +26,7 @@ class ConnectorContext(Protocol):
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         """The stored source offsets of these partitions, in their order; None where there is none,
-        or where the connector has a topic of its own for them. Blocks, at most a minute."""
+        or where the connector has a topic of its own for them. Blocks, at most 90 s."""
 
     def request_task_reconfiguration(self) -> None:
         """Ask the worker to call `task_configs` again and give the tasks what it returns."""
@@ -133,7 +133,7 @@ class TaskContext(Protocol):
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         """The stored source offsets of these partitions, in their order; None where there is none.
 
-        Blocks until the offset store has read its topic to the end (at most a minute), then raises
+        Blocks until the offset store has read its topic to the end (at most 90 s), then raises
         `DeadlineExceeded`.
         """
 

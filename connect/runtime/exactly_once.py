@@ -26,13 +26,13 @@ from connect.runtime.task import WorkerTaskContext
 from connect.runtime.tolerance import RecordErrors, RetriesInterrupted
 from connect.runtime.topic_creator import TopicCreator
 from connect.runtime.transaction_boundaries import Boundaries, Ending
+from connect.storage.offset_store import READ_S
 from connect.storage.offset_writer import OffsetWriter
 
 __all__ = ["ExactlyOncePlan", "ExactlyOnceSourceTask", "Transactions"]
 
 _log = logging.getLogger(__name__)
 
-_OPEN_STORE_S = 60.0
 _CLOSE_STORE_S = 1.0
 _IDLE_S = 1.0
 # The rest of a stopping task's time is for closing what it has open.
@@ -112,7 +112,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         if self._stop_asked.is_set() or not self._producer.claim(self._wanted):
             return
         self._plan.post_producer_check()
-        self._store.store.start(Deadline(_OPEN_STORE_S, self._clock))
+        self._store.store.start(Deadline(READ_S, self._clock))
         self._claimed = True
         self._begin()
         self._boundaries.begin()

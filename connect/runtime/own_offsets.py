@@ -8,11 +8,10 @@ from concurrent.futures import Future
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.plugin import PartitionHealth
 from connect.runtime.task import WorkerTask
-from connect.storage.offset_store import OffsetStore
+from connect.storage.offset_store import READ_S, OffsetStore
 
 __all__ = ["TaskWithOwnOffsets"]
 
-_OPEN_S = 60.0
 _CLOSE_S = 1.0
 
 
@@ -25,7 +24,7 @@ class TaskWithOwnOffsets(WorkerTask):
         self._clock = clock
 
     def start(self) -> None:
-        self._store.start(Deadline(_OPEN_S, self._clock))
+        self._store.start(Deadline(READ_S, self._clock))
         self._task.start()
 
     def turn(self) -> None:

@@ -21,14 +21,12 @@ from connect.plugin import (
     TransferTransactions,
 )
 from connect.storage.offset_reader import OffsetReader
+from connect.storage.offset_store import READ_S
 
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
 __all__ = ["WorkerTask", "WorkerTaskContext", "in_lines"]
-
-# As plugin.TaskContext.stored_offsets promises.
-_STORED_OFFSETS_TIMEOUT_S = 60.0
 
 
 @dataclass(slots=True)
@@ -56,7 +54,7 @@ class WorkerTaskContext:
             self.on_topic_used(topic)
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        return self.reader.offsets(partitions, Deadline(_STORED_OFFSETS_TIMEOUT_S, self.clock))
+        return self.reader.offsets(partitions, Deadline(READ_S, self.clock))
 
     def offset_marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
         return self.reader.marks(partitions)

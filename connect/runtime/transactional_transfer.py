@@ -23,11 +23,10 @@ from connect.runtime.error_metrics import ERROR_GROUP, ErrorMetrics
 from connect.runtime.task import WorkerTask, WorkerTaskContext, in_lines
 from connect.runtime.transfer_task import what_stands_still
 from connect.runtime.transfer_transactions import TaskTransactions
-from connect.storage.offset_store import OffsetStore
+from connect.storage.offset_store import READ_S, OffsetStore
 
 __all__ = ["ExactlyOnceTransferTask"]
 
-_OPEN_STORE_S = 60.0
 _CLOSE_STORE_S = 1.0
 _STEP_S = 1.0
 _NOTE_S = 0.5
@@ -64,7 +63,7 @@ class ExactlyOnceTransferTask(WorkerTask):
     def start(self) -> None:
         if not self._transactions.claim(lambda: not self._stop_asked.is_set()):
             return
-        self._store.start(Deadline(_OPEN_STORE_S, self._clock))
+        self._store.start(Deadline(READ_S, self._clock))
         self._task.initialize(self._context)
         self._begun = True
         if self._stop_asked.is_set():

@@ -35,7 +35,7 @@ from connect.runtime.worker_connector import ConnectorHost
 from connect.runtime.zombie_fence import ZombieFence
 from connect.storage.connector_offset_store import ConnectorOffsetStore
 from connect.storage.offset_reader import OffsetReader
-from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
+from connect.storage.offset_store import READ_S, KafkaOffsetStore, OffsetStore
 from connect.version import KAFKA_VERSION
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["Worker"]
 
 CONFIG_ACTION_RELOAD = "config.action.reload"
-# As plugin.ConnectorContext.stored_offsets promises.
-_STORED_OFFSETS_TIMEOUT_S = 60.0
 
 
 class Worker:
@@ -168,7 +166,7 @@ class Worker:
         """For a connector: see `plugin.ConnectorContext`."""
         if config.get(OWN_TOPIC_KEY):
             return [None] * len(partitions)
-        deadline = Deadline(_STORED_OFFSETS_TIMEOUT_S, self.clock)
+        deadline = Deadline(READ_S, self.clock)
         return OffsetReader(self.offsets, name).offsets(partitions, deadline)
 
     def describe_connector(self, name: str, config: Mapping[str, str]) -> None:

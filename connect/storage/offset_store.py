@@ -17,9 +17,14 @@ from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, RecordMetadata
 from connect.storage.offset_codec import decode_key
 
-__all__ = ["KafkaOffsetStore", "MemoryOffsetStore", "OffsetStore", "gathered"]
+__all__ = ["READ_S", "KafkaOffsetStore", "MemoryOffsetStore", "OffsetStore", "gathered"]
 
 _log = logging.getLogger(__name__)
+
+READ_S = 90.0
+"""How long reading what is stored may take. A task that was killed while it wrote its offsets in a
+transaction holds that up until the coordinator aborts it: after transaction.timeout.ms (60 s), and
+what passes until it looks (every 10 s)."""
 
 
 class OffsetStore(Protocol):

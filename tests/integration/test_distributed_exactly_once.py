@@ -7,13 +7,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from deploy.brokers import KafkaCluster
 from tests.support.distributed import Group, file_source, worker_group
 from tests.support.java_connect import worker_properties
 from tests.support.reading import read_partition
 from tests.support.topics import create_topic, unique
+from tests.support.waiting import wait_until
+from tests.support.workers import is_healthy
 
+READY_S = 120.0
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
@@ -68,6 +72,31 @@ def test_each_line_is_there_once_after_both_workers_were_killed(
         group.until_running(name, tasks=1)
     group.until(lambda: len(values()) >= written, "all lines")
     assert values() == [str(n).encode() for n in range(written)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+def test_a_worker_starts_though_a_dead_tasks_transaction_is_open(
+    target_cluster: KafkaCluster, logs: Path, tmp_path: Path, support: str
+) -> None:
+    """Offsets are in it, and nobody claims its id: the brokers abort it after a minute."""
+    servers, name = target_cluster.bootstrap_servers, unique("once")
+    offsets = create_topic(servers, name=f"{name}-offsets", configs={"cleanup.policy": "compact"})
+    dead = Producer({"bootstrap.servers": servers, "transactional.id": unique("dead")})
+    dead.init_transactions(READY_S)
+    dead.begin_transaction()
+    dead.produce(offsets, key=b'["dead",{"a":1}]', value=b'{"offset":1}')
+    assert dead.flush(READY_S) == 0
+    properties = {**worker_properties(servers, name), "exactly.once.source.support": support}
+    with worker_group(1, properties, tmp_path, logs, start=False) as group:
+        worker = group.workers[0].start()
+
+        def ready() -> bool:
+            assert worker.running, "it has ended"
+            return is_healthy(worker.url)
+
+        wait_until(ready, READY_S, "the worker")
 
 
 def test_a_connector_that_gets_other_tasks_fences_out_those_before(
