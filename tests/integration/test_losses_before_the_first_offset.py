@@ -7,7 +7,7 @@ deletes records before the next one begins.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +34,7 @@ class Begun:
     """A flow that a single worker copies, and what is known of its beginnings and losses."""
 
     def __init__(
-        self, flow: MirroredFlow, directory: Path, group: Group, options: dict[str, str]
+        self, flow: MirroredFlow, directory: Path, group: Group, options: Mapping[str, str]
     ) -> None:
         self.flow, self.group = flow, group
         self.name = f"{flow.prefix}-source"
@@ -135,6 +135,10 @@ class Begun:
     def partition(self, topic: str) -> dict[str, object]:
         return {"cluster": self.flow.a, "partition": 0, "topic": topic}
 
+    def told(self, text: str) -> None:
+        """The status says so."""
+        wait_until(lambda: text in self.trace(), TIMEOUT_S, text)
+
     def trace(self) -> str:
         """Of the task's status."""
         status = self.group.call("GET", f"/connectors/{self.name}/status").json()
@@ -148,8 +152,14 @@ def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Mirrored
 
 @contextmanager
 def begun_flow(
-    flow: MirroredFlow, directory: Path, logs: Path, *, once: bool = False, **options: str
+    flow: MirroredFlow,
+    directory: Path,
+    logs: Path,
+    *,
+    once: bool = False,
+    options: Mapping[str, str] | None = None,
 ) -> Iterator[Begun]:
+    """`options`: of the connector."""
     properties = {
         **worker_properties(flow.target_servers, unique("begun")),
         "exactly.once.source.support": "enabled" if once else "disabled",
@@ -158,9 +168,8 @@ def begun_flow(
         # At least once nothing is stored before the task ends.
         "offset.flush.interval.ms": "600000",
     }
-    settings = {key.replace("_", "."): value for key, value in options.items()}
     with worker_group(1, properties, directory, logs) as group:
-        yield Begun(flow, directory, group, settings)
+        yield Begun(flow, directory, group, options or {})
 
 
 @pytest.mark.parametrize("once", [False, True], ids=["at-least-once", "exactly-once"])
@@ -199,8 +208,8 @@ def test_what_was_copied_and_not_stored_is_not_forgotten(
 ) -> None:
     """With the policy fail, the partition stands still until a user deletes its offset."""
     raced = flow.topic("raced")
-    options = {"mirror_loss_policy": "fail"}
-    with begun_flow(flow, tmp_path, logs, **options) as mirror:
+    options = {"mirror.loss.policy": "fail"}
+    with begun_flow(flow, tmp_path, logs, options=options) as mirror:
         mirror.begun(raced)
         mirror.write(raced, 50)
         mirror.copied(raced, *range(50))
@@ -209,8 +218,7 @@ def test_what_was_copied_and_not_stored_is_not_forgotten(
             mirror.write(raced, 50, start)
             mirror.trim(raced, start + 20)
             mirror.restart()
-            text = f"{raced}-0: the source no longer has offsets 0 to {start + 19}"
-            wait_until(lambda text=text: text in mirror.trace(), TIMEOUT_S, "it stands still")
+            mirror.told(f"{raced}-0: the source no longer has offsets 0 to {start + 19}")
         mirror.lost(
             (raced, "retention", "fail", 0, 69, None), (raced, "retention", "fail", 0, 119, None)
         )
@@ -229,8 +237,8 @@ def test_with_auto_offset_reset_latest_it_goes_on_where_it_had_begun(
 ) -> None:
     """Records that came while no worker ran are not skipped; after a reset they are."""
     topic = flow.topic()
-    options = {"source_consumer_auto_offset_reset": "latest"}
-    with begun_flow(flow, tmp_path, logs, **options) as mirror:
+    options = {"source.consumer.auto.offset.reset": "latest"}
+    with begun_flow(flow, tmp_path, logs, options=options) as mirror:
         mirror.begun(topic)
         mirror.kill()
         mirror.write(topic, 30)

@@ -35,6 +35,9 @@ class Offsets:
         self.asked += partitions
         return [self.offset]
 
+    def offset_marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
+        raise AssertionError(partitions)
+
     transactions: TransactionContext | None = None
     transfer: TransferTransactions | None = None
 

@@ -257,7 +257,8 @@ def test_where_one_begins_is_kept_before_it_is_copied() -> None:
     made, begun, _ = unbegun()
     assert made.unplaced() == []
     made.begin(KEY, None, None)
-    made.place(*made.unplaced(), 20)
+    (unplaced,) = made.unplaced()
+    made.place(unplaced, 20)
     assert begun == [20]
     assert planned(made) == []
     made.let_copy([KEY])
@@ -280,7 +281,8 @@ def test_that_it_was_begun_before_is_told_also_when_it_comes_out_late() -> None:
     for policy, resume in ((LossPolicy.REPORT, 20), (LossPolicy.FAIL, None)):
         made, _, told = unbegun(policy)
         made.begin(KEY, None, None)
-        made.place(*made.unplaced(), 20)
+        (unplaced,) = made.unplaced()
+        made.place(unplaced, 20)
         made.was_begun_before(KEY, 5, 20)
         (loss,) = told
         assert (loss.kind, loss.first, loss.end, loss.resume) == (
