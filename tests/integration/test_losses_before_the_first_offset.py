@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from connectors.mirror.first_positions import FORGET_ALL, FirstPosition, parse_first_key
+from connectors.mirror.first_positions import FirstPosition
 from deploy.brokers import KafkaCluster
 from tests.support.distributed import Group, worker_group
 from tests.support.java_connect import worker_properties
-from tests.support.losing import delete_records, history_losses
+from tests.support.losing import delete_records, first_positions, history_losses
 from tests.support.mirrored import MirroredFlow
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
-from tests.support.topics import topic_names, unique
+from tests.support.topics import unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 60.0
@@ -60,21 +60,7 @@ class Begun:
 
     def kept(self) -> dict[str, FirstPosition]:
         """First positions in the offset map's topic, by topic."""
-        servers, topic = self.flow.source_servers, self.flow.map_topic
-        found: dict[str, FirstPosition] = {}
-        if topic not in topic_names(servers):
-            return found
-        for record in read_partition(servers, topic):
-            key = parse_first_key(record.key)
-            if key is None:
-                continue
-            if record.key == FORGET_ALL:
-                found.clear()
-            elif record.value is None:
-                found.pop(key[0], None)
-            else:
-                found[key[0]] = FirstPosition.decode(record.value)
-        return found
+        return first_positions(self.flow)
 
     def begun(self, *topics: str) -> None:
         wait_until(lambda: set(topics) <= self.kept().keys(), TIMEOUT_S, f"{topics} are begun")

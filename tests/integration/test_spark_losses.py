@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.integration.test_spark_engine import SPARK, START_S
-from tests.support.losing import assert_copied_ranges, delete_records, history_losses, renew
+from tests.integration.test_spark_engine import ONCE, SPARK, START_S
+from tests.support.losing import (
+    assert_copied_ranges,
+    delete_records,
+    first_positions,
+    history_losses,
+    renew,
+)
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
@@ -62,3 +68,35 @@ def test_losses_while_stopped_are_found_at_the_start(
         (trimmed, "retention", "fail", 100, 119, None),
     }
     assert_copied_ranges(url, again, 0, 150, records=250)
+
+
+@pytest.mark.parametrize("once", [False, True], ids=["at-least-once", "exactly-once"])
+def test_where_a_partition_begins_is_known_before_anything_is_copied(
+    once: bool,
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    logs: Path,
+    tmp_path: Path,
+) -> None:
+    flow = MirroredFlow(source_cluster, target_cluster)
+    log = logs / "mirror.log"
+    url = f"sqlite:///{tmp_path / 'history.db'}"
+    topic = flow.topic()
+    spark = flow.properties({**SPARK, **(ONCE if once else {}), "mirror.history.url": url})
+    with running(spark, tmp_path, log) as mirror:
+        wait_until(lambda: topic in first_positions(flow), START_S, "it is begun")
+        mirror.kill()
+
+    produce(flow.source_servers, topic, numbered(100))
+    delete_records(flow.source_servers, topic, 40)
+    with running(spark, tmp_path, log) as mirror:
+        wait_until(lambda: "offsets 0 to 39" in log.read_text(), START_S, "the loss is told")
+
+        def copied() -> bool:
+            copy = read_partition(flow.target_servers, flow.remote(topic))
+            return numbers(copy) == list(range(40, 100))
+
+        wait_until(copied, START_S, "the rest is copied")
+        assert mirror.stop(40.0) == 0
+    assert history_losses(url) == {(topic, "retention", "report", 0, 39, 40)}
+    assert first_positions(flow) == {}

@@ -5,8 +5,11 @@ from __future__ import annotations
 from confluent_kafka import TopicPartition
 from sqlalchemy import create_engine, select
 
+from connectors.mirror.first_positions import FORGET_ALL, FirstPosition, parse_first_key
 from connectors.mirror.history_tables import TABLES
+from tests.support.mirrored import MirroredFlow
 from tests.support.producing import numbered, produce
+from tests.support.reading import read_partition
 from tests.support.topics import admin, create_topic, topic_names
 from tests.support.waiting import wait_until
 
@@ -15,6 +18,7 @@ __all__ = [
     "create_again",
     "delete_records",
     "delete_topic",
+    "first_positions",
     "history_losses",
     "history_rows",
     "renew",
@@ -76,3 +80,19 @@ def assert_copied_ranges(url: str, topic: str, start: int, end: int, records: in
     copied = [row for row in history_rows(url, "mirror_ranges") if row["topic"] == topic]
     assert (copied[0]["source_start"], copied[-1]["source_end"]) == (start, end)
     assert sum(int(str(row["records"])) for row in copied) == records
+
+
+def first_positions(flow: MirroredFlow) -> dict[str, FirstPosition]:
+    """Where partitions 0 were begun without a stored offset, by topic, as is kept now."""
+    found: dict[str, FirstPosition] = {}
+    if flow.map_topic not in topic_names(flow.source_servers):
+        return found
+    for record in read_partition(flow.source_servers, flow.map_topic):
+        key = parse_first_key(record.key)
+        if record.key == FORGET_ALL:
+            found.clear()
+        elif key is not None and record.value is None:
+            found.pop(key[0], None)
+        elif key is not None:
+            found[key[0]] = FirstPosition.decode(record.value or b"")
+    return found
