@@ -12,15 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AclOperation
 from sqlalchemy.exc import OperationalError
 
+from connect.storage.offset_codec import encode_key, encode_value
+from connectors.mirror.books import source_partition
 from connectors.mirror.first_positions import FirstPosition
 from deploy.brokers import KafkaCluster
+from tests.support.denying import denied
 from tests.support.distributed import Group, worker_group
 from tests.support.java_connect import worker_properties
 from tests.support.losing import delete_records, first_positions, history_losses
 from tests.support.mirrored import MirroredFlow
-from tests.support.producing import numbered, produce
+from tests.support.producing import Record, numbered, produce
 from tests.support.reading import numbers, read_partition
 from tests.support.topics import unique
 from tests.support.waiting import wait_until
@@ -238,3 +242,39 @@ def test_with_auto_offset_reset_latest_it_goes_on_where_it_had_begun(
         assert mirror.kept()[topic].position == 40
         mirror.write(topic, 5, 40)
         mirror.copied(topic, *range(30), *range(40, 45))
+
+
+def test_who_stored_and_deleted_an_offset_since_knows_better(
+    flow: MirroredFlow, logs: Path, tmp_path: Path
+) -> None:
+    """Of such a turn, which may be Java's worker's, nothing but the offsets topic tells."""
+    topic = flow.topic()
+    with begun_flow(flow, tmp_path, logs) as mirror:
+        mirror.begun(topic)
+        mirror.kill()
+        mirror.write(topic, 100)
+        key = encode_key(mirror.name, source_partition(flow.a, (topic, 0)))
+        offsets_topic = mirror.group.properties["offset.storage.topic"]
+        for value in (encode_value({"offset": 29}), None):
+            produce(flow.target_servers, offsets_topic, [Record(value, key)])
+        mirror.trim(topic, 40)
+        mirror.restart()
+        mirror.copied(topic, *range(40, 100))
+        assert mirror.kept()[topic].position == 40
+        mirror.stop()
+        assert mirror.losses() == set()
+
+
+def test_where_the_map_may_not_be_written_copying_goes_on_without(
+    permitting_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
+) -> None:
+    flow = MirroredFlow(permitting_cluster, target_cluster)
+    topic = flow.topic()
+    with (
+        denied(flow.source_servers, flow.map_topic, AclOperation.WRITE),
+        begun_flow(flow, tmp_path, logs) as mirror,
+    ):
+        mirror.write(topic, 10)
+        mirror.copied(topic, *range(10))
+        assert mirror.kept() == {}
+        mirror.told("Pages of the offset map are not written")
