@@ -32,7 +32,7 @@ from connect.protocol.messages import (
     parse_fetch,
 )
 
-__all__ = ["DEFAULT_FETCH_BYTES", "FetchedBatches", "PartitionReader"]
+__all__ = ["DEFAULT_FETCH_BYTES", "AnswerBuffers", "FetchedBatches", "PartitionReader"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +44,6 @@ _WAIT_MS = 500
 _RETRY_S = 0.2
 _ANSWER_S = 30.0
 _NO_SESSION, _FINAL_EPOCH = 0, -1
-_KEPT_BUFFERS = 3
 
 
 class FetchedBatches(NamedTuple):
@@ -55,6 +54,35 @@ class FetchedBatches(NamedTuple):
     headers: list[BatchHeader]
     aborted: tuple[tuple[int, int], ...]
     log_start_offset: int
+
+
+class AnswerBuffers:
+    """Where fetch answers are received. One thread; costs the memory of the largest answers."""
+
+    def __init__(self, kept: int = 3) -> None:
+        """So many are kept, at most. A reader whose caller is done with an answer before asking for
+        the next makes do with two."""
+        self._most = kept
+        self._kept: list[bytearray] = []
+
+    def free_one(self) -> bytearray:
+        """One of which nobody has a view; a new one is empty."""
+        for buffer in self._kept:
+            if self._unseen(buffer):
+                return buffer
+        if len(self._kept) == self._most:
+            del self._kept[0]
+        self._kept.append(bytearray())
+        return self._kept[-1]
+
+    @staticmethod
+    def _unseen(buffer: bytearray) -> bool:
+        try:
+            buffer.append(0)
+        except BufferError:  # who has a view keeps the length as it is
+            return False
+        buffer.pop()
+        return True
 
 
 class PartitionReader:
@@ -72,10 +100,12 @@ class PartitionReader:
         isolation: Literal[0, 1] = 0,
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
         stall_s: float = DEFAULT_STALL_S,
+        buffers: AnswerBuffers | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`link` watches the topic. Batches that hold offsets from `start` to before `end`; `end`
-        is not beyond what readers of this isolation may read."""
+        is not beyond what readers of this isolation may read. `buffers`: shared with other readers
+        of this thread."""
         self._link = link
         self._key = key
         self.position = start
@@ -88,7 +118,7 @@ class PartitionReader:
         self._connection: WireConnection | None = None
         self._asked: int | None = None
         self._correlation = 0
-        self._buffers: list[bytearray] = []
+        self._buffers = buffers or AnswerBuffers()
         self._stopped = threading.Event()
 
     def close(self) -> None:
@@ -139,7 +169,7 @@ class PartitionReader:
         self._asked = None
         limit = Deadline(min(_ANSWER_S, deadline.remaining()), self._clock)
         what = f"Fetch from {connection}"
-        response = parse_fetch(connection.receive_raw(limit, what, self._free_buffer()))
+        response = parse_fetch(connection.receive_raw(limit, what, self._buffers.free_one()))
         code = response.error
         answers = [p for p in response.partitions if (p.topic, p.partition) == self._key]
         if answers and not code:
@@ -151,16 +181,6 @@ class PartitionReader:
         if not answers:
             raise BrokerUnavailable(f"{connection} did not answer for {self._key[0]}")
         return answers[0]
-
-    def _free_buffer(self) -> bytearray:
-        """One of which nobody has a view; a caller who is done with the last answer before asking
-        for the next makes do with two."""
-        for buffer in self._buffers:
-            if _unseen(buffer):
-                return buffer
-        del self._buffers[: 1 - _KEPT_BUFFERS]
-        self._buffers.append(bytearray())
-        return self._buffers[-1]
 
     def _ask_ahead(self) -> None:
         """Ask for what is next; if that fails, the next turn finds out."""
@@ -203,15 +223,6 @@ class PartitionReader:
         except (FutureTimeout, CancelledError) as error:
             opening.add_done_callback(_close_late)
             raise BrokerUnavailable(f"node {node} did not answer in time") from error
-
-
-def _unseen(buffer: bytearray) -> bool:
-    try:
-        buffer.append(0)
-    except BufferError:  # who has a view keeps the length as it is
-        return False
-    buffer.pop()
-    return True
 
 
 def _close_late(opening: Future[WireConnection]) -> None:

@@ -1,12 +1,13 @@
 """Prints how fast Spark audits, in this process and on clusters with one, two and four executors of
 one core, beside reading alone, and the memory it takes, as a table for docs/spark.md. Not a test.
 
-Run: python -m tests.benchmarks.bench_audit_cluster [MB] [executors ...]
+Run: python -m tests.benchmarks.bench_audit_cluster [MB] [executors ...], with 0 for no cluster
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 import threading
 import time
@@ -42,6 +43,7 @@ PIECES = 32
 """Small flows are cut finer than usual, so that all executors have work."""
 LOGS = Path("build/bench-audit")
 WAIT_S = 120.0
+_DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
 def read(servers: str, topic: str, partition: int) -> int:
@@ -56,6 +58,34 @@ def read(servers: str, topic: str, partition: int) -> int:
             size += len(fetched.records)
         reader.close()
     return size
+
+
+def from_disk() -> int:
+    """Bytes read since the machine began, beside what the page cache had."""
+    counted = psutil.disk_io_counters()
+    return 0 if counted is None else int(counted.read_bytes)
+
+
+def forget_pages() -> bool:
+    """Whether what follows is read from disk: for that, root has Linux drop its page cache."""
+    if not os.access(_DROP_CACHES, os.W_OK):
+        return False
+    os.sync()
+    _DROP_CACHES.write_text("1")
+    return True
+
+
+def read_alone(what: str, wanted: Sequence[tuple[str, str, int]], records: int) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.starmap(read, wanted[:1])  # what importing takes is not reading
+        before, began = from_disk(), time.perf_counter()
+        size = sum(pool.starmap(read, wanted, chunksize=1))
+        took = time.perf_counter() - began
+    print(
+        f"| {what} | {records:,} | {size / 1e6:,.0f} | {(from_disk() - before) / 1e6:,.0f} "
+        f"| {took:.1f} | {size / took / 1e6:,.0f} | |",
+        flush=True,
+    )
 
 
 class Memory:
@@ -112,7 +142,7 @@ def audit(
         )
     ]
     with Memory() as memory:
-        began = time.perf_counter()
+        before, began = from_disk(), time.perf_counter()
         outcomes = list(spark_engine(session)(setup, ranges))
         took = time.perf_counter() - began
     results = [each.result for each in outcomes if each.result is not None]
@@ -121,7 +151,8 @@ def audit(
     assert sum(each.equal for each in results) == records
     read_bytes = sum(each.bytes for each in results)
     print(
-        f"| {what} | {records:,} in {len(ranges)} ranges | {read_bytes / 1e6:,.0f} | {took:.1f} "
+        f"| {what} | {records:,} in {len(ranges)} ranges | {read_bytes / 1e6:,.0f} "
+        f"| {(from_disk() - before) / 1e6:,.0f} | {took:.1f} "
         f"| {read_bytes / took / 1e6:,.0f} | {memory.peak / 2**20:,.0f} |",
         flush=True,
     )
@@ -129,7 +160,7 @@ def audit(
 
 def main() -> None:
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
-    counts = [int(each) for each in sys.argv[2:]] or [1, 2, 4]
+    counts = [int(each) for each in sys.argv[2:] or (1, 2, 4) if int(each)]
     with open_arena(LOGS) as arena:
         source, target = arena.source, arena.target
         topic = create_topic(source, partitions=PARTITIONS)
@@ -154,18 +185,11 @@ def main() -> None:
             )
         both = [(source, topic, n) for n in range(PARTITIONS)]
         both += [(target, copy, n) for n in range(PARTITIONS)]
-        with multiprocessing.get_context("spawn").Pool(2) as pool:
-            pool.starmap(read, both[:1])  # what importing takes is not reading
-            began = time.perf_counter()
-            size = sum(pool.starmap(read, both, chunksize=1))
-            took = time.perf_counter() - began
         print(
-            "| | records | MB, both sides | seconds | MB/s | largest Python process, MiB |\n"
-            "|---|---|---|---|---|---|\n"
-            f"| reading alone, 2 processes | {sum(ends):,} | {size / 1e6:,.0f} | {took:.1f} "
-            f"| {size / took / 1e6:,.0f} | |",
-            flush=True,
+            "| | records | MB, both sides | of these from disk | seconds | MB/s "
+            "| largest Python process, MiB |\n|---|---|---|---|---|---|---|"
         )
+        read_alone("reading alone, 2 processes", both, sum(ends))
         setup = AuditSetup({"bootstrap.servers": source}, {"bootstrap.servers": target})
         whole = facts(source, topic, copy, sizes)
         again = [
@@ -179,7 +203,14 @@ def main() -> None:
         with session_on({"spark.master": "local[2]"}) as session:
             warm_up(session, 2)
             audit(session, "`local[2]`, forwarded as bytes", setup, whole)
+            read_alone("reading alone, once more", both, sum(ends))
+            if forget_pages():
+                read_alone("reading alone, from disk", both, sum(ends))
+            if forget_pages():
+                audit(session, "`local[2]`, forwarded as bytes, from disk", setup, whole)
             audit(session, "`local[2]`, an eighth of it, compressed anew", setup, again)
+        if not counts:
+            return
         with SparkCluster(max(counts), logs=LOGS) as cluster:
             for count in counts:
                 on = {"spark.master": cluster.url, "spark.cores.max": str(count), **SMALL_EXECUTORS}

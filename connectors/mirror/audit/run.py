@@ -17,7 +17,7 @@ from typing import Literal
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.errors import broker_code
 from connect.clients.offset_listing import EARLIEST, OffsetResult
-from connect.clients.partition_reader import DEFAULT_FETCH_BYTES, PartitionReader
+from connect.clients.partition_reader import DEFAULT_FETCH_BYTES, AnswerBuffers, PartitionReader
 from connect.clients.properties import wire_settings
 from connect.errors import BrokerError, ConnectError, RetriableError
 from connect.protocol.messages import TopicPartition
@@ -39,6 +39,9 @@ _Offsets = Mapping[TopicPartition, OffsetResult]
 
 _COMMITTED: Literal[1] = 1
 _LIST_S = 60.0
+
+_BUFFERS = 5
+"""Two for each side, and one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class Auditor:
         self._setup = setup
         self._source = source
         self._target = target
+        self._buffers = AnswerBuffers(_BUFFERS)
 
     @staticmethod
     def link(properties: Mapping[str, str], topics: Collection[str]) -> _Linked:
@@ -152,6 +156,7 @@ class Auditor:
                 isolation=_COMMITTED,
                 fetch_bytes=self._setup.fetch_bytes,
                 stall_s=self._setup.stall_s,
+                buffers=self._buffers,
             )
             stack.callback(target.close)
             alignment = Alignment(
@@ -174,6 +179,7 @@ class Auditor:
             isolation=1 if self._setup.read_committed else 0,
             fetch_bytes=self._setup.fetch_bytes,
             stall_s=self._setup.stall_s,
+            buffers=self._buffers,
         )
 
     def _runs(
