@@ -70,6 +70,7 @@ def test_losses_while_stopped_are_found_at_the_start(
     assert_copied_ranges(url, again, 0, 150, records=250)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("once", [False, True], ids=["at-least-once", "exactly-once"])
 def test_where_a_partition_begins_is_known_before_anything_is_copied(
     once: bool,
