@@ -83,6 +83,7 @@ def test_a_flows_limit_is_that_of_all_its_tasks_together(
     assert_equal_logs(flow, topic)
 
 
+@pytest.mark.slow
 def test_a_long_history_does_not_make_live_records_late(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:
