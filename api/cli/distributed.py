@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import NoReturn
 
+from api.cli.leaving import leave
 from api.cli.logs import configure_logging
 from api.cli.worker_plugins import plugin_registry
 from api.cli.worker_processes import (
@@ -47,7 +48,7 @@ from connect.runtime.distributed.config import DistributedConfig
 from connect.runtime.distributed.factory import distributed_herder
 from connect.runtime.distributed.herder import DistributedHerder
 
-__all__ = ["main", "run"]
+__all__ = ["command", "main", "run"]
 
 PROGRAM = "connect-distributed"
 
@@ -125,5 +126,10 @@ def _await_group(herder: DistributedHerder) -> None:
             raise ConnectError("The worker was stopped before it was in its group")
 
 
+def command() -> NoReturn:
+    """The installed command: the program, and the end of its process."""
+    leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.file_watch import FileWatch
+from api.cli.leaving import leave
 from api.cli.stopping import StopSignal
 from api.cli.worker_processes import (
     WorkerProcesses,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from connectors.maker.config import MirrorMakerConfig
     from connectors.maker.maker import MirrorMaker
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
 
 EXIT_OK = 0
 EXIT_IN_THE_WAY = 1
@@ -251,5 +252,10 @@ def _check(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:
     return EXIT_OK if report.can_run else EXIT_IN_THE_WAY
 
 
+def command() -> NoReturn:
+    """The installed command: the program, and the end of its process."""
+    leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -19,14 +19,14 @@ import argparse
 import json
 import os
 import random
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from api.cli.leaving import leave
 from api.cli.program import (
     EXIT_ERROR,
     WITHOUT_SPARK,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from connectors.mirror.audit.report import AuditReport
     from connectors.mirror.audit.run import AuditSetup, RangeOutcome
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
 
 EXIT_EQUAL = 0
 EXIT_DIFFERENT = 3
@@ -272,5 +272,10 @@ def _engine(arguments: argparse.Namespace, flow: FlowToAudit) -> Iterator[AuditE
         yield spark_engine(session)
 
 
+def command() -> NoReturn:
+    """The installed command: the program, and the end of its process."""
+    leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

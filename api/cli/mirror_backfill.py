@@ -22,8 +22,9 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from api.cli.leaving import leave
 from api.cli.program import (
     EXIT_ERROR,
     WITHOUT_SPARK,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from connectors.mirror.backfill.wish import Wish
     from connectors.mirror.dedicated_flow import DedicatedFlow
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
 
 EXIT_DONE = 0
 EXIT_REFUSED = 3
@@ -278,5 +279,10 @@ def _wish(arguments: argparse.Namespace) -> Wish:
     return Wish(topics, arguments.partitions, since, until, arguments.first, arguments.last)
 
 
+def command() -> NoReturn:
+    """The installed command: the program, and the end of its process."""
+    leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

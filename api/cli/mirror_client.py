@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from api.cli.leaving import leave
 from api.cli.mirror_client_output import Output
 from connect.clock import Deadline
 from connect.config.java_regex import JavaRegexError, compile_java_regex
@@ -45,7 +46,7 @@ from connectors.mirror.group_move import (
 )
 from connectors.mirror.history import read_events
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
 
 EXIT_OK, EXIT_INCOMPLETE, EXIT_ERROR, EXIT_NO_ANSWER, EXIT_USAGE = 0, 1, 2, 3, 255
 
@@ -313,5 +314,10 @@ def _alias(config: MirrorMakerConfig, option: str, alias: str | None) -> str:
     return alias
 
 
+def command() -> NoReturn:
+    """The installed command: the program, and the end of its process."""
+    leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

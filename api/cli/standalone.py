@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import NoReturn
 
 from api.cli.connector_files import ConnectorFile, read_connector_file
+from api.cli.leaving import leave
 from api.cli.logs import configure_logging
 from api.cli.worker_plugins import plugin_registry
 from api.cli.worker_program import (
@@ -42,7 +43,7 @@ from connect.runtime.standalone import StandaloneHerder
 from connect.runtime.worker import Worker
 from connect.storage.sql_offset_store import open_sql_offset_store
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
 
 PROGRAM = "connect-standalone"
 
@@ -108,5 +109,10 @@ def _create(herder: ConnectHerder, location: str) -> None:
     log.info("created connector %s", found.name)
 
 
+def command() -> NoReturn:
+    """The installed command: the program, and the end of its process."""
+    leave(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()
