@@ -123,9 +123,7 @@ class Arrivals:
                 self._hooks.refresh_interest(partition)
             return
         if self._throttle.on:
-            self._throttle.count(
-                [(each, len(fetched.records), headers) for each, fetched, headers, _ in fresh]
-            )
+            self._throttle.count([(each, headers) for each, _, headers, _ in fresh])
         node.pump()
         for partition, fetched, headers, position in fresh:
             self._copy(partition, fetched, headers, position, buffer)

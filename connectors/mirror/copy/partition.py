@@ -158,6 +158,8 @@ class PartitionCopy:
     """Left out of fetches for now, as its topic is over its limit."""
     most_fetch_bytes: int = 0
     """What a fetch may ask for of it because of such a limit; 0: there is none."""
+    batch_bytes: int = 0
+    """The largest batch of the last fetch that a limit counted; 0: not known."""
     limited_by: str | None = None
     """The keys with the limit because of which records of it wait."""
     held: bool = False

@@ -93,16 +93,9 @@ class SourceNode(BrokerNode):
             FetchPartition(
                 partition.position,
                 partition.source_epoch,
-                self._partition_bytes(partition),
+                self._throttle.fetch_bytes_of(partition, self._usual_partition_bytes()),
             ),
         )
-
-    def _partition_bytes(self, partition: PartitionCopy) -> int:
-        """What may be asked for of a partition."""
-        most = self._usual_partition_bytes()
-        if not self._throttle.on:
-            return most
-        return min(most, partition.most_fetch_bytes or most, self._throttle.partition_bytes or most)
 
     def _usual_partition_bytes(self) -> int:
         """What was set, or else as much of one partition as fits in a fetch over this way."""

@@ -138,9 +138,26 @@ class Throttle:
             _LEAST_FETCH_BYTES, round(self._flow.fetch_bytes() / max(1, self._budget.readers))
         )
 
+    def fetch_bytes_of(self, partition: PartitionCopy, most: int) -> int:
+        """What one fetch may ask for of a partition, where it may otherwise be `most`."""
+        if not self.on:
+            return most
+        batch = partition.batch_bytes
+        asked = min(
+            most,
+            # Where less than a batch is asked for, a fetch brings only one partition's.
+            max(batch, self.partition_bytes or most),
+            partition.most_fetch_bytes or most,
+        )
+        if asked == most or not batch:
+            return asked
+        # Whole batches, as far as they are alike: what the broker would cut off behind them is
+        # sent in vain.
+        return asked // batch * batch if asked >= batch else asked
+
     @property
     def partition_bytes(self) -> int | None:
-        """What one fetch may ask for of a partition; None: whatever else it may."""
+        """What one fetch may ask for of a partition by the flow's limit; None: there is none."""
         most = self.response_bytes
         if most is None:
             return None
@@ -205,13 +222,17 @@ class Throttle:
         for partition in mine:
             partition.paced = meter.holds
 
-    def count(self, arrived: Sequence[tuple[PartitionCopy, int, Sequence[BatchHeader]]]) -> None:
-        """What one fetch brought: partitions, bytes, and their batches."""
+    def count(self, arrived: Sequence[tuple[PartitionCopy, Sequence[BatchHeader]]]) -> None:
+        """What one fetch brought: partitions and their whole batches, at least one each."""
         flow = self._flow
-        for partition, size, headers in arrived:
+        for partition, headers in arrived:
             meter = self._topics.get(partition.source[0])
             if meter is None and flow is None:
                 continue
+            # Not what came behind them: brokers cut the last batch off where an answer is full,
+            # and with a low limit that is up to half of it.
+            size = headers[-1].start + headers[-1].size
+            partition.batch_bytes = max(header.size for header in headers)
             records = 0
             if (meter and meter.counts_records) or (flow and flow.counts_records):
                 records = sum(header.records for header in headers)

@@ -55,13 +55,13 @@ class Task:
     def run(self, seconds: float, batch: int = 10 * KB, turn_s: float = 0.01) -> dict[str, int]:
         """Every partition that may be fetched brings a batch of 10 records each turn."""
         came = {partition.source[0]: 0 for partition in self.partitions}
-        header = cast("BatchHeader", SimpleNamespace(records=10))
+        header = cast("BatchHeader", SimpleNamespace(records=10, start=0, size=batch))
         for turn in range(round(seconds / turn_s)):
             if not self.throttle.holds:
                 may = [partition for partition in self.partitions if not partition.paced]
                 for partition in may:
                     came[partition.source[0]] += batch
-                self.throttle.count([(partition, batch, [header]) for partition in may])
+                self.throttle.count([(partition, [header]) for partition in may])
             self.clock.advance(turn_s)
             self.loop.turn(0.0)
             if turn % round(1 / turn_s) == 0:
@@ -154,6 +154,28 @@ def test_fetches_are_as_small_as_the_rate_is_low(two: Task) -> None:
     assert two.throttle.partition_bytes == 1000 * KB, "one alone has all of it"
 
 
+def test_fetches_ask_for_whole_batches(two: Task) -> None:
+    """What a broker cuts off behind them is read for nothing: at low rates, up to half."""
+    slow, _, free = two.partitions
+    most = 4000 * KB
+    two.limit(of_topic("slow", RateLimit(320 * KB)), slow=2)
+    assert two.throttle.fetch_bytes_of(slow, most) == 40 * KB
+    two.run(0.01, batch=19 * KB)
+    assert two.throttle.fetch_bytes_of(slow, most) == 38 * KB
+    assert two.throttle.fetch_bytes_of(free, most) == most, "no limit, and not cut for nothing"
+    two.limit(FlowLimits(RateLimit(1000 * KB)))
+    assert two.throttle.fetch_bytes_of(slow, most) == 76 * KB
+    two.limit(FlowLimits(RateLimit(1.0)))
+    assert two.throttle.fetch_bytes_of(slow, most) == 19 * KB, "else only one of all would come"
+
+
+def test_a_topic_with_large_batches_brings_no_more_at_a_time(two: Task) -> None:
+    """A batch comes whole, but not one of each partition in one fetch."""
+    two.limit(of_topic("slow", RateLimit(100 * KB)))
+    two.run(0.01, batch=900 * KB)
+    assert two.throttle.fetch_bytes_of(two.partitions[0], 4000 * KB) == 16 * 1024
+
+
 def test_a_fetch_waits_no_longer_than_a_held_topic(two: Task) -> None:
     assert two.throttle.wait_ms(500) == 500
     two.limit(of_topic("slow", RateLimit(100 * KB)))
@@ -179,11 +201,11 @@ def test_never_more_than_the_rate_and_one_burst(rate_kb: int, steps: list[tuple[
     task.limit(FlowLimits(RateLimit(rate)))
     largest = max(size for size, _ in steps) * KB
     began = task.clock.monotonic()
-    header = cast("BatchHeader", SimpleNamespace(records=1))
     for size, seconds in steps:
         if not task.throttle.holds:
             total += size * KB
-            task.throttle.count([(task.partitions[0], size * KB, [header])])
+            header = cast("BatchHeader", SimpleNamespace(records=1, start=0, size=size * KB))
+            task.throttle.count([(task.partitions[0], [header])])
         passed = task.clock.monotonic() - began
         assert total <= rate * (passed + 0.5) + largest
         task.clock.advance(seconds / 4)
