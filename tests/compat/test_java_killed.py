@@ -160,6 +160,7 @@ def test_ours_takes_over_from_javas_that_was_killed(killed: Killed) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_the_audit_names_what_javas_copied_twice(killed: Killed) -> None:
     killed.java(COUNT, 0, killed=True)
     killed.java(100, again=COUNT)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.mirrors import java_mirror_maker, mm2_properties
 from tests.support.producing import numbered, produce
@@ -12,6 +14,7 @@ from tests.support.topics import create_topic, end_offset, topic_names
 from tests.support.waiting import wait_until
 
 
+@pytest.mark.slow
 def test_java_mirrors_a_topic(
     kafka: KafkaRuntime,
     source_cluster: KafkaCluster,

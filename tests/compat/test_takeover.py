@@ -149,6 +149,7 @@ def checkpoints(flow: MirroredFlow, group: str, topic: str) -> list[Checkpoint]:
     return [c for c in found if (c.group, c.topic) == (group, flow.remote(topic))]
 
 
+@pytest.mark.slow
 def test_from_java_to_ours_and_back_and_again(relay: Relay) -> None:
     flow = relay.flow
     group = f"{flow.prefix}-group"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from deploy.brokers import GuardedProcess, KafkaCluster
 from tests.support.reading import read_partition
 from tests.support.topics import create_topic, unique
@@ -14,6 +16,7 @@ TIMEOUT_S = 30.0
 KILLS = 2
 
 
+@pytest.mark.slow
 def test_readers_of_committed_records_see_each_line_once(
     target_cluster: KafkaCluster, tmp_path: Path, logs: Path
 ) -> None:

@@ -100,6 +100,7 @@ def test_metrics_and_health_are_served(
         assert '"flow":"source->target"' in page("/health")
 
 
+@pytest.mark.slow
 def test_one_unreachable_flow_does_not_stop_another(
     source: str, target: str, tmp_path: Path, logs: Path
 ) -> None:

@@ -103,7 +103,7 @@ def test_a_short_run_gets_in_sync_compares_and_leaves_nothing_behind(
     [
         (signal.SIGINT, "Starting two Kafka"),
         pytest.param(signal.SIGINT, "Producing a backlog", marks=pytest.mark.slow),
-        (signal.SIGINT, "Starting: connect-mirror-maker"),
+        pytest.param(signal.SIGINT, "Starting: connect-mirror-maker", marks=pytest.mark.slow),
         (signal.SIGTERM, "Copying the backlog"),
     ],
 )

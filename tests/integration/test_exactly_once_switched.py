@@ -44,13 +44,14 @@ def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Mirrored
     return MirroredFlow(source_cluster, target_cluster)
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "engine",
     [
-        WORKER,
-        pytest.param(SPARK, marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+        pytest.param(WORKER, id="worker"),
+        pytest.param(SPARK, id="spark", marks=pytest.mark.timeout(1800)),
     ],
-    ids=["worker", "spark"],
 )
 def test_each_record_is_copied_once_and_what_was_lost_between_is_told(
     flow: MirroredFlow, logs: Path, tmp_path: Path, engine: Mapping[str, str]

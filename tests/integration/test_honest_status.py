@@ -117,6 +117,7 @@ def test_a_connector_that_does_not_reach_its_source_says_so(
             stop_cleanly(mirror, log)
 
 
+@pytest.mark.slow
 def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_gone(
     permitting_cluster: KafkaCluster,
     target_cluster: KafkaCluster,

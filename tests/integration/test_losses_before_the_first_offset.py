@@ -162,7 +162,13 @@ def begun_flow(
         yield Begun(flow, directory, group, options or {})
 
 
-@pytest.mark.parametrize("once", [False, True], ids=["at-least-once", "exactly-once"])
+@pytest.mark.parametrize(
+    "once",
+    [
+        pytest.param(False, id="at-least-once"),
+        pytest.param(True, id="exactly-once", marks=pytest.mark.slow),
+    ],
+)
 def test_what_is_lost_before_the_first_offset_is_stored_is_reported(
     once: bool, flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:
@@ -193,6 +199,7 @@ def test_what_is_lost_before_the_first_offset_is_stored_is_reported(
         mirror.lost(told)
 
 
+@pytest.mark.slow
 def test_what_was_copied_and_not_stored_is_not_forgotten(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:
@@ -222,6 +229,7 @@ def test_what_was_copied_and_not_stored_is_not_forgotten(
         mirror.copied(raced, *range(50), *range(120, 150))
 
 
+@pytest.mark.slow
 def test_with_auto_offset_reset_latest_it_goes_on_where_it_had_begun(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:

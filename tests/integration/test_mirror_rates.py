@@ -25,7 +25,7 @@ def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Mirrored
     return MirroredFlow(source_cluster, target_cluster)
 
 
-@pytest.mark.parametrize("once", [WITHOUT, EXACTLY_ONCE])
+@pytest.mark.parametrize("once", [WITHOUT, pytest.param(EXACTLY_ONCE, marks=pytest.mark.slow)])
 def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
     flow: MirroredFlow, logs: Path, tmp_path: Path, once: str
 ) -> None:

@@ -41,6 +41,7 @@ def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Mirrored
     return MirroredFlow(source_cluster, target_cluster)
 
 
+@pytest.mark.slow
 def test_engines_go_on_where_the_other_ended(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:

@@ -169,6 +169,7 @@ def test_two_sources_into_one_target_one_of_them_exactly_once(
         assert_in_history(url, flow, {topic}, 2 * COUNT)
 
 
+@pytest.mark.slow
 def test_one_source_into_two_targets_in_one_process(
     source_cluster: KafkaCluster,
     target_cluster: KafkaCluster,

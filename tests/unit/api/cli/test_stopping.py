@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from types import FrameType
@@ -79,8 +81,11 @@ def test_nobody_asked() -> None:
 
 def test_a_signal_ends_the_wait() -> None:
     stop = StopSignal()
-    timer = threading.Timer(0.1, lambda: signal.raise_signal(signal.SIGTERM))
+    # To the process, as others send it: raised here, it would be the timer's thread's.
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGTERM))
     timer.start()
+    began = time.monotonic()
     assert stop.wait(10.0)
+    assert time.monotonic() - began < 5.0
     timer.join()
     assert stop.wait(10.0), "and every later one"
