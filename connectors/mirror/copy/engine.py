@@ -287,6 +287,8 @@ class CopyEngine:
 
     def step(self, timeout: float) -> None:
         """One turn of the loop; waits at most `timeout` seconds."""
+        # Also for what is wanted since the last turn: nothing else would end the wait for it.
+        self._placement.pump_sources()
         self._loop.turn(timeout)
         self._placement.pump_sources()
         if self._transactions is not None and self._transactions.failure is not None:
