@@ -146,7 +146,8 @@ def quota(servers: str, **limits: float) -> Iterator[None]:
         alter(remove=True)
 
 
-@pytest.mark.parametrize("side", ["source", pytest.param("target", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["source", "target"])
 def test_a_throttled_client_copies_slowly_and_rightly(source: str, target: str, side: str) -> None:
     topic, copy = create_topic(source, partitions=2), create_topic(target, partitions=2)
     for partition in range(2):

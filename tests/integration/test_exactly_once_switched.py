@@ -45,7 +45,6 @@ def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Mirrored
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "engine",
     [
@@ -143,6 +142,7 @@ def test_what_a_run_that_was_killed_had_not_committed_is_copied_without_exactly_
     assert committed(flow, topic, 0) == list(range(2 * COUNT))
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_a_transaction_is_followed_by_one_without(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:

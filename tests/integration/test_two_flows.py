@@ -119,6 +119,7 @@ def assert_in_history(url: str, flow: MirroredFlow, topics: Iterable[str], recor
     assert sum(int(str(row["records"])) for row in rows) == records
 
 
+@pytest.mark.slow
 def test_two_sources_into_one_target_one_of_them_exactly_once(
     source_cluster: KafkaCluster,
     target_cluster: KafkaCluster,

@@ -69,10 +69,18 @@ class JavaWorker:
         return status, json.loads(content) if content else None
 
     def get(self, path: str) -> Any:
-        """The body of a GET that succeeds."""
-        status, body = self.call("GET", path)
-        assert status == 200, f"GET {path}: {status} {body}"
-        return body
+        """The body of a GET that succeeds, tried again while the group rebalances: some requests
+        are answered with 500 then."""
+
+        def answered() -> tuple[int, Any] | None:
+            status, body = self.call("GET", path)
+            rebalances = status == 500 and "a rebalance is expected" in str(body)
+            return None if rebalances else (status, body)
+
+        found = wait_until(answered, _CALL_S, f"GET {path}")
+        assert found is not None
+        assert found[0] == 200, f"GET {path}: {found}"
+        return found[1]
 
     def put_through(self, method: str, path: str, body: object = None) -> Any:
         """The body of a request that succeeds, tried again while the group rebalances."""
