@@ -18,8 +18,8 @@ def leave(code: int) -> NoReturn:
 
     A question to a cluster that does not answer outlives a stop, on a daemon thread and with
     librdkafka's threads beside it. An ordinary exit frees OpenSSL's tables under these: about one
-    stop in a hundred beside such a cluster then ended with SIGABRT or SIGSEGV instead of its exit
-    code. Call it on the main thread, once everything is stored and closed that can be.
+    stop of 70 beside such a cluster then ended with SIGABRT or SIGSEGV instead of its exit code.
+    Call it on the main thread, once everything is stored and closed that can be.
     """
     # Logging writes its last lines, and children end.
     atexit._run_exitfuncs()

@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from api.cli.leaving import leave
 from connect.errors import ConfigError, ConnectError
 from deploy.demo.stopping import Stop, StopRequested, own_foreground
 
@@ -94,4 +95,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

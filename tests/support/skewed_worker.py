@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from api.cli.distributed import run
+from api.cli.leaving import leave
 from api.cli.logs import configure_logging
 from api.cli.worker_program import exit_code_of
 from connect.clock import SystemClock
@@ -34,4 +35,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))
