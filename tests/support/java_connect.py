@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,27 +72,31 @@ class JavaWorker:
         """The body of a GET that succeeds, tried again while the group rebalances: some requests
         are answered with 500 then."""
 
-        def answered() -> tuple[int, Any] | None:
-            status, body = self.call("GET", path)
-            rebalances = status == 500 and "a rebalance is expected" in str(body)
-            return None if rebalances else (status, body)
+        def rebalances(status: int, body: Any) -> bool:
+            return status == 500 and "a rebalance is expected" in str(body)
 
-        found = wait_until(answered, _CALL_S, f"GET {path}")
-        assert found is not None
-        assert found[0] == 200, f"GET {path}: {found}"
-        return found[1]
+        status, body = self._settled("GET", path, None, rebalances)
+        assert status == 200, f"GET {path}: {status} {body}"
+        return body
 
     def put_through(self, method: str, path: str, body: object = None) -> Any:
         """The body of a request that succeeds, tried again while the group rebalances."""
+        status, answer = self._settled(method, path, body, lambda status, _: status == 409)
+        assert status < 300, f"{method} {path}: {status} {answer}"
+        return answer
 
-        def accepted() -> tuple[int, Any] | None:
+    def _settled(
+        self, method: str, path: str, body: object, rebalances: Callable[[int, Any], bool]
+    ) -> tuple[int, Any]:
+        """The answer of a request, once it is no longer one that `rebalances` knows."""
+
+        def answered() -> tuple[int, Any] | None:
             answer = self.call(method, path, body)
-            return None if answer[0] == 409 else answer
+            return None if rebalances(*answer) else answer
 
-        found = wait_until(accepted, _CALL_S, f"{method} {path}")
+        found = wait_until(answered, _CALL_S, f"{method} {path}")
         assert found is not None
-        assert found[0] < 300, f"{method} {path}: {found[0]} {found[1]}"
-        return found[1]
+        return found
 
     def _ready(self) -> bool:
         assert self.process.running(), "the worker has ended; see its log"

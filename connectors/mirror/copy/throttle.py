@@ -149,11 +149,11 @@ class Throttle:
             max(batch, self.partition_bytes or most),
             partition.most_fetch_bytes or most,
         )
-        if asked == most or not batch:
+        if asked == most or not 0 < batch <= asked:
             return asked
         # Whole batches, as far as they are alike: what the broker would cut off behind them is
         # sent in vain.
-        return asked // batch * batch if asked >= batch else asked
+        return asked // batch * batch
 
     @property
     def partition_bytes(self) -> int | None:
