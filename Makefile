@@ -16,10 +16,14 @@ TEST_PROCESSES ?= 2
 # For each decoder that is fuzzed.
 FUZZ_SECONDS ?= 20
 
+# The seeds of simulated runs: FIRST-LAST, or one.
+SEEDS ?= 0-1000
+
 RUNTIME_STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 
-.PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz lock clean
+.PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz \
+	simulate mutants lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -36,6 +40,8 @@ help:
 	@echo "make faults   the fault tests, the long ones too; with FAULT_SEED=n (and FAULT_MINUTES=n) a"
 	@echo "              random schedule of faults, the same for the same seed"
 	@echo "make fuzz     decoders of others' bytes, guided by coverage, each for FUZZ_SECONDS (20)"
+	@echo "make simulate the real classes against simulated clusters and faults, by SEEDS=first-last"
+	@echo "make mutants  put known defects back one by one: the simulator must find each"
 	@echo "make lock     pin the newest versions of all dependencies"
 	@echo "make clean    remove what was built here"
 
@@ -102,6 +108,13 @@ faults: install-test brokers
 
 fuzz: install-test
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
+# One world by its name: make simulate WORLD=copier SEEDS=17
+simulate: install-test
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(WORLD),--world $(WORLD))
+
+mutants: install-test
+	$(BIN)/python -m tests.simulation.mutants
 
 lock: | $(BIN)/python
 	@$(PIP) install --quiet --upgrade uv

@@ -1,0 +1,85 @@
+"""Known defects, put back one at a time: each must be found by its world within a bound of seeds.
+
+`python -m tests.simulation.mutants` (`make mutants`) runs all of them, or those that are named. A
+mutant is a context manager that replaces a method of the product by its defective form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from tests.simulation.worlds import run_world
+
+__all__ = ["MOST_SEEDS", "Mutant", "find", "mutants", "replaced"]
+
+MOST_SEEDS = 2000
+
+_MODULES: tuple[str, ...] = ()
+"""Modules with a `MUTANTS` tuple, one for each world."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A defect that once existed. `name` is short and stable; `world` finds it."""
+
+    name: str
+    world: str
+    defect: str
+    """One sentence: the defect, as a changelog would describe it."""
+    put_back: Callable[[], AbstractContextManager[None]]
+
+
+@contextlib.contextmanager
+def replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    """Replace an attribute of a class or module for the length of a `with` block."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def mutants() -> list[Mutant]:
+    """All mutants of all worlds."""
+    found: list[Mutant] = []
+    for module in _MODULES:
+        found += importlib.import_module(module).MUTANTS
+    return found
+
+
+def find(mutant: Mutant, most: int = MOST_SEEDS) -> int | None:
+    """The first seed, from 0 on, whose run has a finding while the defect is there."""
+    with mutant.put_back():
+        for seed in range(most):
+            if run_world(mutant.world, seed).finding is not None:
+                return seed
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="mutants to run; all by default")
+    parser.add_argument("--seeds", type=int, default=MOST_SEEDS)
+    options = parser.parse_args()
+    chosen = [m for m in mutants() if not options.names or m.name in options.names]
+    missed = 0
+    for mutant in chosen:
+        began = time.monotonic()
+        seed = find(mutant, options.seeds)
+        missed += seed is None
+        said = f"found by seed {seed}" if seed is not None else "NOT FOUND"
+        print(f"{mutant.world:12} {mutant.name:40} {said}, {time.monotonic() - began:.1f} s")
+    print(f"{len(chosen) - missed} of {len(chosen)} defects found within {options.seeds} seeds")
+    return 1 if missed or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
