@@ -24,7 +24,7 @@ from connect.protocol.batches import (
 from connect.protocol.records import Rebatched, rebatch, recompress
 from connectors.mirror.copy.aborted import AbortedTransactions
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
-from connectors.mirror.copy.partition import Outgoing
+from connectors.mirror.copy.outgoing import Outgoing
 
 __all__ = ["Chosen", "CopyOptions", "Unreadable", "Way", "choose", "outgoing_batches"]
 
