@@ -52,9 +52,7 @@ def failed(made: PartitionCopy, *, maybe: bool = False, failure: Failure = Failu
 
 def test_a_batch_is_queued_only_where_the_one_before_it_ends() -> None:
     made = queued(10)
-    with pytest.raises(
-        InvariantBroken, match="t-0: a batch of offsets 20 to 30 was"
-    ):
+    with pytest.raises(InvariantBroken, match="t-0: a batch of offsets 20 to 30 was"):
         made.enqueue(batch(20, 10), 20)
 
 
