@@ -62,6 +62,8 @@ _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
 _MAGIC_AT = 16
 _MIN_LEGACY_SIZE = 14
+_RECORDS_COUNT = struct.Struct(">i")
+_RECORDS_COUNT_AT = 57
 _SEQUENCE_SPACE = 1 << 31
 _CONTROL_KEY_OFFSET_LIMIT = 80
 _LAST_OFFSET = (1 << 63) - 1
@@ -211,8 +213,16 @@ def stamp_for_produce(
 def abort_marker(batch: memoryview) -> bool:
     """Whether a control batch ends a transaction by aborting it.
 
-    A control record's key is `version int16 | type int16`, type 0 abort, 1 commit (KIP-98).
+    A control record's key is `version int16 | type int16`, type 0 abort, 1 commit (KIP-98). A
+    control batch without records ends nothing: compaction removed the marker and kept the batch
+    for its producer's epoch.
+
+    Raises:
+        CorruptData: the first record has no key of 4 bytes.
     """
+    (count,) = _RECORDS_COUNT.unpack_from(batch, _RECORDS_COUNT_AT)
+    if count == 0:
+        return False
     body = bytes(batch[HEADER_SIZE : HEADER_SIZE + _CONTROL_KEY_OFFSET_LIMIT])
     at = _skip_varints(body, 0, 1) + 1  # length, then attributes
     at = _skip_varints(body, at, 3)  # timestamp delta, offset delta, key length

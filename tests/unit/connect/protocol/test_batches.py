@@ -18,6 +18,7 @@ from connect.protocol.batches import (
     shallow_copy_allowed,
     stamp_for_produce,
 )
+from connect.protocol.record_codec import Record, encode_batch
 
 
 def batch(values: list[bytes], *, transactional: bool = False, codec: int = 0) -> bytearray:
@@ -128,7 +129,22 @@ def test_control_records_say_whether_they_abort(kind: int, aborts: bool) -> None
     # length, attributes, timestamp delta, offset delta, key length 4 (zigzag 8), key
     record = b"\x20\x00\x00\x00\x08" + key + b"\x0c" + bytes(6) + b"\x00"
     data = bytearray(HEADER_SIZE) + record
+    data[57:61] = (1).to_bytes(4, "big")  # recordsCount
     assert abort_marker(memoryview(data)) is aborts
+
+
+def test_a_control_batch_without_records_aborts_nothing() -> None:
+    """Compaction removed its marker, and kept the batch for its producer's epoch."""
+    data = encode_batch(
+        [], base_offset=4, last_offset_delta=0, producer_id=7, transactional=True, control=True
+    )
+    assert not abort_marker(memoryview(data))
+
+
+def test_a_control_record_without_a_key_is_corrupt() -> None:
+    data = bytearray(encode_batch([Record(4, 1, b"", b"")], base_offset=4, control=True))
+    with pytest.raises(CorruptData, match="without a key of 4 bytes"):
+        abort_marker(memoryview(data)[:64])
 
 
 def test_impossible_lengths_are_corrupt() -> None:
