@@ -32,6 +32,7 @@ from connectors.mirror.copy.quarantine import (
     OnQuarantined,
     PutAside,
     Quarantine,
+    offset_after,
     unreadable_batch,
 )
 from connectors.mirror.copy.source_node import SourceNode
@@ -244,7 +245,7 @@ class Arrivals:
             or partition.in_flight
         ):
             return
-        after = _next_offset(header, headers, partition.high_watermark)
+        after = offset_after(records, unreadable, headers, partition.high_watermark)
         if after is None:
             partition.source_error = f"{unreadable.reason}; where it ends cannot be told"
             return
@@ -366,13 +367,3 @@ def _out_of_order(batches: Sequence[Outgoing], position: int) -> bool:
             return True
         position = batch.resume
     return False
-
-
-def _next_offset(header: BatchHeader, headers: list[BatchHeader], end: int) -> int | None:
-    """The first offset after a batch whose header may be as wrong as the rest of it; None where
-    that cannot be told. `end`: that of the partition."""
-    following = [other.base_offset for other in headers if other.start > header.start]
-    if following:
-        return following[0] if following[0] > header.base_offset else None
-    whole = header.magic == 2 and header.records == header.last_offset_delta + 1 > 0
-    return header.next_offset if whole and header.next_offset <= end else None
