@@ -74,7 +74,7 @@ def _run(world: str, seeds: range, processes: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=_seeds, default=range(0, 1000), help="FIRST-LAST, or one")
+    parser.add_argument("--seeds", type=_seeds, default=range(1000), help="FIRST-LAST, or one")
     parser.add_argument("--world", choices=sorted(WORLDS), action="append")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()

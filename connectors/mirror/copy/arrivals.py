@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import code_facts, error_from_code
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
@@ -70,7 +70,7 @@ class Arrivals:
     def __init__(
         self,
         partitions: Mapping[TopicPartition, PartitionCopy],
-        link: ClusterLink,
+        link: ClusterAccess,
         loop: SelectorLoop,
         budget: MemoryBudget,
         options: CopyOptions,

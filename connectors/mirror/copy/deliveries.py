@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import code_facts
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
@@ -56,7 +56,7 @@ class Deliveries:
 
     def __init__(
         self,
-        link: ClusterLink,
+        link: ClusterAccess,
         loop: SelectorLoop,
         settings: WireSettings,
         budget: MemoryBudget,

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from connect.clients.cluster_access import OpenCluster
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
@@ -80,13 +81,17 @@ class CopyEngine:
         quarantine: Quarantine | None = None,
         on_quarantined: OnQuarantined | None = None,
         on_begun: Callable[[PartitionCopy], None] | None = None,
+        *,
+        open_cluster: OpenCluster = ClusterLink,
+        loop: SelectorLoop | None = None,
     ) -> None:
         """`transactions`: to write exactly once; `on_acked` then hears of what is committed.
         `on_begun`: it is known where a partition begins that was to learn that (`begin`); it is
-        not fetched before `let_copy`."""
+        not fetched before `let_copy`. `open_cluster` and `loop`: other clusters and another loop
+        than the machine's, for simulations; `close` closes both."""
         self._settings = settings
         self._clock = clock
-        self._loop = SelectorLoop(clock)
+        self._loop = loop or SelectorLoop(clock)
         self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes)
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
         self._departed: list[PartitionCopy] = []
@@ -95,8 +100,8 @@ class CopyEngine:
         self._fetching = True
         self._on_begun = on_begun
         self._tell_loss = on_loss or (lambda *_: None)
-        self._source = ClusterLink(settings.source, self._on_metadata, clock, "mirror-source")
-        self._target = ClusterLink(settings.target, self._on_metadata, clock, "mirror-target")
+        self._source = open_cluster(settings.source, self._on_metadata, clock, "mirror-source")
+        self._target = open_cluster(settings.target, self._on_metadata, clock, "mirror-target")
         self._placement = Placement(
             self._source,
             self._target,

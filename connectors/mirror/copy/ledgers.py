@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kafka.partitioner.default import murmur2
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.plugin import OFFSET_NOTE, SourcePartition, TransferTransactions
 from connect.protocol.messages import TopicPartition
 from connect.protocol.records import Record, encode_batch
@@ -31,7 +31,7 @@ class Ledgers:
         self,
         control: TransferTransactions,
         source_partition: Callable[[TopicPartition], SourcePartition],
-        link: ClusterLink,
+        link: ClusterAccess,
         budget: MemoryBudget,
     ) -> None:
         self.topic = control.offsets_topic

@@ -15,8 +15,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from connect.clients.cluster_link import ClusterLink
-from connect.clients.epoch_ends import epoch_ends
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.offset_listing import LATEST, OffsetResult
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError
@@ -50,7 +49,7 @@ class _Check:
 class _Side:
     """The questions to one cluster, by the partition's name there."""
 
-    link: ClusterLink
+    link: ClusterAccess
     waiting: dict[TopicPartition, _Check] = field(default_factory=dict)
     asked: bool = False
 
@@ -60,8 +59,8 @@ class LogChecks:
 
     def __init__(
         self,
-        source: ClusterLink,
-        target: ClusterLink,
+        source: ClusterAccess,
+        target: ClusterAccess,
         loop: SelectorLoop,
         starts: StartPositions,
         on_checked: Callable[[PartitionCopy], None],
@@ -171,7 +170,7 @@ class LogChecks:
         side.asked = True
         epochs = {key: check.epoch for key, check in asked.items() if check.epoch is not None}
         if side is self._source:
-            future = epoch_ends(side.link, epochs, _ASK_TIMEOUT_S)
+            future = side.link.epoch_ends(epochs, _ASK_TIMEOUT_S)
         else:
             future = side.link.list_offsets(asked, LATEST, 0, _ASK_TIMEOUT_S)
         future.add_done_callback(

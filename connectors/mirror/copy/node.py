@@ -10,7 +10,7 @@ import logging
 from concurrent.futures import CancelledError, Future
 
 from connect.clients.channel import BufferPool, Channel
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.selector_loop import READ, WRITE, SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.clients.wire import WireConnection
@@ -44,7 +44,7 @@ class BrokerNode:
     def __init__(
         self,
         node_id: int,
-        link: ClusterLink,
+        link: ClusterAccess,
         settings: WireSettings,
         loop: SelectorLoop,
         pool: BufferPool,

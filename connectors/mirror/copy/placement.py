@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import code_facts
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import BrokerUnavailable
@@ -27,8 +27,8 @@ class Placement:
 
     def __init__(
         self,
-        source: ClusterLink,
-        target: ClusterLink,
+        source: ClusterAccess,
+        target: ClusterAccess,
         loop: SelectorLoop,
         partitions: Mapping[TopicPartition, PartitionCopy],
         ledgers: Callable[[], Collection[PartitionCopy]],
@@ -69,7 +69,7 @@ class Placement:
 
     def drop_removed(self) -> None:
         """Close connections to brokers that left their clusters."""
-        nodes: list[tuple[ClusterLink, BrokerNode]] = [
+        nodes: list[tuple[ClusterAccess, BrokerNode]] = [
             *((self._source, node) for node in self.sources.values()),
             *((self._target, node) for node in self.targets.values()),
         ]

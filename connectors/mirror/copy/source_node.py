@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from connect.clients.channel import Response
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import error_from_code
 from connect.clients.fetch_session import FetchSession
 from connect.clients.selector_loop import SelectorLoop
@@ -59,7 +59,7 @@ class SourceNode(BrokerNode):
     def __init__(
         self,
         node_id: int,
-        link: ClusterLink,
+        link: ClusterAccess,
         settings: WireSettings,
         loop: SelectorLoop,
         budget: MemoryBudget,

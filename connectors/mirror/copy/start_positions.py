@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import FetchSettings
@@ -56,7 +56,7 @@ class StartPositions:
 
     def __init__(
         self,
-        link: ClusterLink,
+        link: ClusterAccess,
         loop: SelectorLoop,
         fetch: FetchSettings,
         on_located: Callable[[PartitionCopy], None],

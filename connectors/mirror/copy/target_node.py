@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from connect.clients.channel import Response
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import ProduceSettings, WireSettings
 from connect.errors import ConnectError, CorruptData
@@ -60,7 +60,7 @@ class TargetNode(BrokerNode):
     def __init__(
         self,
         node_id: int,
-        link: ClusterLink,
+        link: ClusterAccess,
         settings: WireSettings,
         loop: SelectorLoop,
         budget: MemoryBudget,

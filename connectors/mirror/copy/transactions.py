@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError, Future
 from typing import NamedTuple
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import error_from_code
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError, TaskFailed
@@ -57,7 +57,7 @@ class Transactions:
         self,
         plan: TransactionPlan,
         loop: SelectorLoop,
-        link: ClusterLink,
+        link: ClusterAccess,
         budget: MemoryBudget,
         hooks: TransactionHooks,
     ) -> None:
