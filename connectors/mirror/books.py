@@ -92,7 +92,7 @@ class MapReader(Protocol):
 
 
 class BookClients:
-    """How books reach the cluster that hosts the topics of syncs and map. Replaced by simulations."""
+    """Clients of the cluster that hosts the topics of syncs and map. Simulations have others."""
 
     def writer(
         self, properties: Mapping[str, str], syncs_topic: str, map_topic: str

@@ -156,6 +156,8 @@ class MirrorSourceTask(TransferTask):
             quarantine=self._quarantine,
             on_quarantined=self._put_aside,
             on_begun=self._begun,
+            open_cluster=self._clients.open_cluster,
+            loop=self._clients.loop(),
         )
         self._beginnings = Beginnings(
             self._books, self.context.connector_name, self._engine, self._clock

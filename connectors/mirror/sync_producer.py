@@ -36,6 +36,7 @@ class RecordProducer(Protocol):
         value: bytes | None = ...,
         key: bytes | None = ...,
         partition: int = ...,
+        *,
         on_delivery: Callable[[KafkaError | None, Message], None] | None = ...,
     ) -> None:
         """Queue a record. Raises `BufferError` when the queue is full."""

@@ -6,10 +6,13 @@ through its `TaskClients`. Called on the task's thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from connect.clients.cancellation import Cancellation
+from connect.clients.cluster_access import ClusterAccess
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.clock import SYSTEM_CLOCK, Clock
 from connectors.mirror.books import BookClients
@@ -35,6 +38,16 @@ class TaskClients:
     clock: Clock = SYSTEM_CLOCK
 
     books = BookClients()
+
+    def open_cluster(
+        self, settings: WireSettings, on_change: Callable[[], None], clock: Clock, name: str
+    ) -> ClusterAccess:
+        """One of the two clusters, as `cluster_access.OpenCluster`; the engine closes it."""
+        return ClusterLink(settings, on_change, clock, name)
+
+    def loop(self) -> SelectorLoop:
+        """The loop that the copy engine runs in; the engine closes it."""
+        return SelectorLoop(self.clock)
 
     def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
         """Where the task's events, ranges and lags are written."""
