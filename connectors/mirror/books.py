@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.plugin import SourceOffset, StoredOffset
@@ -29,7 +29,15 @@ from connectors.mirror.offset_syncs import OffsetSyncRule
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.sync_producer import SyncProducer
 
-__all__ = ["PAGES_EVERY_S", "FlowBooks", "Reached", "position_after", "source_partition"]
+__all__ = [
+    "PAGES_EVERY_S",
+    "BookClients",
+    "FlowBooks",
+    "MapReader",
+    "Reached",
+    "position_after",
+    "source_partition",
+]
 
 
 _CLOSE_SYNCS_S = 2.0
@@ -76,6 +84,36 @@ class _PartitionBooks:
         self.pages = PartitionPages(session)
 
 
+class MapReader(Protocol):
+    """Reads the offset map's topic once, in the background."""
+
+    def close(self) -> None:
+        """End the reading, also in the middle."""
+
+
+class BookClients:
+    """Clients of the cluster that hosts the topics of syncs and map. Simulations have others."""
+
+    def writer(
+        self, properties: Mapping[str, str], syncs_topic: str, map_topic: str
+    ) -> SyncProducer:
+        """`properties`: a producer's, Java's names. The caller closes it."""
+        return SyncProducer(properties, syncs_topic, map_topic)
+
+    def reader(
+        self,
+        topic: str,
+        properties: Mapping[str, str],
+        on_read: Callable[[MapTopic], None],
+        before: MapTopic,
+    ) -> MapReader:
+        """Begin to read; see `PageIndexReader`. `on_read` may be called on any thread."""
+        return PageIndexReader(topic, properties, on_read, before)
+
+
+_KAFKA = BookClients()
+
+
 class FlowBooks:
     """See the module."""
 
@@ -85,16 +123,18 @@ class FlowBooks:
         config: SourceConfig,
         index: str | None,
         clock: Clock = SYSTEM_CLOCK,
+        clients: BookClients = _KAFKA,
     ) -> None:
         """Args: props: the connector's properties, for clients; `config`: the same, parsed.
         index: the task's number, for the clients' names."""
         self._config = config
+        self._clock = clock
         self._session = clock.now_ms()
         self._partitions: dict[TopicPartition, _PartitionBooks] = {}
         self._syncs: SyncProducer | None = None
         self._index = PageIndex()
-        self._index_reader: PageIndexReader | None = None
-        self._open_reader: Callable[[MapTopic], PageIndexReader] | None = None
+        self._index_reader: MapReader | None = None
+        self._open_reader: Callable[[MapTopic], MapReader] | None = None
         self._read: deque[MapTopic] = deque()
         self._map: MapTopic | None = None
         self._looks_again = False
@@ -110,14 +150,14 @@ class FlowBooks:
             if config.offset_syncs_topic_location == "source"
             else config.source_cluster_alias
         )
-        self._syncs = SyncProducer(
+        self._syncs = clients.writer(
             offset_syncs_producer(props, index),
             policy.offset_syncs_topic(other),
             policy.offset_map_topic(other),
         )
         if config.mirror_offset_map_enabled:
             self._open_reader = partial(
-                PageIndexReader,
+                clients.reader,
                 policy.offset_map_topic(other),
                 offset_syncs_consumer(props, index),
                 self._read.append,  # on the reader's thread
@@ -326,5 +366,5 @@ class FlowBooks:
         self._open_reader = None
         self._close_reader()
         if self._syncs is not None:
-            self._syncs.close(Deadline(_CLOSE_SYNCS_S))
+            self._syncs.close(Deadline(_CLOSE_SYNCS_S, self._clock))
             self._syncs = None

@@ -2,8 +2,8 @@
 
 `PageIndex` knows which pages the map topic holds and says which of them explain nothing any more:
 those before the source's log start, and those that later sessions copied over. `PageIndexReader`
-fills it once from the topic, on a thread of its own, so that a start never waits long for it, and
-what else the topic has.
+reads the topic once, on a thread of its own, so that a start never waits long for it; `MapScan` is
+what it makes of the records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connectors.mirror.first_positions import FORGET_ALL, FirstPosition, parse_f
 from connectors.mirror.log_facts import LogFacts, is_facts_key, parse_facts_key
 from connectors.mirror.offset_map import PageSpan, page_key, page_span, parse_page_key
 
-__all__ = ["MapTopic", "PageIndex", "PageIndexReader"]
+__all__ = ["MapScan", "MapTopic", "PageIndex", "PageIndexReader"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,43 +100,19 @@ class MapTopic(NamedTuple):
 _NOTHING = MapTopic({}, {})
 
 
-class PageIndexReader:
-    """Reads the map topic once. `on_read` is called on the reader's thread."""
+class MapScan:
+    """Collects what the records of the map topic say. Pure; one thread."""
 
-    def __init__(
-        self,
-        topic: str,
-        properties: Mapping[str, str],
-        on_read: Callable[[MapTopic], None],
-        before: MapTopic = _NOTHING,
-    ) -> None:
-        """Args: properties: Java consumer properties of the cluster that hosts the map.
-        before: what an earlier reader found. What was written since is added to its first
-        positions; pages and facts are then only those that were written since."""
+    def __init__(self, topic: str, before: MapTopic = _NOTHING) -> None:
+        """`before`: as for `PageIndexReader`."""
         self._topic = topic
-        self._on_read = on_read
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
         self._facts: dict[TopicPartition, LogFacts] = {}
         self._before = before
         self._firsts = dict(before.firsts)
-        self._log = TopicLog(topic, properties, self._take, after=before.reached)
-        self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)
-        self._thread.start()
 
-    def _run(self) -> None:
-        found = self._before._replace(pages={}, facts={})
-        try:
-            self._log.start(Deadline(_READ_TIMEOUT_S))
-        except ConnectError as error:
-            _LOG.info("the offset map was not read, so old pages stay: %s", error)
-        else:
-            pages = {key: list(pages.values()) for key, pages in self._pages.items()}
-            found = MapTopic(pages, self._facts, self._firsts, self._log.positions)
-        finally:
-            self._log.stop(Deadline(_CLOSE_S))
-        self._on_read(found)
-
-    def _take(self, record: LogRecord) -> None:
+    def take(self, record: LogRecord) -> None:
+        """The next record of the topic. One that cannot be decoded is left out, and logged."""
         try:
             begun = parse_first_key(record.key)
             if begun is not None:
@@ -154,6 +130,15 @@ class PageIndexReader:
         except CorruptData as error:
             _LOG.warning("topic %s holds a record that is no page: %s", self._topic, error)
 
+    def found(self, reached: Mapping[int, int]) -> MapTopic:
+        """The result, once the topic was read up to `reached`."""
+        pages = {key: list(pages.values()) for key, pages in self._pages.items()}
+        return MapTopic(pages, self._facts, self._firsts, reached)
+
+    def unread(self) -> MapTopic:
+        """The result where the topic could not be read: nothing but what was known before."""
+        return self._before._replace(pages={}, facts={})
+
     def _take_facts(self, record: LogRecord) -> None:
         key = parse_facts_key(record.key or b"")
         if record.value is None:
@@ -168,6 +153,38 @@ class PageIndexReader:
             self._firsts.pop(key, None)
         else:
             self._firsts[key] = FirstPosition.decode(record.value)
+
+
+class PageIndexReader:
+    """Reads the map topic once. `on_read` is called on the reader's thread."""
+
+    def __init__(
+        self,
+        topic: str,
+        properties: Mapping[str, str],
+        on_read: Callable[[MapTopic], None],
+        before: MapTopic = _NOTHING,
+    ) -> None:
+        """Args: properties: Java consumer properties of the cluster that hosts the map.
+        before: what an earlier reader found. What was written since is added to its first
+        positions; pages and facts are then only those that were written since."""
+        self._on_read = on_read
+        self._scan = MapScan(topic, before)
+        self._log = TopicLog(topic, properties, self._scan.take, after=before.reached)
+        self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        found = self._scan.unread()
+        try:
+            self._log.start(Deadline(_READ_TIMEOUT_S))
+        except ConnectError as error:
+            _LOG.info("the offset map was not read, so old pages stay: %s", error)
+        else:
+            found = self._scan.found(self._log.positions)
+        finally:
+            self._log.stop(Deadline(_CLOSE_S))
+        self._on_read(found)
 
     def close(self) -> None:
         """End the reading, also in the middle."""

@@ -13,7 +13,7 @@ from functools import partial
 
 from connect.clients.cancellation import Cancellation
 from connect.clients.properties import fetch_settings, produce_settings, wire_settings
-from connect.clock import SYSTEM_CLOCK, Deadline
+from connect.clock import Deadline
 from connect.plugin import (
     PartitionHealth,
     StoredOffset,
@@ -30,7 +30,7 @@ from connectors.mirror.books import (
     position_after,
     source_partition,
 )
-from connectors.mirror.client_configs import source_consumer, target_admin
+from connectors.mirror.client_configs import source_consumer
 from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceConfig, SourceTaskConfig
 from connectors.mirror.copy.chooser import CopyOptions
@@ -38,13 +38,12 @@ from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import UNKNOWN, OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
-from connectors.mirror.lanes import fence_lanes
 from connectors.mirror.log_facts import noted_facts
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
-from connectors.mirror.quarantine_topic import QuarantineTopic
 from connectors.mirror.rates import NO_LIMITS
+from connectors.mirror.task_clients import OwnedQuarantine, TaskClients
 from connectors.mirror.task_history import TaskHistory
 
 __all__ = [
@@ -60,6 +59,8 @@ CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _LEARN_TURN_S = 0.05
 _ASSIGNMENT = "task.assigned.partitions"
 _CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
+
+_KAFKA = TaskClients()
 
 
 def engine_settings(
@@ -90,13 +91,15 @@ def engine_settings(
 class MirrorSourceTask(TransferTask):
     """See the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, clients: TaskClients = _KAFKA) -> None:
+        self._clients = clients
+        self._clock = clients.clock
         self._engine: CopyEngine | None = None
         self._cancellation: Cancellation | None = None
         self._books: FlowBooks | None = None
         self._beginnings: Beginnings | None = None
         self._history: TaskHistory | None = None
-        self._quarantine: QuarantineTopic | None = None
+        self._quarantine: OwnedQuarantine | None = None
         self._learning: dict[TopicPartition, int] = {}
         self._learn_by = 0.0
         self._totals = CopyTotals()
@@ -125,34 +128,40 @@ class MirrorSourceTask(TransferTask):
         control = self.context.transfer
         if control is not None:
             # Where Spark copied this flow before, its executors may still be at it.
-            fence_lanes(
+            self._clients.fence_lanes(
                 settings.target,
                 control.transactional_id,
                 self.context.task_index,
                 self._cancellation,
             )
-        self._history = TaskHistory(
+        self._history = self._clients.history(
             self._config, self.context.connector_name, self.context.task_index
         )
         if self._config.mirror_quarantine_topic is not None:
-            self._quarantine = QuarantineTopic(
+            self._quarantine = self._clients.quarantine(
                 self._config.mirror_quarantine_topic,
-                self._config.source_cluster_alias,
-                self._config.replication_factor,
+                config,
+                self._config,
                 self.context.producer_properties(),
-                target_admin(config),
             )
-        self._books = FlowBooks(config, self._config, task.task_index)
+        self._books = FlowBooks(
+            config, self._config, task.task_index, self._clock, self._clients.books
+        )
         self._engine = CopyEngine(
             settings,
             self._acked,
+            self._clock,
             transactions=self._transactions(),
             on_loss=self._lost,
             quarantine=self._quarantine,
             on_quarantined=self._put_aside,
             on_begun=self._begun,
+            open_cluster=self._clients.open_cluster,
+            loop=self._clients.loop(),
         )
-        self._beginnings = Beginnings(self._books, self.context.connector_name, self._engine)
+        self._beginnings = Beginnings(
+            self._books, self.context.connector_name, self._engine, self._clock
+        )
         self._assign(task.task_assigned_partitions)
         self._limits = (self._config.limits, 1 / task.task_count)
         self._engine.limit(*self._limits)
@@ -196,7 +205,7 @@ class MirrorSourceTask(TransferTask):
                 self._history.begun(key, position)
         self._kept_beginnings().expect(new)
         self._kept_beginnings().stored(not_new)
-        self._learn_by = SYSTEM_CLOCK.monotonic() + WITHIN_S
+        self._learn_by = self._clock.monotonic() + WITHIN_S
         self._learn_noted(engine)
         engine.watch()
         _LOG.info(
@@ -233,6 +242,7 @@ class MirrorSourceTask(TransferTask):
             source_topic=key[0],
             client_id=self._client_id,
             totals=self._totals,
+            clock=self._clock,
         )
         self._metric_removers[key] = metrics.register(self.context.metrics)
         return metrics
@@ -269,7 +279,7 @@ class MirrorSourceTask(TransferTask):
         """Tell the engine what was known of the logs of partitions that it has just begun with."""
         facts = self._kept_books().facts()
         if facts is None:
-            if SYSTEM_CLOCK.monotonic() >= self._learn_by:
+            if self._clock.monotonic() >= self._learn_by:
                 # Rather late than never: what is found then is handled then.
                 for key in self._learning:
                     engine.learn(key, None)
@@ -440,7 +450,7 @@ class MirrorSourceTask(TransferTask):
         self._kept_books().committed()
 
     def _write_pages_now_and_then(self) -> None:
-        now = SYSTEM_CLOCK.monotonic()
+        now = self._clock.monotonic()
         if now >= self._pages_at + PAGES_EVERY_S:
             self._pages_at = now
             self._write_pages()

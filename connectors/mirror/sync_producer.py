@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 
 from connect.clients.errors import from_librdkafka
 from connect.clients.factory import producer
@@ -19,10 +19,7 @@ from connect.clock import Deadline
 from connect.errors import ConnectError, RetriableError
 from connectors.mirror.formats import OffsetSync
 
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-__all__ = ["SyncProducer"]
+__all__ = ["RecordProducer", "SyncProducer"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,12 +27,39 @@ MAX_SYNCS_IN_FLIGHT = 10
 """As MirrorMaker 2: more wait, and only the newest of each partition."""
 
 
+class RecordProducer(Protocol):
+    """The part of a `confluent_kafka.Producer` that is used here."""
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None = ...,
+        key: bytes | None = ...,
+        partition: int = ...,
+        *,
+        on_delivery: Callable[[KafkaError | None, Message], None] | None = ...,
+    ) -> None:
+        """Queue a record. Raises `BufferError` when the queue is full."""
+
+    def poll(self, timeout: float = ...) -> Any:
+        """Wait at most `timeout` seconds for delivery reports, and call their callbacks."""
+
+    def purge(self) -> Any:
+        """Drop what was not sent."""
+
+
 class SyncProducer:
     """See the module."""
 
-    def __init__(self, properties: Mapping[str, str], syncs_topic: str, map_topic: str) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        syncs_topic: str,
+        map_topic: str,
+        open_producer: Callable[[Mapping[str, str]], RecordProducer] = producer,
+    ) -> None:
         """Args: properties: Java producer properties of the cluster that hosts both topics."""
-        self._producer = producer(properties)
+        self._producer = open_producer(properties)
         self._syncs_topic = syncs_topic
         self._map_topic = map_topic
         self._pending: dict[tuple[str, int], OffsetSync] = {}
