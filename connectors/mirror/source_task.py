@@ -37,13 +37,14 @@ from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import UNKNOWN, OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside
+from connectors.mirror.copy.tail_checks import TailPlan
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.log_facts import noted_facts
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
 from connectors.mirror.rates import NO_LIMITS
-from connectors.mirror.task_clients import OwnedQuarantine, TaskClients
+from connectors.mirror.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 from connectors.mirror.task_history import TaskHistory
 
 __all__ = [
@@ -100,6 +101,7 @@ class MirrorSourceTask(TransferTask):
         self._beginnings: Beginnings | None = None
         self._history: TaskHistory | None = None
         self._quarantine: OwnedQuarantine | None = None
+        self._tails: OwnedTailLookup | None = None
         self._learning: dict[TopicPartition, int] = {}
         self._learn_by = 0.0
         self._totals = CopyTotals()
@@ -147,6 +149,9 @@ class MirrorSourceTask(TransferTask):
         self._books = FlowBooks(
             config, self._config, task.task_index, self._clock, self._clients.books
         )
+        self._tails = self._clients.tails(
+            settings.source, settings.target, read_committed=settings.options.read_committed
+        )
         self._engine = CopyEngine(
             settings,
             self._acked,
@@ -156,6 +161,7 @@ class MirrorSourceTask(TransferTask):
             quarantine=self._quarantine,
             on_quarantined=self._put_aside,
             on_begun=self._begun,
+            tails=TailPlan(self._tails, self._passed),
             open_cluster=self._clients.open_cluster,
             loop=self._clients.loop(),
         )
@@ -352,6 +358,9 @@ class MirrorSourceTask(TransferTask):
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+        if self._tails is not None:
+            self._tails.close()
+            self._tails = None
         if self._cancellation is not None:
             self._cancellation.close()
 
@@ -405,6 +414,11 @@ class MirrorSourceTask(TransferTask):
         if self._history is not None:
             self._history.quarantined(partition, aside.first, aside.last, text)
 
+    def _passed(self, partition: PartitionCopy, first: int, records: int) -> None:
+        """A crash had left these records on the target: they are not copied again."""
+        if self._history is not None:
+            self._history.already_copied(partition, first, records)
+
     def prepare_commit(self) -> Future[list[StoredOffset]]:
         """The acknowledged positions, once the map pages that explain them are written."""
         engine = self._running()
@@ -414,6 +428,9 @@ class MirrorSourceTask(TransferTask):
             for partition in (*engine.partitions, *self._left)
             if partition.unstored
         ]
+        for partition, _ in moved:
+            # The next start, after a crash, begins to compare both logs here.
+            partition.drop_anchor()
         self._committing = moved
         if self._history is not None:
             self._history.reached(moved)

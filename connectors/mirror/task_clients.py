@@ -19,15 +19,23 @@ from connectors.mirror.books import BookClients
 from connectors.mirror.client_configs import target_admin
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.quarantine import Quarantine
+from connectors.mirror.copy.tail_checks import TailLookup
 from connectors.mirror.lanes import fence_lanes
 from connectors.mirror.quarantine_topic import QuarantineTopic
+from connectors.mirror.tail_lookup import ThreadedTailLookup
 from connectors.mirror.task_history import TaskHistory
 
-__all__ = ["OwnedQuarantine", "TaskClients"]
+__all__ = ["OwnedQuarantine", "OwnedTailLookup", "TaskClients"]
 
 
 class OwnedQuarantine(Quarantine, Protocol):
     """A quarantine that its owner closes, once."""
+
+    def close(self) -> None: ...
+
+
+class OwnedTailLookup(TailLookup, Protocol):
+    """A tail lookup that its owner closes, once."""
 
     def close(self) -> None: ...
 
@@ -69,6 +77,12 @@ class TaskClients:
             producer,
             target_admin(props),
         )
+
+    def tails(
+        self, source: WireSettings, target: WireSettings, *, read_committed: bool
+    ) -> OwnedTailLookup:
+        """Compares the ends of target partitions with the source after a crash."""
+        return ThreadedTailLookup(source, target, read_committed=read_committed)
 
     def fence_lanes(
         self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None

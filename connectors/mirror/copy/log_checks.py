@@ -22,6 +22,7 @@ from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.start_positions import StartPositions
+from connectors.mirror.copy.tail_checks import TailChecks
 from connectors.mirror.losses import LossKind
 
 __all__ = ["LogChecks"]
@@ -66,13 +67,17 @@ class LogChecks:
         starts: StartPositions,
         on_checked: Callable[[PartitionCopy], None],
         on_explained: Callable[[PartitionCopy], None],
+        tails: TailChecks | None = None,
     ) -> None:
+        """`tails`: compares the target's end with the source after a crash; None: it is copied
+        again."""
         self._source = _Side(source)
         self._target = _Side(target)
         self._loop = loop
         self._starts = starts
         self._on_checked = on_checked
         self._on_explained = on_explained
+        self._tails = tails
         self._closed = False
 
     # What calls for a look.
@@ -260,7 +265,7 @@ class LogChecks:
         if side is self._target:
             if UNKNOWN < end < check.position == partition.target_end:
                 self._target_ends(partition, end, check.position)
-            else:
+            elif self._tails is None or not self._tails.look(partition, end):
                 self._on_checked(partition)
         elif partition.position != check.position:
             # Something arrived meanwhile, of a later epoch perhaps.

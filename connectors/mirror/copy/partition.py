@@ -73,6 +73,10 @@ class PartitionCopy(TargetPartition):
     """The leader epoch in which the source's log was last looked at."""
     checking: bool = False
     """Its logs are being looked at: it is not fetched meanwhile."""
+    comparing: bool = False
+    """The target's end is compared with the source: it is neither fetched nor sent meanwhile."""
+    tail_start: tuple[int, int] | None = None
+    """(source offset, target offset) from which on the target may have more than was stored."""
     is_new: bool = False
     """No offset of it was stored when it was begun with."""
     unkept: bool = False
@@ -256,6 +260,7 @@ class PartitionCopy(TargetPartition):
         if self.target_end == UNKNOWN:
             self.target_end = facts.target_end
             self.anchors = list(facts.anchors)
+            self.tail_start = facts.reached(self.position)
         self.source_checked = self.target_checked = UNKNOWN
 
     @property
@@ -274,6 +279,7 @@ class PartitionCopy(TargetPartition):
         return (
             self.halted
             or self.target_checking
+            or self.comparing
             or self.landed_early is not None
             or self.broken is not None
         )
@@ -297,6 +303,7 @@ class PartitionCopy(TargetPartition):
             bool(self.standing)
             or self.broken is not None
             or self.checking
+            or self.comparing
             or self.searching
             or self.quarantining
             or self.unkept
