@@ -2,60 +2,21 @@
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from connect.clients.admin import Admin
 from connect.errors import ConfigError
-from connect.metrics.registry import MetricRegistry
-from connect.plugin import Connector, SourceOffset, SourcePartition
+from connect.plugin import Connector
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector
 from connectors.mirror.source_connector import MirrorSourceConnector
 from deploy.brokers import KafkaCluster
+from tests.support.bare_connector import configs_set, running
 from tests.support.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
-
-
-class Context:
-    """The worker's side of a connector, for tests that have no worker."""
-
-    connector_name = "connector"
-
-    def __init__(self) -> None:
-        self.metrics = MetricRegistry()
-        self.requests: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self.errors: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-        self.trouble: str | None = None
-
-    committed_tasks: Sequence[Mapping[str, str]] = ()
-
-    def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        return [None] * len(partitions)
-
-    def request_task_reconfiguration(self) -> None:
-        self.requests.put(None)
-
-    def raise_error(self, error: Exception) -> None:
-        self.errors.put(error)
-
-    def report_trouble(self, trouble: str | None) -> None:
-        self.trouble = trouble
-
-
-@contextmanager
-def running(connector: Connector, config: dict[str, str]) -> Iterator[Context]:
-    context = Context()
-    connector.initialize(context)
-    try:
-        connector.start(config)
-        yield context
-    finally:
-        connector.stop()
 
 
 @pytest.fixture
@@ -90,12 +51,6 @@ def source(source_cluster: KafkaCluster) -> Iterator[Admin]:
     client = Admin({"bootstrap.servers": source_cluster.bootstrap_servers})
     yield client
     client.close()
-
-
-def configs_set(client: Admin, topic: str) -> dict[str, str | None]:
-    """The configs that were set for the topic itself."""
-    entries = client.describe_topic_configs([topic])[topic]
-    return {e.name: e.value for e in entries if e.source.name == "DYNAMIC_TOPIC_CONFIG"}
 
 
 def assigned(connector: Connector) -> Callable[[], list[str]]:
