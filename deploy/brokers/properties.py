@@ -7,7 +7,14 @@ from pathlib import Path
 
 from deploy.brokers.ports import LOOPBACK
 
-__all__ = ["CONTROLLER", "INTERNAL", "controller_ids", "render", "server_properties"]
+__all__ = [
+    "CONTROLLER",
+    "INTERNAL",
+    "controller_ids",
+    "render",
+    "server_properties",
+    "zookeeper_broker_properties",
+]
 
 INTERNAL = "PLAINTEXT"
 """Listener for clients without security, and between brokers. Every node has it."""
@@ -53,7 +60,6 @@ def server_properties(
     protocols = {CONTROLLER: "PLAINTEXT", **listeners}
     bound = [name for name in own if name != CONTROLLER or is_controller]
     replication = str(min(len(ports), _REPLICATION_FACTOR))
-    in_sync = str(min(len(ports), 2))
     return {
         "process.roles": "broker,controller" if is_controller else "broker",
         "node.id": str(node_id),
@@ -70,21 +76,61 @@ def server_properties(
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}" for name, protocol in protocols.items()
         ),
+        "share.coordinator.state.topic.replication.factor": replication,
+        "share.coordinator.state.topic.min.isr": _in_sync(len(ports)),
+        "share.coordinator.state.topic.num.partitions": str(_INTERNAL_PARTITIONS),
+        "broker.heartbeat.interval.ms": str(_HEARTBEAT_MS),
+        "broker.session.timeout.ms": str(_SESSION_MS),
+        **_common(len(ports), directory),
+        **extra,
+    }
+
+
+def zookeeper_broker_properties(
+    node_id: int,
+    zookeeper: str,
+    listeners: Mapping[str, str],
+    ports: Mapping[int, Mapping[str, int]],
+    directory: Path,
+    extra: Mapping[str, str],
+    advertised: Mapping[str, int] | None = None,
+) -> dict[str, str]:
+    """Properties of one broker of a version before KRaft, on loopback. `zookeeper`: `host:port`;
+    the rest as in `server_properties`."""
+    own = ports[node_id]
+    told = {**own, **(advertised or {})}
+    return {
+        "broker.id": str(node_id),
+        "zookeeper.connect": zookeeper,
+        "zookeeper.session.timeout.ms": str(_SESSION_MS),
+        "inter.broker.listener.name": INTERNAL,
+        "listeners": ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in own.items()),
+        "advertised.listeners": ",".join(f"{name}://{LOOPBACK}:{told[name]}" for name in own),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in listeners.items()
+        ),
+        **_common(len(ports), directory),
+        **extra,
+    }
+
+
+def _in_sync(nodes: int) -> str:
+    return str(min(nodes, 2))
+
+
+def _common(nodes: int, directory: Path) -> dict[str, str]:
+    """Properties that every version knows."""
+    replication = str(min(nodes, _REPLICATION_FACTOR))
+    return {
         "log.dirs": str(directory),
         "offsets.topic.replication.factor": replication,
         "offsets.topic.num.partitions": str(_INTERNAL_PARTITIONS),
         "transaction.state.log.replication.factor": replication,
-        "transaction.state.log.min.isr": in_sync,
+        "transaction.state.log.min.isr": _in_sync(nodes),
         "transaction.state.log.num.partitions": str(_INTERNAL_PARTITIONS),
-        "share.coordinator.state.topic.replication.factor": replication,
-        "share.coordinator.state.topic.min.isr": in_sync,
-        "share.coordinator.state.topic.num.partitions": str(_INTERNAL_PARTITIONS),
         "group.initial.rebalance.delay.ms": "0",
-        "broker.heartbeat.interval.ms": str(_HEARTBEAT_MS),
-        "broker.session.timeout.ms": str(_SESSION_MS),
         "log.cleaner.dedupe.buffer.size": str(_CLEANER_BUFFER_BYTES),
         "log.cleaner.backoff.ms": "1000",
-        **extra,
     }
 
 
