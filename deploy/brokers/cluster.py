@@ -64,6 +64,7 @@ class KafkaCluster:
         self,
         nodes: int = 1,
         *,
+        controllers: int = 0,
         name: str = "kafka",
         properties: Mapping[str, str] | None = None,
         listeners: Mapping[str, str] | None = None,
@@ -77,6 +78,8 @@ class KafkaCluster:
     ) -> None:
         """Prepare a cluster; `start` runs it.
 
+        `controllers`: so many further nodes are the controllers and nothing else, with the ids
+        after the brokers'; 0: brokers are controllers, too. For KRaft only.
         `properties`: broker properties on top of ours, the same for every node.
         `listeners`: listeners besides PLAINTEXT, security protocol by name, for example
         `{"SASL": "SASL_PLAINTEXT"}`; what they need further goes into `properties`.
@@ -92,8 +95,10 @@ class KafkaCluster:
         self.name = name
         self.cluster_id = _random_id()
         self.nodes: tuple[KafkaNode, ...] = ()
+        self.controllers: tuple[KafkaNode, ...] = ()
         self._zookeeper: ZooKeeper | None = None
         self._count = nodes
+        self._controllers = range(nodes + 1, nodes + 1 + controllers)
         self._properties = dict(properties or {})
         self._listeners = {INTERNAL: "PLAINTEXT", **(listeners or {})}
         self._advertise = advertise
@@ -155,7 +160,7 @@ class KafkaCluster:
         ports = {node: {name: self._lease() for name in names} for node in self._ids()}
         if not kraft:
             self._start_zookeeper(kafka, directory, deadline)
-        self.nodes = tuple(
+        made = [
             KafkaNode(
                 node,
                 {name: port for name, port in ports[node].items() if name != CONTROLLER},
@@ -170,14 +175,16 @@ class KafkaCluster:
                 place=self._places.get(node, Place()),
             )
             for node in self._ids()
-        )
+        ]
+        self.nodes, self.controllers = tuple(made[: self._count]), tuple(made[self._count :])
 
         def start(node: KafkaNode) -> None:
             node.format(self.cluster_id, self._format_arguments)
             node.launch()
-            node.wait_until_ready(deadline.remaining(), brokers=self._count)
+            if node.node_id not in self._controllers:  # clients cannot ask these
+                node.wait_until_ready(deadline.remaining(), brokers=self._count)
 
-        _each(start, self.nodes)
+        _each(start, made)
 
     def _start_zookeeper(self, kafka: KafkaRuntime, directory: Path, deadline: Deadline) -> None:
         self._zookeeper = ZooKeeper(
@@ -209,11 +216,18 @@ class KafkaCluster:
             )
         hosts = {number: place.host for number, place in self._places.items()}
         return server_properties(
-            node, self._listeners, ports, data, self._properties, advertised, hosts
+            node,
+            self._listeners,
+            ports,
+            data,
+            self._properties,
+            advertised,
+            hosts,
+            self._controllers,
         )
 
     def _ids(self) -> range:
-        return range(1, self._count + 1)
+        return range(1, self._count + len(self._controllers) + 1)
 
     def _lease(self) -> int:
         lease = PortLease(cache_directory() / "ports")
@@ -224,6 +238,7 @@ class KafkaCluster:
         """SIGTERM to all nodes at once; SIGKILL for those that need longer. Data and ports stay.
         ZooKeeper, where there is one, ends after them."""
         _each(lambda node: node.stop(timeout_s), self.nodes)
+        _each(lambda node: node.stop(timeout_s), self.controllers)
         if self._zookeeper is not None:
             self._zookeeper.stop(timeout_s)
 
@@ -231,7 +246,7 @@ class KafkaCluster:
         """Start the nodes that do not run, and wait until every node knows all of them."""
         if self._zookeeper is not None:
             self._zookeeper.start(timeout_s)
-        for node in self.nodes:
+        for node in (*self.controllers, *self.nodes):
             node.launch()
         _each(lambda node: node.wait_until_ready(timeout_s, brokers=self._count), self.nodes)
 
@@ -246,7 +261,7 @@ class KafkaCluster:
             self._directory = None
 
     def _discard_nodes(self) -> None:
-        for node in self.nodes:
+        for node in (*self.nodes, *self.controllers):
             node.close()
             if self._temporary:
                 shutil.rmtree(node.directory, ignore_errors=True)
@@ -258,7 +273,7 @@ class KafkaCluster:
         for lease in self._leases:
             lease.close()
         self._leases.clear()
-        self.nodes = ()
+        self.nodes = self.controllers = ()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deploy.brokers.ports import LOOPBACK
@@ -44,44 +44,50 @@ def server_properties(
     extra: Mapping[str, str],
     advertised: Mapping[str, int] | None = None,
     hosts: Mapping[int, str] | None = None,
+    controllers_alone: Sequence[int] = (),
 ) -> dict[str, str]:
     """Properties of one node.
 
     `listeners`: security protocol by listener name, for all but the controllers' own listener.
     `ports`: by node and listener name. `advertised`: by listener name, where clients are told
-    another port than the one it is bound to. `hosts`: by node, where that is not loopback. `extra`
-    wins over everything.
+    another port than the one it is bound to. `hosts`: by node, where that is not loopback.
+    `controllers_alone`: nodes that are controllers and no brokers; all others are only brokers
+    then. `extra` wins over everything.
     """
-    controllers = controller_ids(len(ports))
-    is_controller = node_id in controllers
+    brokers = len(ports) - len(controllers_alone)
+    controllers = controllers_alone or controller_ids(brokers)
+    roles = {"broker": node_id not in controllers_alone, "controller": node_id in controllers}
     own = ports[node_id]
     host = (hosts or {}).get(node_id, LOOPBACK)
     told = {**own, **(advertised or {})}
     protocols = {CONTROLLER: "PLAINTEXT", **listeners}
-    bound = [name for name in own if name != CONTROLLER or is_controller]
-    replication = str(min(len(ports), _REPLICATION_FACTOR))
+    bound = [name for name in own if roles["controller" if name == CONTROLLER else "broker"]]
+    replication = str(min(brokers, _REPLICATION_FACTOR))
+    of_brokers = {
+        "inter.broker.listener.name": INTERNAL,
+        "advertised.listeners": ",".join(
+            f"{name}://{host}:{told[name]}" for name in bound if name != CONTROLLER
+        ),
+    }
     return {
-        "process.roles": "broker,controller" if is_controller else "broker",
+        "process.roles": ",".join(role for role, has in roles.items() if has),
         "node.id": str(node_id),
         "controller.quorum.voters": ",".join(
             f"{node}@{(hosts or {}).get(node, LOOPBACK)}:{ports[node][CONTROLLER]}"
             for node in controllers
         ),
         "controller.listener.names": CONTROLLER,
-        "inter.broker.listener.name": INTERNAL,
         "listeners": ",".join(f"{name}://{host}:{own[name]}" for name in bound),
-        "advertised.listeners": ",".join(
-            f"{name}://{host}:{told[name]}" for name in bound if name != CONTROLLER
-        ),
+        **(of_brokers if roles["broker"] else {}),
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}" for name, protocol in protocols.items()
         ),
         "share.coordinator.state.topic.replication.factor": replication,
-        "share.coordinator.state.topic.min.isr": _in_sync(len(ports)),
+        "share.coordinator.state.topic.min.isr": _in_sync(brokers),
         "share.coordinator.state.topic.num.partitions": str(_INTERNAL_PARTITIONS),
         "broker.heartbeat.interval.ms": str(_HEARTBEAT_MS),
         "broker.session.timeout.ms": str(_SESSION_MS),
-        **_common(len(ports), directory),
+        **_common(brokers, directory),
         **extra,
     }
 

@@ -47,6 +47,20 @@ def test_a_broker_alone_knows_the_quorum_but_does_not_listen_for_it() -> None:
     )
 
 
+def test_controllers_alone_serve_no_clients_and_brokers_are_no_controllers() -> None:
+    def alone(node: int) -> dict[str, str]:
+        return server_properties(
+            node, {"PLAINTEXT": "PLAINTEXT"}, PORTS, Path("/data"), {}, controllers_alone=[2]
+        )
+
+    assert alone(2)["process.roles"] == "controller"
+    assert alone(2)["listeners"] == "CONTROLLER://127.0.0.1:302"
+    assert "advertised.listeners" not in alone(2)
+    assert alone(1)["process.roles"] == "broker"
+    assert alone(1)["controller.quorum.voters"] == "2@127.0.0.1:302"
+    assert alone(1)["offsets.topic.replication.factor"] == "1"
+
+
 def test_the_callers_properties_win() -> None:
     assert of(1, **{"broker.session.timeout.ms": "9000"})["broker.session.timeout.ms"] == "9000"
 
