@@ -104,6 +104,7 @@ class Copy:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("boundary", "seed"), [("poll", 1), ("interval", 2)])
 def test_killed_again_and_again_each_record_is_there_once(
     source_cluster: KafkaCluster,
