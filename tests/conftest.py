@@ -13,11 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from connectors.spark.session import shared_session
 from deploy.brokers import KafkaCluster, KafkaRuntime, kafka_runtime
 from tests.support.spark import ready_session
+
+# An example that takes long on a busy machine is no finding.
+settings.register_profile("without deadline", deadline=None)
+settings.load_profile("without deadline")
 
 # Folders whose tests are marked with the folder's name, so that `-m` can choose.
 _MARKED = ("integration", "compat", "faults")

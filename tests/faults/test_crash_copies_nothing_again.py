@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.faults.test_mirror_kill import caught_up, check
+from tests.support.killed_mirrors import caught_up, check
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import numbered, produce
 from tests.support.topics import end_offset
