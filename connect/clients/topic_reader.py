@@ -298,7 +298,8 @@ class TopicReader:
         self._note_trouble(error)
 
     def _error(self, code: int) -> ConnectError:
-        return error_from_code(code, f"Reading topic {self._topic}")
+        what, needs = f"Reading topic {self._topic}", f"Read on topic {self._topic}"
+        return error_from_code(code, what, needs=needs)
 
     def _note_trouble(self, error: ConnectError) -> None:
         if not error.retriable:
