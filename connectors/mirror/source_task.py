@@ -30,7 +30,7 @@ from connectors.mirror.books import (
     position_after,
     source_partition,
 )
-from connectors.mirror.client_configs import source_consumer, target_admin
+from connectors.mirror.client_configs import source_admin, source_consumer, target_admin
 from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceConfig, SourceTaskConfig
 from connectors.mirror.copy.chooser import CopyOptions
@@ -45,6 +45,7 @@ from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
 from connectors.mirror.quarantine_topic import QuarantineTopic
 from connectors.mirror.rates import NO_LIMITS
+from connectors.mirror.retention_watch import RetentionWatch
 from connectors.mirror.task_history import TaskHistory
 
 __all__ = [
@@ -97,6 +98,7 @@ class MirrorSourceTask(TransferTask):
         self._beginnings: Beginnings | None = None
         self._history: TaskHistory | None = None
         self._quarantine: QuarantineTopic | None = None
+        self._retention: RetentionWatch | None = None
         self._learning: dict[TopicPartition, int] = {}
         self._learn_by = 0.0
         self._totals = CopyTotals()
@@ -153,6 +155,11 @@ class MirrorSourceTask(TransferTask):
             on_begun=self._begun,
         )
         self._beginnings = Beginnings(self._books, self.context.connector_name, self._engine)
+        self._retention = RetentionWatch(
+            f"{self.context.connector_name} task {self.context.task_index}",
+            source_admin(config),
+            consumer,
+        )
         self._assign(task.task_assigned_partitions)
         self._limits = (self._config.limits, 1 / task.task_count)
         self._engine.limit(*self._limits)
@@ -250,6 +257,8 @@ class MirrorSourceTask(TransferTask):
             self._learn(engine)
         if self._history is not None:
             self._history.look(engine.partitions)
+        if self._retention is not None:
+            self._retention.look(engine.partitions)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
         """Under exactly-once what was known is noted with the stored offset itself."""
@@ -330,6 +339,9 @@ class MirrorSourceTask(TransferTask):
         for remove in self._metric_removers.values():
             remove()
         self._metric_removers.clear()
+        if self._retention is not None:
+            self._retention.close()
+            self._retention = None
         if self._quarantine is not None:
             self._quarantine.close()
             self._quarantine = None
