@@ -69,7 +69,7 @@ class ConsumerGroups:
         future = self._open().list_consumer_groups(request_timeout=_timeout(deadline))
         result = self._answer(what, future, deadline)
         if result.errors:
-            raise from_librdkafka(result.errors[0], what)
+            raise from_librdkafka(result.errors[0], what, "Describe on the cluster")
         return {
             listing.group_id: GroupListing(listing.group_id, listing.state.name)
             for listing in result.valid
@@ -104,7 +104,7 @@ class ConsumerGroups:
         try:
             return future.result(timeout + _ANSWER_GRACE_S)
         except confluent_kafka.KafkaException as error:
-            raise from_librdkafka(error, what) from error
+            raise from_librdkafka(error, what, "Describe on the cluster") from error
         except concurrent.futures.TimeoutError as error:
             raise DeadlineExceeded(f"{what} had no answer in time") from error
         finally:

@@ -108,6 +108,16 @@ class GroupMember:
         of the running rebalance. From any thread."""
         return self._coordinator.generation_id
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the group's coordinator is not reached; None where it is, or nothing has failed yet.
+        From any thread."""
+        if self._coordinator.coordinator_id is not None:
+            return None
+        probed, failed = self._probe.failure, self._network.connections.last_failure
+        reason = probed or failed
+        return None if reason is None else f"no coordinator of group {self._group_id}: {reason}"
+
     def poll(self, timeout_s: float) -> None:
         """Do what membership asks for: join, rejoin, call back. Say that the owner is alive.
 
@@ -186,7 +196,11 @@ class GroupMember:
         try:
             self._coordinator.poll_heartbeat()
         except KafkaError as error:
-            raise from_kafka_python(error, f"the heartbeat of group {self._group_id}") from error
+            what, needs = (
+                f"A heartbeat to group {self._group_id}",
+                f"Read on group {self._group_id}",
+            )
+            raise from_kafka_python(error, what, needs) from error
 
     def _step(self) -> None:
         """Begin to join where needed; raise what joining ended with."""
@@ -197,7 +211,9 @@ class GroupMember:
                 self._network.connections.forget_failures()
                 error = joining.exception
                 if isinstance(error, KafkaError):
-                    raise from_kafka_python(error, f"joining the group {self._group_id}") from error
+                    what = f"Joining group {self._group_id}"
+                    needs = f"Read on group {self._group_id}"
+                    raise from_kafka_python(error, what, needs) from error
                 raise error
         if self._joining is None and self._coordinator.need_rejoin():
             future = self._network.start(self._coordinator.stay_active_async)

@@ -179,7 +179,8 @@ class PartitionReader:
         if code:
             if code_facts(code).stale_metadata:
                 self.close()
-            raise error_from_code(code, f"Fetch of {self._key[0]}-{self._key[1]} at {connection}")
+            what = f"Fetch of {self._key[0]}-{self._key[1]} at {connection}"
+            raise error_from_code(code, what, needs=f"Read on topic {self._key[0]}")
         if not answers:
             raise BrokerUnavailable(f"{connection} did not answer for {self._key[0]}")
         return answers[0]

@@ -44,6 +44,7 @@ from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
 from connectors.mirror.rates import NO_LIMITS
+from connectors.mirror.retention_watch import RetentionWatch
 from connectors.mirror.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 from connectors.mirror.task_history import TaskHistory
 
@@ -102,6 +103,7 @@ class MirrorSourceTask(TransferTask):
         self._history: TaskHistory | None = None
         self._quarantine: OwnedQuarantine | None = None
         self._tails: OwnedTailLookup | None = None
+        self._retention: RetentionWatch | None = None
         self._learning: dict[TopicPartition, int] = {}
         self._learn_by = 0.0
         self._totals = CopyTotals()
@@ -167,6 +169,9 @@ class MirrorSourceTask(TransferTask):
         )
         self._beginnings = Beginnings(
             self._books, self.context.connector_name, self._engine, self._clock
+        )
+        self._retention = self._clients.retention(
+            f"{self.context.connector_name} task {self.context.task_index}", config, consumer
         )
         self._assign(task.task_assigned_partitions)
         self._limits = (self._config.limits, 1 / task.task_count)
@@ -266,6 +271,8 @@ class MirrorSourceTask(TransferTask):
             self._learn(engine)
         if self._history is not None:
             self._history.look(engine.partitions)
+        if self._retention is not None:
+            self._retention.look(engine.partitions)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
         """Under exactly-once what was known is noted with the stored offset itself."""
@@ -346,6 +353,9 @@ class MirrorSourceTask(TransferTask):
         for remove in self._metric_removers.values():
             remove()
         self._metric_removers.clear()
+        if self._retention is not None:
+            self._retention.close()
+            self._retention = None
         if self._quarantine is not None:
             self._quarantine.close()
             self._quarantine = None

@@ -143,7 +143,8 @@ class SyncProducer:
     ) -> None:
         def on_delivery(error: KafkaError | None, _: Message) -> None:
             self._undelivered -= 1
-            delivered(None if error is None else from_librdkafka(error, f"a write to {topic}"))
+            what, needs = f"a write to {topic}", f"Write on topic {topic}"
+            delivered(None if error is None else from_librdkafka(error, what, needs))
 
         self._producer.produce(topic, value=value, key=key, partition=0, on_delivery=on_delivery)
         self._undelivered += 1

@@ -52,6 +52,7 @@ class DrivenMember:
         self.events: list[str] = []
         self.reported: list[tuple[ConnectorTask, ...] | None] = []
         """What it said in each join that it runs."""
+        self.trouble: str | None = None
         self.otherwise: Plan | None = None
         """The plan of rounds that have none of their own; None: this worker leads them."""
         self._callbacks = callbacks

@@ -257,6 +257,10 @@ class HerderLoop:
         try:
             while not self._stopping.is_set():
                 self._turn()
+        except ConnectError as error:
+            # Its owner tells of it: `check` raises it.
+            _log.debug("The worker ends: %s", error, exc_info=error)
+            self.failure = error
         except Exception as error:  # noqa: BLE001 - the top of the herder's thread
             _log.exception("The herder has failed and ends the worker")
             self.failure = error

@@ -150,13 +150,13 @@ class TaskConfigPublisher:
         # Right after a commit our own view of the topic may still be from before it.
         unread = sent is not None and sent[0] is host and sent[1] != kept
         if not unread and not task_configs_changed(connector, configs, kept, config, live):
-            self._backoffs.pop(connector, None)
+            self._published(connector, host)
             return False
         _log.info("Connector %s has %d tasks to commit", connector, len(kept))
         self._sent[connector] = (host, kept)
         if self._group.is_leader or self._group.publishes_itself:
             self._group.write_task_configs(connector, kept)
-            self._backoffs.pop(connector, None)
+            self._published(connector, host)
             return False
         asked = self._requests.post_task_configs(self._group.leader_url, connector, kept)
         asked.add_done_callback(
@@ -169,8 +169,13 @@ class TaskConfigPublisher:
         if error is not None:
             self._retry(connector, host, error)
         elif self._work.host_of(connector) is host:
-            self._backoffs.pop(connector, None)
+            self._published(connector, host)
         self._done(connector, host)
+
+    def _published(self, connector: str, host: ConnectorHost) -> None:
+        """What the connector wants is committed."""
+        self._backoffs.pop(connector, None)
+        host.note_unpublished(None)
 
     def _done(self, connector: str, host: ConnectorHost) -> None:
         """Nothing is under way for this connector any more; perhaps it has more to say."""
@@ -198,6 +203,12 @@ class TaskConfigPublisher:
             str(error) or type(error).__name__,
             exc_info=None if isinstance(error, ConnectError) else error,
         )
+        if backoff.failures > 1 and not expired_key:
+            host.note_unpublished(
+                f"Its tasks could not be committed, so nobody runs them: {error}"
+                if not self._group.configs.tasks(connector)
+                else f"Changes of its tasks could not be committed: {error}"
+            )
         self._waiting[connector] = host
 
         def again() -> None:

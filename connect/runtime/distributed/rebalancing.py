@@ -85,7 +85,9 @@ class Rebalancing:
         """See `HerderLoop.why_unassigned`."""
         membership = self._herder.membership
         if membership.assignment is None:
-            return f"This worker is joining its group {self._group_id}"
+            joining = f"This worker is joining its group {self._group_id}"
+            trouble = self._herder.member.trouble
+            return joining if trouble is None else f"{joining}: {trouble}"
         if not membership.is_abandoned(instance):
             return None
         due = self._scheduled_ms

@@ -158,6 +158,21 @@ def test_a_connector_that_gives_no_configs_is_asked_again(
     assert "trying again in 0.50 s: odd" in caplog.text
 
 
+def test_a_connector_whose_tasks_are_not_committed_says_so_until_they_are(rig: Rig) -> None:
+    Steered.failures.extend([ConnectError("source away")] * 3)
+    own(rig)
+
+    def trace() -> str:
+        status = rig.status("c")
+        return "" if status is None else status.trace or ""
+
+    rig.until(lambda: "nobody runs them: source away" in trace(), "the reason")
+    assert rig.state("c") is R
+    asked(rig, 1)[0]
+    rig.leader.asked[0][3].set_result(DONE)
+    rig.until(lambda: not trace(), "no reason any more")
+
+
 def test_too_many_tasks_fail_the_connector_for_good(rig: Rig) -> None:
     Steered.tasks = [{"n": str(number)} for number in range(10)]
     own(rig)
