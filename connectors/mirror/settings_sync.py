@@ -25,6 +25,7 @@ from connect.metrics.registry import MetricRegistry
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.filters import ConfigPropertyFilter, config_property_filter
 from connectors.mirror.topic_refresh import Clusters, TopicRefresh
+from connectors.mirror.topic_sync import STORED_FORMAT
 from connectors.spark.acl_sync import acl_plan
 from connectors.spark.arrow import collect
 from connectors.spark.config_sync import config_changes
@@ -289,7 +290,7 @@ def _judged(names: Iterable[str], properties: ConfigPropertyFilter) -> list[tupl
     return [
         (
             name,
-            properties.should_replicate_config_property(name),
+            name != STORED_FORMAT and properties.should_replicate_config_property(name),
             properties.should_replicate_source_default(name),
         )
         for name in names
