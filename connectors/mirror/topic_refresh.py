@@ -15,9 +15,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from connect.clients.admin import Admin
+from connect.clients.api_versions import broker_apis
 from connect.clients.short_threads import ShortThreads
-from connect.errors import BrokerUnavailable, ConnectError, RetriableError
+from connect.clock import Deadline
+from connect.errors import BrokerUnavailable, ConfigError, ConnectError, RetriableError
 from connectors.mirror import client_configs
+from connectors.mirror.broker_needs import Side, refusal
 from connectors.mirror.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.discovery import (
@@ -200,6 +203,7 @@ class TopicRefresh:
                 )
             ]
             same = len({found.result(CONTACT_TIMEOUT_S + GRACE_S) for found in ids}) == 1
+            self._check_versions(source_props, target_props)
             reached = True
         finally:
             if not reached:
@@ -213,6 +217,25 @@ class TopicRefresh:
             )
         self._clusters = Clusters(source, target, replace(self._selector, same_cluster=same))
         return self._clusters
+
+    def _check_versions(
+        self, source_props: Mapping[str, str], target_props: Mapping[str, str]
+    ) -> None:
+        """Raises `ConfigError` where a cluster's brokers cannot be spoken to: nothing is copied."""
+        sides: tuple[tuple[Side, str, Mapping[str, str]], ...] = (
+            ("source", self._config.source_cluster_alias, source_props),
+            ("target", self._config.target_cluster_alias, target_props),
+        )
+        asked = [
+            self._threads.run(
+                f"versions-{alias}", partial(broker_apis, props, Deadline(CONTACT_TIMEOUT_S))
+            )
+            for _, alias, props in sides
+        ]
+        for (side, alias, _), answer in zip(sides, asked, strict=True):
+            refused = refusal(alias, side, answer.result(CONTACT_TIMEOUT_S + GRACE_S))
+            if refused is not None:
+                raise ConfigError(refused, key=f"{side}.cluster.bootstrap.servers")
 
     def _create_own_topics(self, clusters: Clusters) -> list[TopicFailure]:
         if self._own_topics_ready:
