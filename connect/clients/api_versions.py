@@ -13,6 +13,9 @@ from connect.clock import Deadline
 __all__ = ["ApiNeed", "BrokerApis", "broker_apis"]
 
 
+_DESCRIBE_TRANSACTIONS = 65
+
+
 class ApiNeed(NamedTuple):
     """The versions of an API that are spoken here: one of them is needed."""
 
@@ -28,6 +31,11 @@ class BrokerApis(NamedTuple):
     address: str
     versions: Mapping[int, tuple[int, int]]
     """Api key -> (lowest, highest)."""
+
+    @property
+    def before_3_0(self) -> bool:
+        """Whether it is older than Kafka 3.0, which brought DescribeTransactions."""
+        return _DESCRIBE_TRANSACTIONS not in self.versions
 
     def lacks(self, need: ApiNeed) -> str | None:
         """What it speaks instead, as the end of a sentence about the broker; None if it has it."""

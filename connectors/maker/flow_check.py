@@ -34,7 +34,12 @@ from connectors.maker.topic_checks import (
     time_limits,
     topic_defaults,
 )
-from connectors.mirror.broker_needs import exactly_once_refusal, refusal
+from connectors.mirror.broker_needs import (
+    STORED_FORMAT,
+    exactly_once_refusal,
+    format_refusal,
+    refusal,
+)
 from connectors.mirror.config_checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config_heartbeat import HeartbeatConfig
 from connectors.mirror.config_source import SourceConfig
@@ -184,6 +189,7 @@ class _FlowChecker:
         self._report_topics(selection, selector, plan, new)
         copies = self._copies(selection, selector, described, on_target, new)
         factor = self._source_config.replication_factor
+        self._stored_formats(copies)
         for copy in copies:
             self.findings += config_findings(copy, factor if copy.remote in created else None)
         self._check_ages(copies, selection)
@@ -266,6 +272,14 @@ class _FlowChecker:
             )
             for topic in selection.copied
         ]
+
+    def _stored_formats(self, copies: Iterable[CopyConfigs]) -> None:
+        if not self._target.apis.before_3_0:
+            return
+        for copy in copies:
+            refused = format_refusal(copy.remote, copy.target.get(STORED_FORMAT))
+            if refused is not None:
+                self.find(Level.ERROR, refused)
 
     def _check_ages(self, copies: Iterable[CopyConfigs], selection: Selection) -> None:
         """Warn of records that the target would refuse, or delete at once, for their age."""

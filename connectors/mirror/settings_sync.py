@@ -22,10 +22,10 @@ from connect.clients.descriptions import ConfigChange
 from connect.clients.errors import broker_code
 from connect.errors import BrokerError, ConfigError, ConnectError, RetriableError
 from connect.metrics.registry import MetricRegistry
+from connectors.mirror.broker_needs import STORED_FORMAT
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.filters import ConfigPropertyFilter, config_property_filter
 from connectors.mirror.topic_refresh import Clusters, TopicRefresh
-from connectors.mirror.topic_sync import STORED_FORMAT
 from connectors.spark.acl_sync import acl_plan
 from connectors.spark.arrow import collect
 from connectors.spark.config_sync import config_changes

@@ -19,11 +19,11 @@ from connect.clients.descriptions import ConfigEntry, ConfigSource
 from connect.clients.errors import broker_code
 from connect.clients.short_threads import ShortThreads
 from connect.errors import ConnectError
+from connectors.mirror.broker_needs import STORED_FORMAT
 from connectors.mirror.discovery import Growth, MissingTopic, TopicPlan
 from connectors.mirror.filters import ConfigPropertyFilter
 
 __all__ = [
-    "STORED_FORMAT",
     "TopicFailure",
     "apply_plan",
     "copied_configs",
@@ -42,10 +42,6 @@ INVALID_REPLICATION_FACTOR = 38
 
 INVALID_CONFIG = 40
 """The protocol's error code, for a name or a value that the brokers do not take."""
-
-STORED_FORMAT = "message.format.version"
-"""How brokers before Kafka 4.0 store a topic's batches. Never copied: copies are always written in
-the newest format, which brokers refuse for a topic that is to have one from before Kafka 0.11."""
 
 COMPACTED = {"cleanup.policy": "compact"}
 """The only config that mirroring's own topics are created with."""
@@ -79,6 +75,7 @@ def copied_configs(
 def _is_copied(entry: ConfigEntry, properties: ConfigPropertyFilter) -> bool:
     if entry.read_only or entry.sensitive or entry.source == ConfigSource.STATIC_BROKER_CONFIG:
         return False
+    # Copies are always written in the newest format, whatever the source stores.
     if entry.name == STORED_FORMAT:
         return False
     if not properties.should_replicate_config_property(entry.name):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connect.clients.api_versions import ApiNeed, BrokerApis
-from connectors.mirror.broker_needs import exactly_once_refusal, refusal
+from connectors.mirror.broker_needs import exactly_once_refusal, format_refusal, refusal
 
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 
@@ -58,3 +58,21 @@ def test_any_version_within_a_range_will_do() -> None:
     assert BrokerApis("b:1", {}).lacks(need) == (
         "does not know Thing, of which version 2 is needed"
     )
+
+
+def test_topics_stored_as_before_kafka_0_11_are_refused() -> None:
+    text = format_refusal("A.t", "0.10.2-IV0")
+    assert text is not None
+    assert text.startswith("topic A.t stores messages in the format of Kafka 0.10.2-IV0, and")
+    assert text.endswith(
+        "set message.format.version of A.t, or log.message.format.version of the brokers, to "
+        "0.11.0 or newer"
+    )
+    assert format_refusal("A.t", "0.9.0") is not None
+    for taken in ("0.11.0-IV2", "1.0-IV0", "2.8-IV1", "", None):
+        assert format_refusal("A.t", taken) is None
+
+
+def test_kafka_3_is_told_from_what_came_before() -> None:
+    assert BrokerApis("b:1", {PRODUCE: (0, 9)}).before_3_0
+    assert not BrokerApis("b:1", {PRODUCE: (0, 9), 65: (0, 0)}).before_3_0
