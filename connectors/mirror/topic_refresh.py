@@ -36,6 +36,7 @@ from connectors.mirror.discovery import (
     partitions_of,
     plan_topics,
 )
+from connectors.mirror.empty_listings import EmptyListings
 from connectors.mirror.filters import config_property_filter, topic_filter
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.topic_sync import (
@@ -55,6 +56,10 @@ CONTACT_TIMEOUT_S = 10.0
 
 UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 """The protocol's error code, which brokers refuse the batches with."""
+
+LOOK_AGAIN_S = 15.0
+"""How soon a flow that has nothing to mirror looks for topics again: flows are often started while
+their topics are being created, and the interval is 10 minutes by default."""
 
 OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
 
@@ -144,6 +149,7 @@ class TopicRefresh:
         self._threads = ShortThreads(f"topic-refresh-{self._flow}")
         self._own_topics_ready = False
         self._old_target = False
+        self._empty_source = EmptyListings(config.source_cluster_alias)
         self._failures: dict[str, str] = {}
         troubles = Troubles(on_trouble)
         self._topics_in_trouble = troubles.part("topics")
@@ -188,6 +194,9 @@ class TopicRefresh:
         failures += own_topics.result(2 * grace)
         failures += self._formats_refused(clusters, selection)
         self._report(failures)
+        self._empty_source.check(listed)
+        if not selection.copied and self._config.refresh_topics_interval_s is not None:
+            self._loop.hurry(LOOK_AGAIN_S)
         hidden = self._hidden(clusters, listed)
         self._publish(replace(selection, copied={**selection.copied, **hidden}))
         waiting = [failure for failure in failures if failure.error.retriable]
