@@ -23,6 +23,8 @@ from deploy.brokers import (
     KafkaRuntime,
     kafka_runtime,
 )
+from deploy.brokers.cache import cache_directory
+from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.spark import ready_session
 
 # Folders whose tests are marked with the folder's name, so that `-m` can choose.
@@ -99,6 +101,16 @@ def target_cluster(session_logs: Path, pytestconfig: pytest.Config) -> Iterator[
     kafka = kafka_runtime(version=pytestconfig.getoption("--target-version"))
     with KafkaCluster(name="target", properties=_KEEP, kafka=kafka, logs=session_logs) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def listener() -> Iterator[str]:
+    """An address for `metrics.listener` that nobody else takes."""
+    lease = PortLease(cache_directory() / "ports")
+    try:
+        yield f"http://{LOOPBACK}:{lease.port}"
+    finally:
+        lease.close()
 
 
 @pytest.fixture
