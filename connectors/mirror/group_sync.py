@@ -98,7 +98,7 @@ def sync_group_offsets(
     outcome = GroupSyncOutcome()
     if not checkpoints:
         return outcome
-    states = target.list_groups(deadline)
+    states = target.list_groups(deadline, checkpoints)
     empty = [group for group in checkpoints if group in states and states[group].empty]
     outcome.active = {
         group

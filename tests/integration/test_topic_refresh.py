@@ -9,6 +9,7 @@ import pytest
 from connect.clients.admin import Admin
 from connect.errors import ConfigError
 from connect.plugin import Connector
+from connectors.mirror import topic_refresh
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector
 from connectors.mirror.source_connector import MirrorSourceConnector
 from deploy.brokers import KafkaCluster
@@ -55,6 +56,21 @@ def source(source_cluster: KafkaCluster) -> Iterator[Admin]:
 
 def assigned(connector: Connector) -> Callable[[], list[str]]:
     return lambda: [task["task.assigned.partitions"] for task in connector.task_configs(8) or ()]
+
+
+def test_a_flow_with_nothing_to_mirror_looks_again_before_the_next_refresh(
+    config: dict[str, str], source_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_refresh, "LOOK_AGAIN_S", 0.5)
+    config["refresh.topics.interval.seconds"] = "600"
+    config["topics"] = topic = unique("late")
+    config["heartbeats.replication.enabled"] = "false"
+    connector = MirrorSourceConnector()
+    with running(connector, config) as context:
+        context.requests.get(timeout=TIMEOUT_S)
+        assert connector.task_configs(1) == []
+        create_topic(source_cluster.bootstrap_servers, name=topic)
+        wait_until(lambda: assigned(connector)() == [f"{topic}-0"], TIMEOUT_S, "the topic")
 
 
 def test_topics_are_created_with_partitions_and_configs_and_dealt_out(
