@@ -203,15 +203,18 @@ class MirrorSourceTask(TransferTask):
         new: dict[TopicPartition, int] = {}
         not_new = []
         for key, offset in zip(added, offsets, strict=True):
-            position = came_back.get(key, position_after(offset))
-            learns = key not in came_back
-            engine.add(key, self._target(key), position, self._metrics(key), learns=learns)
+            back = came_back.get(key)
+            position = position_after(offset) if back is None else back.acked_position
+            engine.add(key, self._target(key), position, self._metrics(key), learns=True)
             if position is None:
                 new[key] = marks[key]
                 continue
             not_new.append(key)
-            if learns:
+            if back is None:
                 self._learning[key] = position
+            else:
+                # Its logs may have changed since it left.
+                engine.learn(key, back.facts(back.acked_position))
             if self._history is not None:
                 self._history.begun(key, position)
         self._kept_beginnings().expect(new)
@@ -227,16 +230,16 @@ class MirrorSourceTask(TransferTask):
             len(added),
         )
 
-    def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Positions of partitions that left and are here again before they were stored. Their old
-        copies must not be stored any more: that could come after what the new ones reached."""
+    def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionCopy]:
+        """Partitions that left and are here again before they were stored. Their old copies must
+        not be stored any more: that could come after what the new ones reached."""
         keys = set(added)
         self._left += self._running().take_departed()
-        back = {p.source: p.acked_position for p in self._left if p.source in keys}
+        back = {p.source: p for p in self._left if p.source in keys}
         self._left = [p for p in self._left if p.source not in keys]
         for key in keys & self._metric_removers.keys():
             self._metric_removers.pop(key)()
-        return {key: position for key, position in back.items() if position >= 0}
+        return {key: p for key, p in back.items() if p.acked_position >= 0}
 
     def _target(self, key: TopicPartition) -> TopicPartition:
         return (

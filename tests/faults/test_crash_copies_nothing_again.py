@@ -16,9 +16,11 @@ from tests.support.waiting import wait_until
 PARTITIONS = 2
 
 
-def copied(flow: MirroredFlow, topic: str) -> int:
-    """Records of the first partition that are on the target."""
-    return end_offset(flow.target_servers, flow.remote(topic))
+def wait_copied(flow: MirroredFlow, topic: str, records: int) -> None:
+    """Until so many records of the first partition are on the target."""
+    wait_until(
+        lambda: end_offset(flow.target_servers, flow.remote(topic)) >= records, 60.0, "copying"
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,8 +46,7 @@ def test_a_kill_at_full_rate_doubles_nothing(
     for kill in range(kills):
         with running(unstored, tmp_path, log) as mirror:
             flow.wait_created(topic, 60.0)
-            wanted = kill * records // kills // PARTITIONS + 1
-            wait_until(lambda wanted=wanted: copied(flow, topic) >= wanted, 60.0, "copying")
+            wait_copied(flow, topic, kill * records // kills // PARTITIONS + 1)
             mirror.kill()
     with running(flow.properties(), tmp_path, log) as mirror:
         caught_up(flow, {topic: PARTITIONS}, 120.0)

@@ -49,6 +49,9 @@ class PartitionCopy(TargetPartition):
 
     end: int | None = None
     """Copy nothing at or after this source offset; None: there is no end."""
+    moves: int = 0
+    """How often it went on elsewhere than behind its last batch. An answer to a fetch from before a
+    move may be of a log that is not there any more."""
     incoming: int | None = None
     """Where the fetched batches end that are not queued yet; None: there are none."""
     stored_position: int = UNKNOWN
@@ -155,6 +158,7 @@ class PartitionCopy(TargetPartition):
         if self.queue or self.in_flight or self.incoming is not None:
             raise self._broken(f"it was moved to {offset} with batches under way")
         self.acked_position = offset
+        self.moves += 1
         self.life.note("moved to", offset)
 
     def fetched_to(self, offset: int) -> None:
@@ -179,6 +183,7 @@ class PartitionCopy(TargetPartition):
         self.incoming = None
         self.landed_early = None
         TargetPartition.go_back(self, offset)
+        self.moves += 1
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= offset]
 
     def abandon(self) -> None:
