@@ -1,0 +1,316 @@
+"""Checks what the task did against what is so, after every step and at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect.clients.topic_log import LogRecord
+from connect.protocol.messages import TopicPartition
+from connect.storage.offset_codec import decode_key, decode_value
+from connectors.mirror.formats import OffsetSync
+from connectors.mirror.losses import Loss
+from connectors.mirror.offset_map_store import OffsetMapStore
+from connectors.mirror.translation import Place
+from tests.simulation.mirror.internal_topics import InternalTopic
+from tests.simulation.mirror.timeline import Timeline
+from tests.simulation.mirror.truth import Copies, Copy, SourceTruth
+
+__all__ = ["Finding", "Oracle", "Session"]
+
+
+class Finding(BaseException):
+    """An invariant is broken; the text says which. Nothing of the product handles it."""
+
+
+@dataclass(eq=False)
+class Session:
+    """One run of the task, as the target's log and the internal topics show it."""
+
+    number: int
+    name: str
+    exactly_once: bool
+    began: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where it began with each partition, the last time."""
+    next: dict[TopicPartition, int] = field(default_factory=dict)
+    """The source offset after its last record on the target."""
+    acked: dict[TopicPartition, int] = field(default_factory=dict)
+    """The source offset after the last one that the target acknowledged to it."""
+
+
+class Oracle:
+    """Knows all sessions. `map_topic` None: the map is off."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        connector: str,
+        sources: Mapping[TopicPartition, SourceTruth],
+        copies: Mapping[TopicPartition, Copies],
+        syncs_topic: InternalTopic,
+        map_topic: InternalTopic,
+        *,
+        keeps_map: bool,
+    ) -> None:
+        """`copies`: by the source partition."""
+        self._timeline = timeline
+        self._connector = connector
+        self._sources = sources
+        self._copies = copies
+        self._keeps_map = keeps_map
+        self._map_topic = map_topic
+        self._map = OffsetMapStore(self._fetch_pages)
+        map_topic.on_append = self._on_map_record
+        syncs_topic.on_append = self._on_sync
+        self.writer: Session | None = None
+        """Whose syncs and pages are appended now, as far as that matters."""
+        self._sessions: dict[tuple[int, int], Session] = {}
+        """By producer id and epoch."""
+        self._stored: dict[TopicPartition, int] = {}
+        self._owed: list[tuple[TopicPartition, int, int]] = []
+        """(partition, stored position, end of the target's log then)"""
+        self._complete_to: dict[TopicPartition, int] = {}
+        self._chain: dict[TopicPartition, int] = {}
+        """Next source offset of partitions that only exactly-once sessions copied since."""
+        self.newest_sync: dict[TopicPartition, OffsetSync] = {}
+        self.read_offsets: Callable[[], None] = lambda: None
+        """Calls `stored` with what is new in the offsets topic."""
+
+    # What the world tells.
+
+    def writes(self, producer: tuple[int, int], session: Session) -> None:
+        """This producer (id, epoch) belongs to a session."""
+        self._sessions[producer] = session
+
+    def began(self, session: Session, key: TopicPartition, position: int) -> None:
+        """A session copies a partition from this source offset on."""
+        self._timeline.note(f"{session.name} begins {key[0]}-{key[1]} at {position}")
+        self.read_offsets()
+        stored = self._stored.get(key)
+        complete = self._complete_to.get(key)
+        if stored is not None and position > max(stored, session.acked.get(key, 0)):
+            lost = self._sources[key].unexplained(stored, position)
+            if lost is not None:
+                raise Finding(
+                    f"{session.name} begins {key} at {position}, though {stored} was stored, and"
+                    f" record {lost} was not reported as lost"
+                )
+        if complete is None or (stored is None and position > complete):
+            # Nothing was known of it before.
+            self._complete_to[key] = position
+        acked = session.acked.get(key)
+        if acked is not None and position < acked:
+            raise Finding(
+                f"{session.name} begins {key} again at {position}, though the target had"
+                f" acknowledged to it everything before {acked}"
+            )
+        session.began[key] = position
+        session.next.pop(key, None)
+        if session.exactly_once:
+            chained = self._chain.get(key)
+            if chained is not None and position < chained:
+                raise Finding(
+                    f"{session.name} begins {key} at {position} exactly once, though everything"
+                    f" before {chained} is committed: it will be there twice"
+                )
+
+    def acked(
+        self, session: Session, key: TopicPartition, runs: Sequence[tuple[int, int]], base: int
+    ) -> None:
+        """The target acknowledged these (source offset, count) runs, from `base` on."""
+        copies = self._copies[key]
+        copies.read_ahead()
+        target = base
+        for first, count in runs:
+            if base >= 0:
+                for ahead in (0, count - 1):
+                    copy = copies.at.get(target + ahead)
+                    if copy is None or copy.source != first + ahead:
+                        raise Finding(
+                            f"{key}: source {first + ahead} was acknowledged at {target + ahead} of"
+                            f" the target, where {copy} is"
+                        )
+            target += count
+            session.acked[key] = first + count
+
+    def lost(self, session: Session, key: TopicPartition, first: int, end: int) -> None:
+        """The loss of these source offsets was reported."""
+        self._timeline.note(f"{session.name} reports {key[0]}-{key[1]} lost {first} to {end - 1}")
+        self._sources[key].lost.append((first, end))
+
+    def unexpected_loss(self, session: Session, loss: Loss) -> None:
+        """A loss was reported of a kind that this world does not have."""
+        raise Finding(f"{session.name} reports a loss that did not happen: {loss}")
+
+    def stored(self, key: bytes | None, value: bytes | None) -> None:
+        """A source offset is durable in the offsets topic, and committed."""
+        decoded = decode_key(key or b"")
+        if decoded is None or decoded[0] != self._connector:
+            return
+        partition = (str(decoded[1]["topic"]), int(decoded[1]["partition"] or 0))
+        offset = decode_value(value)
+        if offset is None:
+            self._stored.pop(partition, None)
+            return
+        position = int(offset["offset"] or 0) + 1
+        before = self._stored.get(partition)
+        self._stored[partition] = position
+        self._timeline.note(f"stored: {partition[0]}-{partition[1]} at {position}, was {before}")
+        self._owed.append((partition, position, self._copies[partition].log.end))
+
+    def stored_position(self, key: TopicPartition) -> int | None:
+        return self._stored.get(key)
+
+    # After every step.
+
+    def check(self) -> None:
+        """Raises `Finding`."""
+        self.read_offsets()
+        for key, copies in self._copies.items():
+            for copy in copies.decided():
+                self._check_order(key, copy)
+        if self._owed:
+            self._check_stored()
+
+    def _check_order(self, key: TopicPartition, copy: Copy) -> None:
+        """Each session's records are the source's, in their order and without gaps."""
+        batch = copy.batch
+        session = self._sessions.get((batch.producer, batch.producer_epoch))
+        if session is None:
+            raise Finding(f"{key}: nobody's producer {batch.producer} wrote source {copy.source}")
+        expected = session.next.get(key, session.began.get(key))
+        if expected is None:
+            raise Finding(f"{key}: {session.name} wrote {copy.source} before it began")
+        if copy.source > expected:
+            lost = self._sources[key].unexplained(expected, copy.source)
+            if lost is not None:
+                raise Finding(
+                    f"{key}: {session.name} wrote source {copy.source} where {expected} was next;"
+                    f" record {lost} is left out and was not reported as lost"
+                )
+        if session.exactly_once:
+            chained = self._chain.get(key)
+            if chained is not None and copy.source < chained:
+                raise Finding(
+                    f"{key}: source {copy.source} is committed twice, now by {session.name}"
+                )
+            self._chain[key] = copy.source + 1
+        else:
+            self._chain.pop(key, None)
+        session.next[key] = copy.source + 1
+
+    def _check_stored(self) -> None:
+        """Everything before a stored position is on the target, or was reported as lost."""
+        still: list[tuple[TopicPartition, int, int]] = []
+        for key, position, end in self._owed:
+            copies = self._copies[key]
+            if copies.decided_to < end:
+                still.append((key, position, end))
+                continue
+            for offset in self._sources[key].between(self._complete_to.get(key, 0), position):
+                if not copies.has(offset) and not self._sources[key].is_lost(offset):
+                    raise Finding(
+                        f"{key}: position {position} is stored, but record {offset} is not on the"
+                        " target and was not reported as lost"
+                    )
+            self._complete_to[key] = max(self._complete_to.get(key, 0), position)
+        self._owed = still
+
+    # Syncs and pages, as they get into their topics.
+
+    def _on_sync(self, record: LogRecord) -> None:
+        sync = OffsetSync.decode(record.key or b"", record.value or b"")
+        key = (sync.topic, sync.partition)
+        copies = self._copies[key]
+        copies.read_ahead()
+        copy = copies.at.get(sync.downstream_offset)
+        if copy is None or not copy.seen or copy.source != sync.upstream_offset:
+            found = None if copy is None else copy.source
+            raise Finding(f"{sync} is not true: the target has source {found} there")
+        self.newest_sync[key] = sync
+
+    def _fetch_pages(self, offsets: Collection[int]) -> Mapping[int, tuple[bytes, bytes | None]]:
+        wanted = set(offsets)
+        return {
+            record.offset: (record.key or b"", record.value)
+            for record in self._map_topic.records
+            if record.offset in wanted
+        }
+
+    def _on_map_record(self, record: LogRecord) -> None:
+        self._map.take(record.key, record.value, record.offset)
+
+    def translate(self, key: TopicPartition, offset: int) -> Place | None:
+        return self._map.places({key: [offset]}).get((key, offset))
+
+    def check_translation(self, key: TopicPartition, offset: int) -> Place | None:
+        """The map's answer for a group that reads `offset` next skips no record, and is true where
+        it claims to be exact."""
+        place = self.translate(key, offset)
+        if place is None:
+            return None
+        copies, source = self._copies[key], self._sources[key]
+        copies.read_ahead()
+        if place.exact:
+            at = copies.at.get(place.offset)
+            between = None if at is None else source.unexplained(offset, at.source)
+            if at is None or not at.seen or at.source < offset or between is not None:
+                found = None if at is None else at.source
+                raise Finding(
+                    f"{key}: the map sends a group from {offset} to {place.offset} of the target"
+                    f" and says it is exact, but source {found} is there"
+                )
+            return place
+        for each in source.between(offset, source.end):
+            found_copies = [copy.target for copy in copies.of.get(each, ()) if copy.seen]
+            if found_copies and max(found_copies) < place.offset:
+                raise Finding(
+                    f"{key}: the map sends a group from {offset} to {place.offset} of the target:"
+                    f" it skips source {each}, which is at {max(found_copies)}"
+                )
+        return place
+
+    def last_copy(self, key: TopicPartition, source: int) -> Copy | None:
+        """The copy of the latest session, and of that the last."""
+        seen = [copy for copy in self._copies[key].of.get(source, ()) if copy.seen]
+        return max(seen, key=self._age, default=None)
+
+    def _age(self, copy: Copy) -> tuple[int, int]:
+        batch = copy.batch
+        return self._sessions[batch.producer, batch.producer_epoch].number, copy.target
+
+    # The end.
+
+    def check_end(self, log_starts: Mapping[TopicPartition, int], *, zombies: bool) -> None:
+        """Everything is copied, stored and explained. `zombies`: a session wrote after a later one
+        had begun, whose map is right all the same, but not about the last copies."""
+        self.check()
+        for key, source in self._sources.items():
+            copies = self._copies[key]
+            for offset in source.between(self._complete_to.get(key, 0), source.end):
+                if not copies.has(offset) and not source.is_lost(offset):
+                    raise Finding(f"{key}: record {offset} was never copied")
+            if self._keeps_map:
+                self._check_whole_map(key, log_starts[key], zombies=zombies)
+
+    def _check_whole_map(self, key: TopicPartition, start: int, *, zombies: bool) -> None:
+        source = self._sources[key]
+        for offset in source.between(start, source.end):
+            last = self.last_copy(key, offset)
+            place = self.check_translation(key, offset)
+            if last is None or zombies:
+                continue
+            if place is None or not place.exact:
+                raise Finding(f"{key}: the map says {place} of {offset}, which is at {last.target}")
+            if place.offset != last.target:
+                raise Finding(
+                    f"{key}: the map sends {offset} to {place.offset}, an earlier copy than that at"
+                    f" {last.target}"
+                )
+
+
+def undecided(copies: Copies) -> bool:
+    """Whether the log ends with an open transaction."""
+    return copies.log.stable < copies.log.end
+
+

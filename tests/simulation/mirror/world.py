@@ -1,0 +1,304 @@
+"""The world of one simulated task: two clusters, internal topics, and workers that take turns.
+
+A run has a turbulent part, in which everything may befall everything, and a calm end, in which a
+last worker starts, copies the rest, and is stopped. The oracle looks after every step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+
+from connect.clock import Deadline
+from connect.metrics.registry import MetricRegistry
+from connect.protocol.record_codec import Record, encode_batch
+from connect.runtime.task import WorkerTask, WorkerTaskContext
+from connect.runtime.transfer_task import WorkerTransferTask
+from connect.storage.offset_reader import OffsetReader
+from connect.storage.offset_store import KafkaOffsetStore
+from connect.clients.topic_log import TopicSpec
+from connect.storage.offset_writer import OffsetWriter
+from tests.simulation.kafka.access import AccessFaults
+from tests.simulation.kafka.broker import BrokerFaults
+from tests.simulation.kafka.cluster import Cluster
+from tests.simulation.kafka.network import Network, NetworkOptions
+from tests.simulation.kafka.virtual_time import VirtualTime
+from tests.simulation.mirror.clients import SimulatedClients, WatchedTask
+from tests.simulation.mirror.internal_topics import InternalTopic, TopicFaults
+from tests.simulation.mirror.offsets_topic import CommittedRecords, SimulatedOffsetLog
+from tests.simulation.mirror.oracle import Finding, Oracle, Session
+from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
+from tests.simulation.mirror.truth import Copies, SourceTruth
+from tests.simulation.mirror.worker import SimulatedWorker
+
+__all__ = ["MirrorWorld"]
+
+CONNECTOR = "mirror"
+OFFSETS = "offsets"
+TOPIC = "t"
+
+_CALM_S = 60.0
+_STORE_START_S = 90.0
+import os
+_MOST_SKEW_MS = int(os.environ.get("SKEW", "120000"))
+
+Key = tuple[str, int]
+
+
+class _Parts:
+    """What one worker has open."""
+
+    def __init__(self, clients: SimulatedClients, log: SimulatedOffsetLog) -> None:
+        self._clients = clients
+        self._log = log
+
+    def cut_off(self) -> None:
+        self._clients.cut_off()
+        self._log.die()
+
+    def started(self) -> None:
+        """Nothing to do."""
+
+    def interrupted(self) -> None:
+        """Nothing to do."""
+
+
+class MirrorWorld:
+    """One run. `run` raises `Finding`."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = chance = Random(seed)
+        self.time = VirtualTime()
+        self.timeline = timeline = Timeline(self.time, chance)
+        self.network = Network(self.time, chance)
+        self.source = Cluster("source", self.network, chance, 2, timeline.note)
+        self.target = Cluster("target", self.network, chance, 2, timeline.note)
+        self.access = {"source": AccessFaults(), "target": AccessFaults()}
+        self.keys: list[Key] = [(TOPIC, n) for n in range(chance.randint(1, 3))]
+        self.source.create(TOPIC, len(self.keys))
+        self.target.create(f"a.{TOPIC}", len(self.keys))
+        self.target.create(OFFSETS, chance.randint(1, 2))
+        self.topic_faults = {name: TopicFaults() for name in ("syncs", "map", "offsets")}
+        self.syncs = InternalTopic("syncs", self.topic_faults["syncs"])
+        self.map = InternalTopic("map", self.topic_faults["map"])
+        self.truth = {key: SourceTruth(read_committed=False) for key in self.keys}
+        copies = {key: Copies(self.target.topics["a.t"].partitions[key[1]].log) for key in self.keys}
+        self.oracle = Oracle(
+            timeline, CONNECTOR, self.truth, copies, self.syncs, self.map, keeps_map=True
+        )
+        self.oracle.read_offsets = CommittedRecords(
+            self.target.topics[OFFSETS].partitions,
+            lambda record: self.oracle.stored(record.key, record.value),
+        ).read
+        self.flush_s = chance.choice((0.2, 1.0, 4.0))
+        self.lag_max = chance.choice((0, 3, 100))
+        self.assigned = list(self.keys)
+        self.workers: list[SimulatedWorker] = []
+        self.sessions = 0
+        self.zombies = False
+        self._clients: dict[SimulatedWorker, SimulatedClients] = {}
+        self._todo: deque[Callable[[], None]] = deque()
+        self.calm = False
+
+    # What happens.
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Do this between two turns."""
+        self._todo.append(action)
+        for clients in self._clients.values():
+            clients.wake()
+
+    def at(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do this between two turns, `seconds` from now."""
+        self.time.after(seconds, lambda: self.soon(action))
+
+    @property
+    def alive(self) -> list[SimulatedWorker]:
+        return [worker for worker in self.workers if worker.alive]
+
+    @property
+    def running(self) -> list[SimulatedWorker]:
+        return [worker for worker in self.workers if worker.alive and not worker.frozen]
+
+    def write(self, key: Key, records: int) -> None:
+        """Somebody produces to the source."""
+        partition = self.source.find(key)
+        assert partition is not None
+        first = partition.log.end
+        data = encode_batch(
+            [
+                Record(first + n, self.time.now_ms(), None, str(first + n).encode())
+                for n in range(records)
+            ],
+            base_offset=first,
+        )
+        self.truth[key].appended(self.source.write(key, data))
+
+    def delete_before(self, key: Key, offset: int) -> None:
+        """The source's retention."""
+        partition = self.source.find(key)
+        assert partition is not None
+        before = partition.log.start
+        partition.log.delete_before(offset)
+        if partition.log.start > before:
+            self.timeline.note(f"source {key[0]}-{key[1]} begins at {partition.log.start}")
+            self.source.moved_on(partition)
+
+    # Workers.
+
+    def config(self) -> dict[str, str]:
+        """The task's."""
+        assigned = ",".join(f"{topic}-{number}" for topic, number in self.assigned)
+        return {
+            "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+            "name": CONNECTOR,
+            "source.cluster.alias": "a",
+            "target.cluster.alias": "b",
+            "source.cluster.bootstrap.servers": "source:1",
+            "target.cluster.bootstrap.servers": "target:1",
+            "topics": TOPIC,
+            "task.index": "0",
+            "task.count": "1",
+            "task.assigned.partitions": assigned,
+            "offset.lag.max": str(self.lag_max),
+        }
+
+    def start_worker(self) -> SimulatedWorker:
+        chance = self.chance
+        number = self.sessions
+        self.sessions += 1
+        life = Life()
+        skew = chance.choice((0, chance.randint(-_MOST_SKEW_MS, _MOST_SKEW_MS)))
+        clock = WorkerClock(self.timeline, life, skew)
+        session = Session(number, f"worker {number}", exactly_once=False)
+        self.timeline.note(f"{session.name} starts, its clock {skew} ms off, {self.assigned}")
+        clients = SimulatedClients(
+            self.timeline,
+            self.network,
+            {name: (getattr(self, name), self.access[name]) for name in ("source", "target")},
+            self.oracle,
+            session,
+            life,
+            clock,
+            self.syncs,
+            self.map,
+            lambda: len(self.running) > 1,
+        )
+        logs: list[SimulatedOffsetLog] = []
+
+        def open_log(topic: str, *args: object, **_: object) -> SimulatedOffsetLog:
+            logs.append(
+                SimulatedOffsetLog(
+                    self.timeline, self.target, topic, self.topic_faults["offsets"], args[1]
+                )
+            )
+            return logs[-1]
+
+        store = KafkaOffsetStore(
+            TopicSpec(OFFSETS), {}, read_committed=True, clock=clock, open_log=open_log
+        )
+        context = WorkerTaskContext(
+            CONNECTOR,
+            0,
+            session.name,
+            MetricRegistry(),
+            OffsetReader(store, CONNECTOR),
+            {"bootstrap.servers": "target:1"},
+            lambda _: None,
+            clock,
+        )
+        task: WorkerTask = WorkerTransferTask(
+            WatchedTask(clients),
+            context,
+            self.config(),
+            OffsetWriter(store, CONNECTOR),
+            commit_interval_s=self.flush_s,
+            commit_timeout_s=5.0,
+            clock=clock,
+        )
+        worker = SimulatedWorker(
+            session.name, self.timeline, life, clock, task, _Parts(clients, logs[0])
+        )
+        self.workers.append(worker)
+        self._clients[worker] = clients
+        store.start(Deadline(_STORE_START_S, clock))
+        worker.start()
+        return worker
+
+    # The run.
+
+    def drive(self, seconds: float) -> None:
+        """Let everything go on for a while."""
+        until = self.time.monotonic() + seconds
+        while self.time.monotonic() < until:
+            while self._todo:
+                self._todo.popleft()()
+            running = self.running
+            if not running:
+                if self.time.next_at() > until:
+                    self.time.run_until(until)
+                else:
+                    self.time.run_next()
+            for worker in running:
+                worker.turn()
+                self.oracle.check()
+            for worker in [w for w in self._clients if not w.alive]:
+                del self._clients[worker]
+
+    def settle(self) -> None:
+        """End everything that is wrong."""
+        self.calm = True
+        self.timeline.note("all is calm from now on")
+        for faults in self.topic_faults.values():
+            faults.calm()
+        for name in self.access:
+            self.access[name] = AccessFaults()
+        for cluster in (self.source, self.target):
+            cluster.faults = BrokerFaults()
+            cluster.connections = NetworkOptions()
+            cluster.heal()
+        for worker in self.alive:
+            if worker.frozen or self.chance.random() < 0.5:
+                worker.kill()
+            else:
+                worker.stop()
+        # Batches of dead workers get there, or do not.
+        self.drive(5.0)
+
+    def end(self) -> None:
+        """A last worker copies the rest."""
+        self.assigned = list(self.keys)
+        worker = self.start_worker()
+        caught_up = False
+        deadline = self.time.monotonic() + _CALM_S
+        while not caught_up and self.time.monotonic() < deadline:
+            self.drive(1.0)
+            caught_up = worker.alive and all(
+                self.oracle.stored_position(key) == self.truth[key].end
+                for key in self.keys
+                if self.truth[key].end
+            )
+        if not worker.alive:
+            raise Finding(f"{worker.name} failed though all is calm: {worker.failure!r}")
+        self.drive(3.0)
+        health = worker.task.health()
+        trouble = worker.task.trouble()
+        if not caught_up:
+            stored = {key: self.oracle.stored_position(key) for key in self.keys}
+            ends = {key: truth.end for key, truth in self.truth.items()}
+            raise Finding(
+                f"not caught up {_CALM_S:.0f} s after all was calm: stored {stored}, the source ends"
+                f" at {ends}; health {health}, trouble {trouble}"
+            )
+        for each in health:
+            if each.error is not None or each.lag_records:
+                raise Finding(f"caught up, but {each.name} says {each}")
+        if trouble is not None:
+            raise Finding(f"caught up, but the task says: {trouble}")
+        worker.stop()
+        if not worker.finished:
+            raise Finding("the last worker could not store its final offsets")
+        self.drive(1.0)
+        starts = {key: self.source.topics[TOPIC].partitions[key[1]].log.start for key in self.keys}
+        self.oracle.check_end(starts, zombies=self.zombies)
