@@ -129,9 +129,15 @@ class _Access(SimulatedAccess):
 
 class _Books(BookClients):
     def __init__(
-        self, timeline: Timeline, life: Life, syncs: InternalTopic, pages: InternalTopic
+        self,
+        timeline: Timeline,
+        life: Life,
+        session: Session,
+        syncs: InternalTopic,
+        pages: InternalTopic,
     ) -> None:
         self._timeline = timeline
+        self._session = session
         self._life = life
         self._syncs = syncs
         self._pages = pages
@@ -144,6 +150,7 @@ class _Books(BookClients):
         made = SimulatedProducer(
             self._timeline, self._life, {syncs_topic: self._syncs, map_topic: self._pages}
         )
+        made.on_failure = self._failed
         self.producers.append(made)
         return SyncProducer(properties, syncs_topic, map_topic, lambda _: made)
 
@@ -157,6 +164,9 @@ class _Books(BookClients):
         made = SimulatedMapReader(self._timeline, self._pages, on_read, before)
         self.readers.append(made)
         return made
+
+    def _failed(self) -> None:
+        self._session.whole = False
 
     def die(self) -> None:
         for producer in self.producers:
@@ -182,7 +192,7 @@ class SimulatedClients(TaskClients):
         shared: Callable[[], bool],
     ) -> None:
         self.clock = clock
-        self.books = self._books = _Books(timeline, life, syncs, pages)
+        self.books = self._books = _Books(timeline, life, session, syncs, pages)
         self.oracle = oracle
         self.session = session
         self.life = life

@@ -16,7 +16,10 @@ from connect.clients.topic_log import LogRecord
 from connectors.mirror.offset_map_trim import MapScan, MapTopic
 from tests.simulation.mirror.timeline import Life, Timeline
 
-__all__ = ["InternalTopic", "SimulatedMapReader", "SimulatedProducer", "TopicFaults"]
+__all__ = ["MOST_LATE_S", "InternalTopic", "SimulatedMapReader", "SimulatedProducer", "TopicFaults"]
+
+MOST_LATE_S = 0.5
+"""So long after its writer's end a record may still arrive."""
 
 _MOST_QUEUED = 200
 """Records of one producer; librdkafka has 100,000. Few, so that a full queue happens."""
@@ -72,18 +75,18 @@ class InternalTopic:
 class SimulatedProducer:
     """A `sync_producer.RecordProducer` for internal topics. Appends in its order."""
 
-    def __init__(
-        self, timeline: Timeline, life: Life, topics: Mapping[str, InternalTopic]
-    ) -> None:
+    def __init__(self, timeline: Timeline, life: Life, topics: Mapping[str, InternalTopic]) -> None:
         self._timeline = timeline
         self._life = life
         self._topics = topics
         self._queued = 0
         self._arrives_at = 0.0
-        self._under_way: deque[int] = deque()
+        self._under_way: deque[tuple[int, float]] = deque()
         self._next = 0
         self._arrives_until: int | None = None
         self._reports: deque[Callable[[], None]] = deque()
+        self.on_failure: Callable[[], None] = lambda: None
+        """A write fails, or is given up."""
 
     def produce(
         self,
@@ -96,20 +99,23 @@ class SimulatedProducer:
     ) -> None:
         self._life.step()
         if self._queued >= _MOST_QUEUED:
+            self.on_failure()
             raise BufferError("the simulated queue is full")
         timeline, log = self._timeline, self._topics[topic]
         chance, faults = timeline.random, log.faults
         self._queued += 1
         number, self._next = self._next, self._next + 1
         fails = chance.random() < faults.failing
+        if fails:
+            self.on_failure()
         arrives = not fails or chance.random() < 0.5
         now = timeline.monotonic()
         self._arrives_at = max(self._arrives_at, now + chance.uniform(*faults.write_s))
         answer_s = chance.uniform(*faults.write_s)
-        self._under_way.append(number)
+        self._under_way.append((number, self._arrives_at))
 
         def arrive() -> None:
-            self._under_way.remove(number)
+            self._under_way.popleft()
             if self._arrives_until is not None and number >= self._arrives_until:
                 return
             if arrives:
@@ -137,13 +143,16 @@ class SimulatedProducer:
         return served
 
     def purge(self) -> None:
+        self.on_failure()
         self.die()
 
     def die(self) -> None:
         """Whoever writes is gone: what is under way arrives up to a seeded record."""
         if self._under_way and self._arrives_until is None:
-            first, last = self._under_way[0], self._under_way[-1]
-            self._arrives_until = self._timeline.random.randint(first, last + 1)
+            soon = self._timeline.monotonic() + MOST_LATE_S
+            sent = [number for number, arrives_at in self._under_way if arrives_at < soon]
+            first = self._under_way[0][0]
+            self._arrives_until = self._timeline.random.randint(first, first + len(sent))
 
 
 class SimulatedMapReader:

@@ -19,7 +19,7 @@ from connect.protocol.record_codec import Record, encode_batch, iter_records
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.log import ABORT
 from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
-from tests.simulation.mirror.internal_topics import TopicFaults
+from tests.simulation.mirror.internal_topics import MOST_LATE_S, TopicFaults
 from tests.simulation.mirror.timeline import Timeline
 
 __all__ = ["CommittedRecords", "SimulatedOffsetLog"]
@@ -81,6 +81,7 @@ class SimulatedOffsetLog:
         self._arrives_at = 0.0
         self._arrivals_left: int | None = None
         self._closed = False
+        self._arrives_by = 0.0
 
     def start(self, deadline: Deadline) -> None:
         self.read_to_end(deadline)
@@ -98,7 +99,7 @@ class SimulatedOffsetLog:
 
         def arrive() -> None:
             if self._arrivals_left is not None:
-                if self._arrivals_left <= 0:
+                if self._arrivals_left <= 0 or timeline.monotonic() > self._arrives_by:
                     self._under_way -= 1
                     return
                 if partition.leader != NO_LEADER:
@@ -142,5 +143,6 @@ class SimulatedOffsetLog:
     def die(self) -> None:
         """Whoever writes is gone."""
         self._closed = True
+        self._arrives_by = self._timeline.monotonic() + MOST_LATE_S
         if self._arrivals_left is None:
             self._arrivals_left = self._timeline.random.randint(0, max(0, self._under_way))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
+from tests.simulation.kafka.cluster import Cluster
+from tests.simulation.kafka.coordinator import CoordinatorFaults
 from tests.simulation.mirror.worker import SimulatedWorker
 from tests.simulation.mirror.world import MirrorWorld
 
@@ -31,6 +34,13 @@ class _Plan:
             for _ in range(chance.randint(0, 4)):
                 world.write(key, chance.randint(1, 12))
         world.soon(self._start)
+        for cluster in (world.source, world.target):
+            self._often(chance.choice((0, 1, 4)), partial(self._move_leader, cluster))
+            self._often(chance.choice((0, 0, 1)), partial(self._stop_broker, cluster))
+            self._often(chance.choice((0, 1, 2)), partial(self._cut_connections, cluster))
+            self._often(chance.choice((0, 1, 2)), partial(self._misbehave, cluster))
+        self._often(chance.choice((0, 1, 2)), self._disturb_topic)
+        self._often(chance.choice((0, 1)), self._disturb_coordinator)
         self._often(chance.randint(20, 60), self._write)
         self._often(chance.randint(0, 3), self._delete)
         self._often(chance.randint(0, 4), self._kill)
@@ -58,11 +68,74 @@ class _Plan:
         log = partition.log
         self._world.delete_before(key, self._chance.randint(log.start, log.high))
 
+    # Clusters.
+
+    def _move_leader(self, cluster: Cluster) -> None:
+        cluster.move_leader(self._chance.choice(cluster.partitions))
+
+    def _stop_broker(self, cluster: Cluster) -> None:
+        node = self._chance.choice(list(cluster.brokers))
+        if cluster.brokers[node].up:
+            cluster.stop_broker(node)
+            self._world.at(self._chance.uniform(0.1, 4), partial(self._start_broker, cluster, node))
+
+    def _start_broker(self, cluster: Cluster, node: int) -> None:
+        if not cluster.brokers[node].up:
+            cluster.start_broker(node)
+
+    def _cut_connections(self, cluster: Cluster) -> None:
+        chance = self._chance
+        for broker in cluster.brokers.values():
+            for connection in list(broker.connections):
+                kind = chance.randrange(4)
+                if kind == 0:
+                    connection.cut(
+                        lose_sent=chance.random() < 0.5, told_after=0.1 * chance.random()
+                    )
+                elif kind == 1:
+                    connection.breaks_after = chance.randrange(1, 500)
+
+    def _misbehave(self, cluster: Cluster) -> None:
+        """For a while requests fail, and metadata is old."""
+        world, chance = self._world, self._chance
+        much = chance.choice((0.1, 0.3))
+        for what in ("refuse", "late", "fetch_error", "throttle", "evict_session"):
+            setattr(cluster.faults, what, much * chance.choice((0.0, chance.random())))
+        cluster.connections.delay = chance.choice((0.0005, 0.02, 0.1))
+        cluster.connections.spike = much * chance.random()
+        cluster.connections.cut = much
+        for what in ("stale", "unavailable", "connect", "question"):
+            setattr(world.access[cluster.name], what, much * chance.choice((0.0, chance.random())))
+        world.at(chance.uniform(0.5, 5), partial(world.behave, cluster))
+
+    def _disturb_topic(self) -> None:
+        """Writing or reading an internal topic takes long, or fails."""
+        world, chance = self._world, self._chance
+        faults = chance.choice(list(world.topic_faults.values()))
+        faults.failing = chance.choice((0.0, 0.2, 1.0))
+        faults.unreadable = chance.choice((0.0, 0.5))
+        faults.write_s = chance.choice(((0.001, 0.02), (0.1, 2.0), (1.0, 8.0)))
+        faults.read_s = chance.choice(((0.01, 0.3), (0.5, 3.0), (3.0, 12.0)))
+        world.at(chance.uniform(0.5, 6), faults.calm)
+
+    def _disturb_coordinator(self) -> None:
+        world, chance = self._world, self._chance
+        world.coordinator.faults = CoordinatorFaults(
+            slow=chance.choice((0.0, 0.5)),
+            spoilt=chance.choice((0.0, 0.3)),
+            unknown_partition=chance.choice((0.0, 0.2)),
+        )
+        world.at(chance.uniform(0.5, 5), self._mend_coordinator)
+
+    def _mend_coordinator(self) -> None:
+        self._world.coordinator.faults = CoordinatorFaults()
+
     # Workers.
 
     def _start(self) -> None:
         if not self._world.running and not self._world.calm:
-            worker = self._world.start_worker()
+            share = self._world.exactly_once_share
+            worker = self._world.start_worker(exactly_once=self._chance.random() < share)
             self._watch(worker)
 
     def _watch(self, worker: SimulatedWorker) -> None:
@@ -101,7 +174,9 @@ class _Plan:
             return
         world.timeline.note(f"{worker.name} wakes up")
         worker.frozen = False
-        if len(world.running) > 1:
+        if any(other.alive for other in world.workers if other is not worker) or (
+            world.workers[-1] is not worker
+        ):
             world.zombies = True
             world.at(self._chance.uniform(0, 1.5), lambda: self._disown(worker))
 
@@ -151,5 +226,3 @@ class _Plan:
         worker = self._some()
         if worker is not None:
             worker.clock.skew_ms += self._chance.randint(-60_000, 60_000)
-
-

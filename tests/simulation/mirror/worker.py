@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection
 
 from connect.clock import Deadline
 from connect.runtime.task import WorkerTask
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock, WorkerKilled
 
-__all__ = ["SimulatedWorker", "WorkerParts"]
+__all__ = ["SimulatedWorker"]
 
 _FINAL_S = 5.0
 """As `task.shutdown.graceful.timeout.ms`."""
-
-
-class WorkerParts(Protocol):
-    """What the world made for one worker, and takes away when it dies."""
-
-    def cut_off(self) -> None:
-        """The process is gone: its connections break, and what it wrote arrives in part."""
-
-    def started(self) -> None:
-        """The worker's thread runs from now on."""
-
-    def interrupted(self) -> None:
-        """Its thread does not run now."""
 
 
 class SimulatedWorker:
@@ -38,12 +24,16 @@ class SimulatedWorker:
         life: Life,
         clock: WorkerClock,
         task: WorkerTask,
-        parts: WorkerParts,
+        exactly_once: bool,
+        open_parts: Collection[Callable[[], None]],
     ) -> None:
+        """`open_parts`: called when the process is gone, so that its connections break and what it
+        wrote arrives in part."""
         self.name = name
         self.life = life
         self.clock = clock
         self.task = task
+        self.exactly_once = exactly_once
         self.alive = True
         self.frozen = False
         self.paused = False
@@ -51,7 +41,7 @@ class SimulatedWorker:
         self.finished = False
         """It ended after its final offsets were stored."""
         self._timeline = timeline
-        self._parts = parts
+        self._open_parts = open_parts
         self._started = False
 
     def start(self) -> None:
@@ -67,6 +57,11 @@ class SimulatedWorker:
         self._run("pause" if paused else "resume", self.task.pause if paused else self.task.resume)
 
     def reconfigure(self, config: dict[str, str]) -> None:
+        """In place; under exactly-once, where workers do not do that, it is stopped for it."""
+        if self.exactly_once:
+            self.stop()
+            return
+
         def offer() -> None:
             assert self.task.reconfigure(config), "the task was to be changed in place"
 
@@ -94,7 +89,7 @@ class SimulatedWorker:
         if self.alive:
             self.alive = False
             self._timeline.note(f"{self.name} is killed")
-            self._parts.cut_off()
+            self._cut_off()
 
     def _run(self, what: str, step: Callable[[], object]) -> bool:
         """Whether it went well, and the worker still lives."""
@@ -102,14 +97,13 @@ class SimulatedWorker:
             return False
         life = self.life
         life.running = True
-        self._parts.started()
         try:
             step()
         except WorkerKilled:
             life.running = False
             self.kill()
             return False
-        except Exception as error:  # noqa: BLE001 - as in TaskHost: it fails the task
+        except Exception as error:
             life.running = False
             if self.failure is not None:
                 raise AssertionError(f"{what} failed after a failure: {error}") from error
@@ -119,11 +113,11 @@ class SimulatedWorker:
             return False
         finally:
             life.running = False
-            self._parts.interrupted()
         return self.alive
 
     def _end(self, *, failed: bool) -> None:
         if self._started:
+
             def finish() -> None:
                 self.finished = self.task.finish(Deadline(_FINAL_S, self.clock), failed=failed)
 
@@ -137,12 +131,11 @@ class SimulatedWorker:
                 self.alive = False
                 how = "its final offsets stored" if self.finished else "no final offsets"
                 self._timeline.note(f"{self.name} ended, {how}")
-                self._parts.cut_off()
+                self._cut_off()
 
     def _quietly(self, what: str, step: Callable[[], object]) -> None:
         """As TaskHost: an error of the end is logged."""
         self.life.running = True
-        self._parts.started()
         try:
             step()
         except WorkerKilled:
@@ -152,4 +145,7 @@ class SimulatedWorker:
             self._timeline.note(f"{self.name}: {what} failed: {type(error).__name__}: {error}")
         finally:
             self.life.running = False
-            self._parts.interrupted()
+
+    def _cut_off(self) -> None:
+        for close in self._open_parts:
+            close()

@@ -6,25 +6,35 @@ last worker starts, copies the rest, and is stopped. The oracle looks after ever
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from random import Random
+from typing import Any, cast
 
+from connect.clients.topic_log import TopicSpec
+from connect.clients.transaction_coordinator import TransactionCoordinator
 from connect.clock import Deadline
 from connect.metrics.registry import MetricRegistry
 from connect.protocol.record_codec import Record, encode_batch
+from connect.runtime.connector_stores import TransactionalStore
+from connect.runtime.exactly_once import ExactlyOncePlan
 from connect.runtime.task import WorkerTask, WorkerTaskContext
+from connect.runtime.transactional_transfer import ExactlyOnceTransferTask
 from connect.runtime.transfer_task import WorkerTransferTask
+from connect.runtime.transfer_transactions import TaskTransactions, TransactionalRecords
+from connect.storage.connector_offset_store import ConnectorOffsetStore, TransactionalOffsets
 from connect.storage.offset_reader import OffsetReader
-from connect.storage.offset_store import KafkaOffsetStore
-from connect.clients.topic_log import TopicSpec
+from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
 from connect.storage.offset_writer import OffsetWriter
 from tests.simulation.kafka.access import AccessFaults
 from tests.simulation.kafka.broker import BrokerFaults
 from tests.simulation.kafka.cluster import Cluster
+from tests.simulation.kafka.coordinator import Coordinator, CoordinatorFaults
 from tests.simulation.kafka.network import Network, NetworkOptions
 from tests.simulation.kafka.virtual_time import VirtualTime
 from tests.simulation.mirror.clients import SimulatedClients, WatchedTask
+from tests.simulation.mirror.exactly_once import CoordinatorClient
 from tests.simulation.mirror.internal_topics import InternalTopic, TopicFaults
 from tests.simulation.mirror.offsets_topic import CommittedRecords, SimulatedOffsetLog
 from tests.simulation.mirror.oracle import Finding, Oracle, Session
@@ -40,28 +50,9 @@ TOPIC = "t"
 
 _CALM_S = 60.0
 _STORE_START_S = 90.0
-import os
 _MOST_SKEW_MS = int(os.environ.get("SKEW", "120000"))
 
 Key = tuple[str, int]
-
-
-class _Parts:
-    """What one worker has open."""
-
-    def __init__(self, clients: SimulatedClients, log: SimulatedOffsetLog) -> None:
-        self._clients = clients
-        self._log = log
-
-    def cut_off(self) -> None:
-        self._clients.cut_off()
-        self._log.die()
-
-    def started(self) -> None:
-        """Nothing to do."""
-
-    def interrupted(self) -> None:
-        """Nothing to do."""
 
 
 class MirrorWorld:
@@ -74,6 +65,7 @@ class MirrorWorld:
         self.network = Network(self.time, chance)
         self.source = Cluster("source", self.network, chance, 2, timeline.note)
         self.target = Cluster("target", self.network, chance, 2, timeline.note)
+        self.coordinator = Coordinator(self.target)
         self.access = {"source": AccessFaults(), "target": AccessFaults()}
         self.keys: list[Key] = [(TOPIC, n) for n in range(chance.randint(1, 3))]
         self.source.create(TOPIC, len(self.keys))
@@ -83,7 +75,9 @@ class MirrorWorld:
         self.syncs = InternalTopic("syncs", self.topic_faults["syncs"])
         self.map = InternalTopic("map", self.topic_faults["map"])
         self.truth = {key: SourceTruth(read_committed=False) for key in self.keys}
-        copies = {key: Copies(self.target.topics["a.t"].partitions[key[1]].log) for key in self.keys}
+        copies = {
+            key: Copies(self.target.topics["a.t"].partitions[key[1]].log) for key in self.keys
+        }
         self.oracle = Oracle(
             timeline, CONNECTOR, self.truth, copies, self.syncs, self.map, keeps_map=True
         )
@@ -93,6 +87,10 @@ class MirrorWorld:
         ).read
         self.flush_s = chance.choice((0.2, 1.0, 4.0))
         self.lag_max = chance.choice((0, 3, 100))
+        self.transaction_timeout_s = chance.choice((3.0, 10.0, 60.0))
+        self.boundary_s = chance.choice((None, None, 0.5))
+        self.exactly_once_share = chance.choice((0.0, 0.0, 0.5, 1.0))
+        """Of the workers."""
         self.assigned = list(self.keys)
         self.workers: list[SimulatedWorker] = []
         self.sessions = 0
@@ -145,6 +143,17 @@ class MirrorWorld:
             self.timeline.note(f"source {key[0]}-{key[1]} begins at {partition.log.start}")
             self.source.moved_on(partition)
 
+    def behave(self, cluster: Cluster) -> None:
+        """Requests to this cluster do not fail any more."""
+        faults: tuple[tuple[Any, Any], ...] = (
+            (cluster.faults, BrokerFaults()),
+            (cluster.connections, NetworkOptions()),
+            (self.access[cluster.name], AccessFaults()),
+        )
+        for now, none in faults:
+            for name in none.__slots__:
+                setattr(now, name, getattr(none, name))
+
     # Workers.
 
     def config(self) -> dict[str, str]:
@@ -164,15 +173,19 @@ class MirrorWorld:
             "offset.lag.max": str(self.lag_max),
         }
 
-    def start_worker(self) -> SimulatedWorker:
+    def start_worker(self, *, exactly_once: bool = False) -> SimulatedWorker:
         chance = self.chance
         number = self.sessions
         self.sessions += 1
         life = Life()
         skew = chance.choice((0, chance.randint(-_MOST_SKEW_MS, _MOST_SKEW_MS)))
         clock = WorkerClock(self.timeline, life, skew)
-        session = Session(number, f"worker {number}", exactly_once=False)
-        self.timeline.note(f"{session.name} starts, its clock {skew} ms off, {self.assigned}")
+        session = Session(number, f"worker {number}", exactly_once)
+        session.whole = self.calm or not exactly_once
+        how = "exactly once" if exactly_once else "at least once"
+        self.timeline.note(
+            f"{session.name} starts, {how}, its clock {skew} ms off, {self.assigned}"
+        )
         clients = SimulatedClients(
             self.timeline,
             self.network,
@@ -187,18 +200,34 @@ class MirrorWorld:
         )
         logs: list[SimulatedOffsetLog] = []
 
-        def open_log(topic: str, *args: object, **_: object) -> SimulatedOffsetLog:
-            logs.append(
-                SimulatedOffsetLog(
-                    self.timeline, self.target, topic, self.topic_faults["offsets"], args[1]
-                )
-            )
+        def open_log(topic: str, *args: Any, **_: object) -> SimulatedOffsetLog:
+            faults = self.topic_faults["offsets"]
+            logs.append(SimulatedOffsetLog(self.timeline, self.target, topic, faults, args[1]))
             return logs[-1]
 
         store = KafkaOffsetStore(
             TopicSpec(OFFSETS), {}, read_committed=True, clock=clock, open_log=open_log
         )
-        context = WorkerTaskContext(
+        open_parts: list[Callable[[], None]] = [clients.cut_off, logs[0].die]
+        if exactly_once:
+            task = self._exactly_once(clients, store, session, clock, open_parts)
+        else:
+            task = self._at_least_once(clients, store, session, clock)
+        worker = SimulatedWorker(
+            session.name, self.timeline, life, clock, task, exactly_once, open_parts
+        )
+        self.workers.append(worker)
+        self._clients[worker] = clients
+        if not exactly_once:
+            # The worker's own store is open before any of its tasks starts.
+            store.start(Deadline(_STORE_START_S, clock))
+        worker.start()
+        return worker
+
+    def _context(
+        self, session: Session, store: OffsetStore, clock: WorkerClock
+    ) -> WorkerTaskContext:
+        return WorkerTaskContext(
             CONNECTOR,
             0,
             session.name,
@@ -208,23 +237,62 @@ class MirrorWorld:
             lambda _: None,
             clock,
         )
-        task: WorkerTask = WorkerTransferTask(
+
+    def _at_least_once(
+        self,
+        clients: SimulatedClients,
+        store: KafkaOffsetStore,
+        session: Session,
+        clock: WorkerClock,
+    ) -> WorkerTask:
+        return WorkerTransferTask(
             WatchedTask(clients),
-            context,
+            self._context(session, store, clock),
             self.config(),
             OffsetWriter(store, CONNECTOR),
             commit_interval_s=self.flush_s,
             commit_timeout_s=5.0,
             clock=clock,
         )
-        worker = SimulatedWorker(
-            session.name, self.timeline, life, clock, task, _Parts(clients, logs[0])
+
+    def _exactly_once(
+        self,
+        clients: SimulatedClients,
+        own: KafkaOffsetStore,
+        session: Session,
+        clock: WorkerClock,
+        open_parts: list[Callable[[], None]],
+    ) -> WorkerTask:
+        records = TransactionalRecords()
+        offsets = TransactionalOffsets(own, lambda key, value: records.send(OFFSETS, key, value))
+        store = ConnectorOffsetStore(offsets, None, delete_timeout_s=5.0)
+        coordinator = CoordinatorClient(
+            self.timeline,
+            self.coordinator,
+            f"workers-{CONNECTOR}-0",
+            OFFSETS,
+            self.transaction_timeout_s,
+            lambda identity: self.oracle.writes(identity, session),
         )
-        self.workers.append(worker)
-        self._clients[worker] = clients
-        store.start(Deadline(_STORE_START_S, clock))
-        worker.start()
-        return worker
+        open_parts.append(coordinator.die)
+        transactions = TaskTransactions(
+            CONNECTOR,
+            ExactlyOncePlan(coordinator.transactional_id, lambda: None, lambda: None),
+            cast("TransactionCoordinator", coordinator),
+            TransactionalStore(store, offsets, OFFSETS, own.notes),
+            records,
+            timeout_s=self.transaction_timeout_s,
+            boundary_s=self.boundary_s,
+            clock=clock,
+        )
+        return ExactlyOnceTransferTask(
+            WatchedTask(clients),
+            self._context(session, store, clock),
+            self.config(),
+            transactions,
+            store,
+            clock,
+        )
 
     # The run.
 
@@ -252,11 +320,9 @@ class MirrorWorld:
         self.timeline.note("all is calm from now on")
         for faults in self.topic_faults.values():
             faults.calm()
-        for name in self.access:
-            self.access[name] = AccessFaults()
+        self.coordinator.faults = CoordinatorFaults()
         for cluster in (self.source, self.target):
-            cluster.faults = BrokerFaults()
-            cluster.connections = NetworkOptions()
+            self.behave(cluster)
             cluster.heal()
         for worker in self.alive:
             if worker.frozen or self.chance.random() < 0.5:
@@ -269,7 +335,7 @@ class MirrorWorld:
     def end(self) -> None:
         """A last worker copies the rest."""
         self.assigned = list(self.keys)
-        worker = self.start_worker()
+        worker = self.start_worker(exactly_once=self.chance.random() < self.exactly_once_share)
         caught_up = False
         deadline = self.time.monotonic() + _CALM_S
         while not caught_up and self.time.monotonic() < deadline:
@@ -288,8 +354,8 @@ class MirrorWorld:
             stored = {key: self.oracle.stored_position(key) for key in self.keys}
             ends = {key: truth.end for key, truth in self.truth.items()}
             raise Finding(
-                f"not caught up {_CALM_S:.0f} s after all was calm: stored {stored}, the source ends"
-                f" at {ends}; health {health}, trouble {trouble}"
+                f"not caught up {_CALM_S:.0f} s after all was calm: stored {stored}, the source"
+                f" ends at {ends}; health {health}, trouble {trouble}"
             )
         for each in health:
             if each.error is not None or each.lag_records:
