@@ -6,8 +6,8 @@ paused and given other partitions, with clocks that differ, while records arrive
 
 from __future__ import annotations
 
-from tests.simulation.mirror.oracle import Finding
 from tests.simulation.mirror.schedule import plan
+from tests.simulation.mirror.session import Finding
 from tests.simulation.mirror.world import MirrorWorld
 from tests.simulation.outcome import Outcome
 

@@ -28,7 +28,8 @@ from tests.simulation.mirror.internal_topics import (
     SimulatedMapReader,
     SimulatedProducer,
 )
-from tests.simulation.mirror.oracle import Oracle, Session
+from tests.simulation.mirror.oracle import Oracle
+from tests.simulation.mirror.session import Session
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
 
 __all__ = ["SimulatedClients", "WatchedTask"]
@@ -148,9 +149,11 @@ class _Books(BookClients):
         self, properties: Mapping[str, str], syncs_topic: str, map_topic: str
     ) -> SyncProducer:
         made = SimulatedProducer(
-            self._timeline, self._life, {syncs_topic: self._syncs, map_topic: self._pages}
+            self._timeline,
+            self._life,
+            self._session,
+            {syncs_topic: self._syncs, map_topic: self._pages},
         )
-        made.on_failure = self._failed
         self.producers.append(made)
         return SyncProducer(properties, syncs_topic, map_topic, lambda _: made)
 
@@ -164,9 +167,6 @@ class _Books(BookClients):
         made = SimulatedMapReader(self._timeline, self._pages, on_read, before)
         self.readers.append(made)
         return made
-
-    def _failed(self) -> None:
-        self._session.whole = False
 
     def die(self) -> None:
         for producer in self.producers:

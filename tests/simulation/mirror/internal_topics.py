@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError
 
 from connect.clients.topic_log import LogRecord
 from connectors.mirror.offset_map_trim import MapScan, MapTopic
+from tests.simulation.mirror.session import Session
 from tests.simulation.mirror.timeline import Life, Timeline
 
 __all__ = ["MOST_LATE_S", "InternalTopic", "SimulatedMapReader", "SimulatedProducer", "TopicFaults"]
@@ -42,20 +43,20 @@ class TopicFaults:
 
 
 class InternalTopic:
-    """One partition. `on_append(record)` is told of each record."""
+    """One partition. `on_append(record, session)` is told of each record, and who wrote it."""
 
     def __init__(self, name: str, faults: TopicFaults) -> None:
         self.name = name
         self.faults = faults
         self.end = 0
         self.records: list[LogRecord] = []
-        self.on_append: Callable[[LogRecord], None] = lambda _: None
+        self.on_append: Callable[[LogRecord, Session], None] = lambda *_: None
 
-    def append(self, key: bytes, value: bytes | None) -> None:
+    def append(self, key: bytes, value: bytes | None, session: Session) -> None:
         record = LogRecord(0, self.end, key, value, 0)
         self.end += 1
         self.records.append(record)
-        self.on_append(record)
+        self.on_append(record, session)
 
     def compact(self) -> None:
         """Keep the newest record of each key; deletions go, too."""
@@ -75,8 +76,15 @@ class InternalTopic:
 class SimulatedProducer:
     """A `sync_producer.RecordProducer` for internal topics. Appends in its order."""
 
-    def __init__(self, timeline: Timeline, life: Life, topics: Mapping[str, InternalTopic]) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        life: Life,
+        session: Session,
+        topics: Mapping[str, InternalTopic],
+    ) -> None:
         self._timeline = timeline
+        self._session = session
         self._life = life
         self._topics = topics
         self._queued = 0
@@ -85,8 +93,6 @@ class SimulatedProducer:
         self._next = 0
         self._arrives_until: int | None = None
         self._reports: deque[Callable[[], None]] = deque()
-        self.on_failure: Callable[[], None] = lambda: None
-        """A write fails, or is given up."""
 
     def produce(
         self,
@@ -99,7 +105,7 @@ class SimulatedProducer:
     ) -> None:
         self._life.step()
         if self._queued >= _MOST_QUEUED:
-            self.on_failure()
+            self._session.whole = False
             raise BufferError("the simulated queue is full")
         timeline, log = self._timeline, self._topics[topic]
         chance, faults = timeline.random, log.faults
@@ -107,7 +113,7 @@ class SimulatedProducer:
         number, self._next = self._next, self._next + 1
         fails = chance.random() < faults.failing
         if fails:
-            self.on_failure()
+            self._session.whole = False
         arrives = not fails or chance.random() < 0.5
         now = timeline.monotonic()
         self._arrives_at = max(self._arrives_at, now + chance.uniform(*faults.write_s))
@@ -119,7 +125,7 @@ class SimulatedProducer:
             if self._arrives_until is not None and number >= self._arrives_until:
                 return
             if arrives:
-                log.append(key or b"", value)
+                log.append(key or b"", value, self._session)
             timeline.after(answer_s, answer)
 
         def answer() -> None:
@@ -143,7 +149,7 @@ class SimulatedProducer:
         return served
 
     def purge(self) -> None:
-        self.on_failure()
+        self._session.whole = False
         self.die()
 
     def die(self) -> None:

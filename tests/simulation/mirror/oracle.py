@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from connect.clients.topic_log import LogRecord
 from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror.formats import OffsetSync
+from connectors.mirror.log_facts import is_facts_key
 from connectors.mirror.losses import Loss
+from connectors.mirror.offset_map import parse_page_key
 from connectors.mirror.offset_map_store import OffsetMapStore
 from connectors.mirror.translation import Place
 from tests.simulation.mirror.internal_topics import InternalTopic
+from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Timeline
 from tests.simulation.mirror.truth import Copies, Copy, SourceTruth
 
-__all__ = ["Finding", "Oracle", "Session"]
-
-
-class Finding(BaseException):
-    """An invariant is broken; the text says which. Nothing of the product handles it."""
-
-
-@dataclass(eq=False)
-class Session:
-    """One run of the task, as the target's log and the internal topics show it."""
-
-    number: int
-    name: str
-    exactly_once: bool
-    began: dict[TopicPartition, int] = field(default_factory=dict)
-    """Where it began with each partition, the last time."""
-    next: dict[TopicPartition, int] = field(default_factory=dict)
-    """The source offset after its last record on the target."""
-    whole: bool = True
-    """Its pages explain all that it stored: not where a write of one failed, or where it wrote
-    exactly once, so that pages come seconds after the offsets, and was killed."""
-    acked: dict[TopicPartition, int] = field(default_factory=dict)
-    """The source offset after the last one that the target acknowledged to it."""
+__all__ = ["Oracle"]
 
 
 class Oracle:
@@ -65,8 +45,9 @@ class Oracle:
         self._map = OffsetMapStore(self._fetch_pages)
         map_topic.on_append = self._on_map_record
         syncs_topic.on_append = self._on_sync
-        self.writer: Session | None = None
-        """Whose syncs and pages are appended now, as far as that matters."""
+        self._spoilt: set[TopicPartition] = set()
+        """Partitions of which a session wrote pages after a later one had begun: they may replace
+        the later session's pages, so the map may lead astray."""
         self._sessions: dict[tuple[int, int], Session] = {}
         """By producer id and epoch."""
         self._stored: dict[TopicPartition, int] = {}
@@ -93,7 +74,10 @@ class Oracle:
         complete = self._complete_to.get(key)
         if stored is not None and position > max(stored, session.acked.get(key, 0)):
             lost = self._sources[key].unexplained(stored, position)
-            if lost is not None:
+            if lost is not None and session.superseded:
+                # It read the stored offsets before the others came, and nothing can fence it.
+                self._sources[key].lost.append((stored, position))
+            elif lost is not None:
                 raise Finding(
                     f"{session.name} begins {key} at {position}, though {stored} was stored, and"
                     f" record {lost} was not reported as lost"
@@ -214,7 +198,7 @@ class Oracle:
 
     # Syncs and pages, as they get into their topics.
 
-    def _on_sync(self, record: LogRecord) -> None:
+    def _on_sync(self, record: LogRecord, session: Session) -> None:
         sync = OffsetSync.decode(record.key or b"", record.value or b"")
         key = (sync.topic, sync.partition)
         copies = self._copies[key]
@@ -233,7 +217,10 @@ class Oracle:
             if record.offset in wanted
         }
 
-    def _on_map_record(self, record: LogRecord) -> None:
+    def _on_map_record(self, record: LogRecord, session: Session) -> None:
+        if session.superseded and not is_facts_key(record.key):
+            topic, partition, _ = parse_page_key(record.key or b"")
+            self._spoilt.add((topic, partition))
         self._map.take(record.key, record.value, record.offset)
 
     def translate(self, key: TopicPartition, offset: int) -> Place | None:
@@ -245,6 +232,8 @@ class Oracle:
         place = self.translate(key, offset)
         if place is None:
             return None
+        if key in self._spoilt:
+            return place
         copies, source = self._copies[key], self._sources[key]
         copies.read_ahead()
         if place.exact:
@@ -279,9 +268,8 @@ class Oracle:
 
     # The end.
 
-    def check_end(self, log_starts: Mapping[TopicPartition, int], *, zombies: bool) -> None:
-        """Everything is copied, stored and explained. `zombies`: a session wrote after a later one
-        had begun, whose map is right all the same, but not about the last copies."""
+    def check_end(self, log_starts: Mapping[TopicPartition, int]) -> None:
+        """Everything is copied, stored and explained."""
         self.check()
         for key, source in self._sources.items():
             copies = self._copies[key]
@@ -289,14 +277,14 @@ class Oracle:
                 if not copies.has(offset) and not source.is_lost(offset):
                     raise Finding(f"{key}: record {offset} was never copied")
             if self._keeps_map:
-                self._check_whole_map(key, log_starts[key], zombies=zombies)
+                self._check_whole_map(key, log_starts[key])
 
-    def _check_whole_map(self, key: TopicPartition, start: int, *, zombies: bool) -> None:
+    def _check_whole_map(self, key: TopicPartition, start: int) -> None:
         source = self._sources[key]
         for offset in source.between(start, source.end):
             last = self.last_copy(key, offset)
             place = self.check_translation(key, offset)
-            if last is None or zombies or not self._session_of(last).whole:
+            if last is None or key in self._spoilt or not self._session_of(last).whole:
                 continue
             if place is None or not place.exact:
                 raise Finding(f"{key}: the map says {place} of {offset}, which is at {last.target}")

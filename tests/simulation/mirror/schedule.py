@@ -177,7 +177,6 @@ class _Plan:
         if any(other.alive for other in world.workers if other is not worker) or (
             world.workers[-1] is not worker
         ):
-            world.zombies = True
             world.at(self._chance.uniform(0, 1.5), lambda: self._disown(worker))
 
     def _disown(self, worker: SimulatedWorker) -> None:

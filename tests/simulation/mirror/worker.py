@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from connect.clock import Deadline
+from connect.errors import ConnectError
 from connect.runtime.task import WorkerTask
+from tests.simulation.mirror.session import Finding
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock, WorkerKilled
 
 __all__ = ["SimulatedWorker"]
@@ -105,8 +107,8 @@ class SimulatedWorker:
             return False
         except Exception as error:
             life.running = False
-            if self.failure is not None:
-                raise AssertionError(f"{what} failed after a failure: {error}") from error
+            if not isinstance(error, ConnectError | MemoryError):
+                raise Finding(f"{self.name} failed in {what}: {error!r}") from error
             self.failure = error
             self._timeline.note(f"{self.name} failed in {what}: {type(error).__name__}: {error}")
             self._end(failed=True)

@@ -37,7 +37,8 @@ from tests.simulation.mirror.clients import SimulatedClients, WatchedTask
 from tests.simulation.mirror.exactly_once import CoordinatorClient
 from tests.simulation.mirror.internal_topics import InternalTopic, TopicFaults
 from tests.simulation.mirror.offsets_topic import CommittedRecords, SimulatedOffsetLog
-from tests.simulation.mirror.oracle import Finding, Oracle, Session
+from tests.simulation.mirror.oracle import Oracle
+from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
 from tests.simulation.mirror.truth import Copies, SourceTruth
 from tests.simulation.mirror.worker import SimulatedWorker
@@ -93,8 +94,7 @@ class MirrorWorld:
         """Of the workers."""
         self.assigned = list(self.keys)
         self.workers: list[SimulatedWorker] = []
-        self.sessions = 0
-        self.zombies = False
+        self._sessions: list[Session] = []
         self._clients: dict[SimulatedWorker, SimulatedClients] = {}
         self._todo: deque[Callable[[], None]] = deque()
         self.calm = False
@@ -175,12 +175,14 @@ class MirrorWorld:
 
     def start_worker(self, *, exactly_once: bool = False) -> SimulatedWorker:
         chance = self.chance
-        number = self.sessions
-        self.sessions += 1
+        number = len(self._sessions)
         life = Life()
         skew = chance.choice((0, chance.randint(-_MOST_SKEW_MS, _MOST_SKEW_MS)))
         clock = WorkerClock(self.timeline, life, skew)
         session = Session(number, f"worker {number}", exactly_once)
+        for earlier in self._sessions:
+            earlier.superseded = True
+        self._sessions.append(session)
         session.whole = self.calm or not exactly_once
         how = "exactly once" if exactly_once else "at least once"
         self.timeline.note(
@@ -367,4 +369,4 @@ class MirrorWorld:
             raise Finding("the last worker could not store its final offsets")
         self.drive(1.0)
         starts = {key: self.source.topics[TOPIC].partitions[key[1]].log.start for key in self.keys}
-        self.oracle.check_end(starts, zombies=self.zombies)
+        self.oracle.check_end(starts)
