@@ -429,6 +429,9 @@ class MirrorSourceTask(TransferTask):
             ]
         )
 
+    def deliver(self) -> None:
+        self._kept_books().poll()
+
     def committed(self) -> None:
         for partition, position in self._committing:
             partition.stored_position = position
