@@ -7,14 +7,13 @@ properties. Belongs to the task's thread; delivery reports come inside `poll`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from confluent_kafka import KafkaError
 
 from connect.clients.errors import from_librdkafka
-from connect.clients.factory import producer
 from connect.clock import Deadline
 from connect.errors import ConnectError, RetriableError
 from connectors.mirror.formats import OffsetSync
@@ -22,7 +21,7 @@ from connectors.mirror.formats import OffsetSync
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-__all__ = ["SyncProducer"]
+__all__ = ["RecordProducer", "SyncProducer"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,12 +29,33 @@ MAX_SYNCS_IN_FLIGHT = 10
 """As MirrorMaker 2: more wait, and only the newest of each partition."""
 
 
+class RecordProducer(Protocol):
+    """As much of a confluent-kafka producer as is used here."""
+
+    def produce(
+        self,
+        topic: str,
+        *,
+        value: bytes | None,
+        key: bytes,
+        partition: int,
+        on_delivery: Callable[[KafkaError | None, Message], None],
+    ) -> None:
+        """Queue a record. Raises BufferError where the queue is full."""
+
+    def poll(self, timeout: float) -> int:
+        """Call the `on_delivery` of records that were delivered, or could not be."""
+
+    def purge(self) -> None:
+        """Drop what is queued."""
+
+
 class SyncProducer:
     """See the module."""
 
-    def __init__(self, properties: Mapping[str, str], syncs_topic: str, map_topic: str) -> None:
-        """Args: properties: Java producer properties of the cluster that hosts both topics."""
-        self._producer = producer(properties)
+    def __init__(self, producer: RecordProducer, syncs_topic: str, map_topic: str) -> None:
+        """Args: producer: of the cluster that hosts both topics."""
+        self._producer = producer
         self._syncs_topic = syncs_topic
         self._map_topic = map_topic
         self._pending: dict[tuple[str, int], OffsetSync] = {}
