@@ -145,7 +145,11 @@ class MirrorSourceTask(TransferTask):
                 self.context.producer_properties(),
             )
         self._books = FlowBooks(
-            config, self._config, task.task_index, self._clock, self._clients.books
+            config,
+            self._config,
+            task.task_index,
+            self._clock,
+            self._clients.books(config, self._config, task.task_index),
         )
         self._engine = CopyEngine(
             settings,

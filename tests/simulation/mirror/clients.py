@@ -11,7 +11,6 @@ from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.books import BookClients
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.partition import PartitionCopy
 from connectors.mirror.losses import Loss, LossKind
@@ -128,7 +127,9 @@ class _Access(SimulatedAccess):
         return future
 
 
-class _Books(BookClients):
+class _Books:
+    """`book_topics.BookTopics` of one worker."""
+
     def __init__(
         self,
         timeline: Timeline,
@@ -145,25 +146,17 @@ class _Books(BookClients):
         self.producers: list[SimulatedProducer] = []
         self.readers: list[SimulatedMapReader] = []
 
-    def writer(
-        self, properties: Mapping[str, str], syncs_topic: str, map_topic: str
-    ) -> SyncProducer:
+    def writer(self) -> SyncProducer:
         made = SimulatedProducer(
             self._timeline,
             self._life,
             self._session,
-            {syncs_topic: self._syncs, map_topic: self._pages},
+            {topic.name: topic for topic in (self._syncs, self._pages)},
         )
         self.producers.append(made)
-        return SyncProducer(properties, syncs_topic, map_topic, lambda _: made)
+        return SyncProducer(made, self._syncs.name, self._pages.name)
 
-    def reader(
-        self,
-        topic: str,
-        properties: Mapping[str, str],
-        on_read: Callable[[MapTopic], None],
-        before: MapTopic,
-    ) -> SimulatedMapReader:
+    def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> SimulatedMapReader:
         made = SimulatedMapReader(self._timeline, self._pages, on_read, before)
         self.readers.append(made)
         return made
@@ -192,13 +185,16 @@ class SimulatedClients(TaskClients):
         shared: Callable[[], bool],
     ) -> None:
         self.clock = clock
-        self.books = self._books = _Books(timeline, life, session, syncs, pages)
+        self._books = _Books(timeline, life, session, syncs, pages)
         self.oracle = oracle
         self.session = session
         self.life = life
         self._clusters = clusters
         self._poller = _Poller(network, life, shared)
         self._opened: list[_Access] = []
+
+    def books(self, *_: Any) -> _Books:
+        return self._books
 
     def open_cluster(
         self, settings: WireSettings, on_change: Callable[[], None], clock: Clock, name: str

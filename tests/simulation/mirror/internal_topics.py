@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from connect.clients.topic_log import LogRecord
-from connectors.mirror.offset_map_trim import MapScan, MapTopic
+from connectors.mirror.offset_map_trim import MapTopic, MapTopicReading
 from tests.simulation.mirror.session import Session
 from tests.simulation.mirror.timeline import Life, Timeline
 
@@ -173,7 +173,7 @@ class SimulatedMapReader:
     ) -> None:
         self._topic = topic
         self._on_read = on_read
-        self._scan = MapScan(topic.name, before)
+        self._scan = MapTopicReading(topic.name, before)
         self._after = (before.reached or {}).get(0, 0)
         self._closed = False
         chance = timeline.random
@@ -196,7 +196,7 @@ class SimulatedMapReader:
         for record in self._topic.records:
             if self._after <= record.offset < self._end:
                 self._scan.take(record)
-        self._on_read(self._scan.found({0: max(self._after, self._end)}))
+        self._on_read(self._scan.read({0: max(self._after, self._end)}))
 
     def close(self) -> None:
         self._closed = True
