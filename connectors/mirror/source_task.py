@@ -196,17 +196,23 @@ class MirrorSourceTask(TransferTask):
         new: dict[TopicPartition, int] = {}
         not_new = []
         for key, offset in zip(added, offsets, strict=True):
-            position = came_back.get(key, position_after(offset))
+            stored = position_after(offset)
+            position = came_back[key].acked_position if key in came_back else stored
             learns = key not in came_back
             engine.add(key, self._target(key), position, self._metrics(key), learns=learns)
             if position is None:
                 new[key] = marks[key]
                 continue
-            not_new.append(key)
+            if stored is not None:
+                not_new.append(key)
             if learns:
                 self._learning[key] = position
             if self._history is not None:
                 self._history.begun(key, position)
+        for partition in engine.partitions:
+            if partition.source in came_back:
+                # The position where it goes on is still to be stored.
+                partition.stored_position = came_back[partition.source].stored_position
         self._kept_beginnings().expect(new)
         self._kept_beginnings().stored(not_new)
         self._learn_by = self._clock.monotonic() + WITHIN_S
@@ -220,16 +226,16 @@ class MirrorSourceTask(TransferTask):
             len(added),
         )
 
-    def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Positions of partitions that left and are here again before they were stored. Their old
-        copies must not be stored any more: that could come after what the new ones reached."""
+    def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionCopy]:
+        """Partitions that left and are here again before they were stored. Their old copies must
+        not be stored any more: that could come after what the new ones reached."""
         keys = set(added)
         self._left += self._running().take_departed()
-        back = {p.source: p.acked_position for p in self._left if p.source in keys}
+        back = {p.source: p for p in self._left if p.source in keys and p.acked_position >= 0}
         self._left = [p for p in self._left if p.source not in keys]
         for key in keys & self._metric_removers.keys():
             self._metric_removers.pop(key)()
-        return {key: position for key, position in back.items() if position >= 0}
+        return back
 
     def _target(self, key: TopicPartition) -> TopicPartition:
         return (

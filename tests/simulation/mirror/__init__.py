@@ -6,9 +6,11 @@ paused and given other partitions, with clocks that differ, while records arrive
 
 from __future__ import annotations
 
+from connectors.mirror.copy import chooser
 from tests.simulation.mirror.schedule import plan
 from tests.simulation.mirror.session import Finding
 from tests.simulation.mirror.world import MirrorWorld
+from tests.simulation.mutants import replaced
 from tests.simulation.outcome import Outcome
 
 __all__ = ["run"]
@@ -21,10 +23,10 @@ def run(seed: int) -> Outcome:
     world = MirrorWorld(seed)
     finding: str | None = None
     try:
-        turbulent_s = plan(world)
-        world.drive(turbulent_s)
-        world.settle()
-        world.end()
+        with replaced(chooser, "rebatch", world.rebatch):
+            world.drive(plan(world))
+            world.settle()
+            world.end()
     except Finding as found:
         finding = str(found)
     except Exception as error:  # noqa: BLE001 - whatever breaks the simulation is a finding

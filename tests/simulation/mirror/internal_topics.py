@@ -32,6 +32,8 @@ class TopicFaults:
     def __init__(self) -> None:
         self.write_s = (0.001, 0.02)
         self.read_s = (0.01, 0.3)
+        self.disturbed = 0
+        """How many disturbances last now."""
         self.failing = 0.0
         """Probability that a write fails; half of those are appended all the same."""
         self.unreadable = 0.0

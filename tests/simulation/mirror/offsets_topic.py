@@ -31,8 +31,9 @@ class CommittedRecords:
     """Reads the records of one topic that are committed, in each partition's order."""
 
     def __init__(
-        self, partitions: list[SimulatedPartition], take: Callable[[LogRecord], None]
+        self, partitions: list[SimulatedPartition], take: Callable[[LogRecord, bool], None]
     ) -> None:
+        """`take(record, transactional)`."""
         self._partitions = partitions
         self._take = take
         self._next = [0] * len(partitions)
@@ -47,11 +48,10 @@ class CommittedRecords:
                 self._next[number] = batch.next
                 if batch.marker is None and batch.fate != ABORT:
                     for record in iter_records(batch.data):
-                        self._take(
-                            LogRecord(
-                                number, record.offset, record.key, record.value, 0, record.headers
-                            )
+                        taken = LogRecord(
+                            number, record.offset, record.key, record.value, 0, record.headers
                         )
+                        self._take(taken, batch.transactional)
 
     def reached(self, ends: list[int]) -> bool:
         return all(at >= end for at, end in zip(self._next, ends, strict=True))
@@ -76,7 +76,7 @@ class SimulatedOffsetLog:
         self._topic = topic
         self._faults = faults
         self._partitions = cluster.topics[topic].partitions
-        self._records = CommittedRecords(self._partitions, on_record)
+        self._records = CommittedRecords(self._partitions, lambda record, _: on_record(record))
         self._under_way = 0
         self._arrives_at = 0.0
         self._arrivals_left: int | None = None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from connect.clients.topic_log import LogRecord
 from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_key, decode_value
+from connectors.mirror.first_positions import FirstPosition, parse_first_key
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.log_facts import is_facts_key
 from connectors.mirror.losses import Loss
@@ -19,6 +20,9 @@ from tests.simulation.mirror.timeline import Timeline
 from tests.simulation.mirror.truth import Copies, Copy, SourceTruth
 
 __all__ = ["Oracle"]
+
+_TELL_S = 5.0
+"""So soon after its transaction a live worker reports what it left out."""
 
 
 class Oracle:
@@ -53,6 +57,7 @@ class Oracle:
         self._stored: dict[TopicPartition, int] = {}
         self._owed: list[tuple[TopicPartition, int, int]] = []
         """(partition, stored position, end of the target's log then)"""
+        self._untold: list[tuple[TopicPartition, int, Session, float]] = []
         self._complete_to: dict[TopicPartition, int] = {}
         self._chain: dict[TopicPartition, int] = {}
         """Next source offset of partitions that only exactly-once sessions copied since."""
@@ -82,17 +87,52 @@ class Oracle:
                     f"{session.name} begins {key} at {position}, though {stored} was stored, and"
                     f" record {lost} was not reported as lost"
                 )
+        if stored is None:
+            session.new.add(key)
+            self._check_first_position(session, key, position)
         if complete is None or (stored is None and position > complete):
             # Nothing was known of it before.
             self._complete_to[key] = position
         acked = session.acked.get(key)
-        if acked is not None and position < acked:
+        if acked is not None and position < acked and not session.disturbed:
             raise Finding(
                 f"{session.name} begins {key} again at {position}, though the target had"
                 f" acknowledged to it everything before {acked}"
             )
         session.began[key] = position
         session.next.pop(key, None)
+
+    def _first_positions(self) -> dict[TopicPartition, int]:
+        """Those in the map's topic now."""
+        found: dict[TopicPartition, int] = {}
+        for record in self._map_topic.newest().values():
+            key = parse_first_key(record.key)
+            if key is not None:
+                found[key] = FirstPosition.decode(record.value or b"").position
+        return found
+
+    def _check_first_position(self, session: Session, key: TopicPartition, position: int) -> None:
+        """A partition without a stored offset goes on where it was begun."""
+        came_back = position == session.acked.get(key)
+        if came_back or session.slow_map or session.disturbed or session.superseded:
+            return
+        kept = self._first_positions().get(key)
+        if kept is not None and self._sources[key].unexplained(kept, position) is not None:
+            raise Finding(
+                f"{session.name} begins {key} at {position}, though it was begun at {kept} before,"
+                " and reported no loss"
+            )
+
+    def _check_kept(self, session: Session, key: TopicPartition) -> None:
+        """Nothing is copied before it is kept where the partition begins."""
+        session.new.discard(key)
+        if session.slow_map or session.superseded or key in self._stored:
+            return
+        if key not in self._first_positions():
+            raise Finding(
+                f"{key}: {session.name} copies a partition of which nothing is stored, and it is"
+                " not kept where it begins"
+            )
 
     def acked(
         self, session: Session, key: TopicPartition, runs: Sequence[tuple[int, int]], base: int
@@ -117,24 +157,29 @@ class Oracle:
         """The loss of these source offsets was reported."""
         self._timeline.note(f"{session.name} reports {key[0]}-{key[1]} lost {first} to {end - 1}")
         self._sources[key].lost.append((first, end))
+        self._untold = [
+            each for each in self._untold if each[0] != key or not first <= each[1] < end
+        ]
 
     def unexpected_loss(self, session: Session, loss: Loss) -> None:
         """A loss was reported of a kind that this world does not have."""
         raise Finding(f"{session.name} reports a loss that did not happen: {loss}")
 
-    def stored(self, key: bytes | None, value: bytes | None) -> None:
+    def stored(self, record: LogRecord, transactional: bool) -> None:
         """A source offset is durable in the offsets topic, and committed."""
-        decoded = decode_key(key or b"")
+        decoded = decode_key(record.key or b"")
         if decoded is None or decoded[0] != self._connector:
             return
         partition = (str(decoded[1]["topic"]), int(decoded[1]["partition"] or 0))
-        offset = decode_value(value)
+        offset = decode_value(record.value)
         if offset is None:
             self._stored.pop(partition, None)
             return
         position = int(offset["offset"] or 0) + 1
         before = self._stored.get(partition)
         self._stored[partition] = position
+        if not transactional:
+            self._chain.pop(partition, None)
         self._timeline.note(f"stored: {partition[0]}-{partition[1]} at {position}, was {before}")
         self._owed.append((partition, position, self._copies[partition].log.end))
 
@@ -151,6 +196,16 @@ class Oracle:
                 self._check_order(key, copy)
         if self._owed:
             self._check_stored()
+        if self._untold:
+            self._check_told()
+
+    def _check_told(self) -> None:
+        now = self._timeline.monotonic()
+        # Where a worker dies before it has told, only its log has it.
+        self._untold = [each for each in self._untold if each[2].alive]
+        for key, lost, session, by in self._untold:
+            if now > by and not session.frozen and not session.superseded:
+                raise Finding(f"{key}: {session.name} left out {lost}, and reported no loss")
 
     def _check_order(self, key: TopicPartition, copy: Copy) -> None:
         """Each session's records are the source's, in their order and without gaps."""
@@ -158,12 +213,18 @@ class Oracle:
         session = self._sessions.get((batch.producer, batch.producer_epoch))
         if session is None:
             raise Finding(f"{key}: nobody's producer {batch.producer} wrote source {copy.source}")
+        if self._keeps_map and key in session.new:
+            self._check_kept(session, key)
         expected = session.next.get(key, session.began.get(key))
         if expected is None:
             raise Finding(f"{key}: {session.name} wrote {copy.source} before it began")
         if copy.source > expected:
             lost = self._sources[key].unexplained(expected, copy.source)
-            if lost is not None:
+            if lost is not None and session.exactly_once:
+                # It is told when the transaction is committed, so a moment later.
+                self._untold.append((key, lost, session, self._timeline.monotonic() + _TELL_S))
+                self._sources[key].lost.append((expected, copy.source))
+            elif lost is not None:
                 raise Finding(
                     f"{key}: {session.name} wrote source {copy.source} where {expected} was next;"
                     f" record {lost} is left out and was not reported as lost"
@@ -277,7 +338,16 @@ class Oracle:
                 if not copies.has(offset) and not source.is_lost(offset):
                     raise Finding(f"{key}: record {offset} was never copied")
             if self._keeps_map:
+                if key in self._stored and key in self._first_positions():
+                    raise Finding(f"{key}: it is kept where it began, though an offset is stored")
                 self._check_whole_map(key, log_starts[key])
+
+    def check_syncs(self, session: Session) -> None:
+        """The last session ended well: each partition that it copied has a sync of its end."""
+        for key, position in session.acked.items():
+            newest = self.newest_sync.get(key)
+            if newest is None or newest.upstream_offset != position - 1:
+                raise Finding(f"{key}: copied up to {position}, but its newest sync is {newest}")
 
     def _check_whole_map(self, key: TopicPartition, start: int) -> None:
         source = self._sources[key]

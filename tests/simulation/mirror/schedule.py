@@ -50,6 +50,7 @@ class _Plan:
         self._often(chance.randint(0, 3), self._reassign)
         self._often(chance.randint(0, 2), self._request_commit)
         self._often(chance.randint(0, 2), self._jump)
+        self._often(chance.choice((0, 0, 1)), self._run_out_of_memory)
         self._often(chance.randint(0, 2), world.map.compact)
 
     def _often(self, times: int, action: Callable[[], None]) -> None:
@@ -111,12 +112,11 @@ class _Plan:
     def _disturb_topic(self) -> None:
         """Writing or reading an internal topic takes long, or fails."""
         world, chance = self._world, self._chance
-        faults = chance.choice(list(world.topic_faults.values()))
+        faults = world.disturb(chance.choice(list(world.topic_faults)), chance.uniform(0.5, 6))
         faults.failing = chance.choice((0.0, 0.2, 1.0))
         faults.unreadable = chance.choice((0.0, 0.5))
         faults.write_s = chance.choice(((0.001, 0.02), (0.1, 2.0), (1.0, 8.0)))
         faults.read_s = chance.choice(((0.01, 0.3), (0.5, 3.0), (3.0, 12.0)))
-        world.at(chance.uniform(0.5, 6), faults.calm)
 
     def _disturb_coordinator(self) -> None:
         world, chance = self._world, self._chance
@@ -163,8 +163,7 @@ class _Plan:
         if worker is None or len(self._world.alive) > 1:
             return
         world, chance = self._world, self._chance
-        worker.frozen = True
-        world.timeline.note(f"{worker.name} freezes")
+        world.freeze(worker)
         world.at(chance.uniform(0.2, 3), self._start)
         world.at(chance.uniform(0.5, 6), lambda: self._thaw(worker))
 
@@ -172,8 +171,7 @@ class _Plan:
         world = self._world
         if not worker.alive or not worker.frozen:
             return
-        world.timeline.note(f"{worker.name} wakes up")
-        worker.frozen = False
+        world.thaw(worker)
         if any(other.alive for other in world.workers if other is not worker) or (
             world.workers[-1] is not worker
         ):
@@ -220,6 +218,9 @@ class _Plan:
         worker = self._some()
         if worker is not None:
             worker.commit_soon()
+
+    def _run_out_of_memory(self) -> None:
+        self._world.memory_lasts = self._chance.randint(0, 5)
 
     def _jump(self) -> None:
         worker = self._some()

@@ -20,14 +20,27 @@ class Session:
     number: int
     name: str
     exactly_once: bool
+    new: set[TopicPartition] = field(default_factory=set)
+    """Partitions of which nothing was stored when it began with them, and that are not on the
+    target by it yet."""
     began: dict[TopicPartition, int] = field(default_factory=dict)
     """Where it began with each partition, the last time."""
     next: dict[TopicPartition, int] = field(default_factory=dict)
     """The source offset after its last record on the target."""
+    alive: bool = True
+    frozen: bool = False
+    slow_map: bool = False
+    """The map's topic was slow or failed meanwhile, so that nobody waits for it any longer."""
     superseded: bool = False
     """A later session has begun."""
+    disturbed: bool = False
+    """An earlier session was awake meanwhile, which may have stored earlier positions."""
     whole: bool = True
     """Its pages explain all that it stored: not where a write of one failed, or where it wrote
     exactly once, so that pages come seconds after the offsets, and was killed."""
     acked: dict[TopicPartition, int] = field(default_factory=dict)
     """The source offset after the last one that the target acknowledged to it."""
+
+    def end(self) -> None:
+        """Its process does not run any more."""
+        self.alive = False

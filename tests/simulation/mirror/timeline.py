@@ -7,7 +7,7 @@ from random import Random
 
 from tests.simulation.kafka.virtual_time import VirtualTime
 
-__all__ = ["Life", "Timeline", "WorkerClock", "WorkerKilled"]
+__all__ = ["Life", "Moved", "Timeline", "WorkerClock", "WorkerKilled"]
 
 _MOST_LINES = 400
 
@@ -43,6 +43,23 @@ class Timeline:
         self.lines.append(f"{self.time.monotonic() - 100:9.3f} s  {text}")
         if len(self.lines) > 2 * _MOST_LINES:
             del self.lines[:_MOST_LINES]
+
+
+class Moved:
+    """A `threading.Event` that waits in virtual time."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def wait(self, timeout: float) -> bool:
+        return self._timeline.wait(lambda: self._is_set, timeout)
 
 
 class WorkerKilled(BaseException):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.runtime.task import WorkerTask
-from tests.simulation.mirror.session import Finding
+from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock, WorkerKilled
 
 __all__ = ["SimulatedWorker"]
@@ -21,21 +21,20 @@ class SimulatedWorker:
 
     def __init__(
         self,
-        name: str,
+        session: Session,
         timeline: Timeline,
         life: Life,
         clock: WorkerClock,
         task: WorkerTask,
-        exactly_once: bool,
         open_parts: Collection[Callable[[], None]],
     ) -> None:
         """`open_parts`: called when the process is gone, so that its connections break and what it
         wrote arrives in part."""
-        self.name = name
+        self.session = session
+        self.name = session.name
         self.life = life
         self.clock = clock
         self.task = task
-        self.exactly_once = exactly_once
         self.alive = True
         self.frozen = False
         self.paused = False
@@ -60,7 +59,7 @@ class SimulatedWorker:
 
     def reconfigure(self, config: dict[str, str]) -> None:
         """In place; under exactly-once, where workers do not do that, it is stopped for it."""
-        if self.exactly_once:
+        if self.session.exactly_once:
             self.stop()
             return
 
@@ -75,14 +74,14 @@ class SimulatedWorker:
     def stop(self) -> None:
         """A graceful stop."""
         self._timeline.note(f"{self.name} is stopped")
-        self.frozen = False
+        self.frozen = self.session.frozen = False
         if self._run("stopping", self.task.stopping):
             self._end(failed=False)
 
     def disown(self) -> None:
         """Its group gave the task to somebody else: it ends, and stores nothing."""
         self._timeline.note(f"{self.name} learns that it lost its task")
-        self.frozen = False
+        self.frozen = self.session.frozen = False
         if self._run("stopping", self.task.stopping):
             self._close()
 

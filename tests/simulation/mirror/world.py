@@ -6,7 +6,6 @@ last worker starts, copies the rest, and is stopped. The oracle looks after ever
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -16,6 +15,7 @@ from connect.clients.topic_log import TopicSpec
 from connect.clients.transaction_coordinator import TransactionCoordinator
 from connect.clock import Deadline
 from connect.metrics.registry import MetricRegistry
+from connect.protocol import records
 from connect.protocol.record_codec import Record, encode_batch
 from connect.runtime.connector_stores import TransactionalStore
 from connect.runtime.exactly_once import ExactlyOncePlan
@@ -39,7 +39,7 @@ from tests.simulation.mirror.internal_topics import InternalTopic, TopicFaults
 from tests.simulation.mirror.offsets_topic import CommittedRecords, SimulatedOffsetLog
 from tests.simulation.mirror.oracle import Oracle
 from tests.simulation.mirror.session import Finding, Session
-from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
+from tests.simulation.mirror.timeline import Life, Moved, Timeline, WorkerClock
 from tests.simulation.mirror.truth import Copies, SourceTruth
 from tests.simulation.mirror.worker import SimulatedWorker
 
@@ -51,7 +51,7 @@ TOPIC = "t"
 
 _CALM_S = 60.0
 _STORE_START_S = 90.0
-_MOST_SKEW_MS = int(os.environ.get("SKEW", "120000"))
+_MOST_SKEW_MS = 120_000
 
 Key = tuple[str, int]
 
@@ -84,7 +84,7 @@ class MirrorWorld:
         )
         self.oracle.read_offsets = CommittedRecords(
             self.target.topics[OFFSETS].partitions,
-            lambda record: self.oracle.stored(record.key, record.value),
+            self.oracle.stored,
         ).read
         self.flush_s = chance.choice((0.2, 1.0, 4.0))
         self.lag_max = chance.choice((0, 3, 100))
@@ -97,6 +97,8 @@ class MirrorWorld:
         self._sessions: list[Session] = []
         self._clients: dict[SimulatedWorker, SimulatedClients] = {}
         self._todo: deque[Callable[[], None]] = deque()
+        self.memory_lasts: int | None = None
+        """So many batches are made anew before there is no memory for one; None: enough."""
         self.calm = False
 
     # What happens.
@@ -183,6 +185,7 @@ class MirrorWorld:
         for earlier in self._sessions:
             earlier.superseded = True
         self._sessions.append(session)
+        session.slow_map = bool(self.topic_faults["map"].disturbed)
         session.whole = self.calm or not exactly_once
         how = "exactly once" if exactly_once else "at least once"
         self.timeline.note(
@@ -210,14 +213,12 @@ class MirrorWorld:
         store = KafkaOffsetStore(
             TopicSpec(OFFSETS), {}, read_committed=True, clock=clock, open_log=open_log
         )
-        open_parts: list[Callable[[], None]] = [clients.cut_off, logs[0].die]
+        open_parts: list[Callable[[], None]] = [clients.cut_off, logs[0].die, session.end]
         if exactly_once:
             task = self._exactly_once(clients, store, session, clock, open_parts)
         else:
             task = self._at_least_once(clients, store, session, clock)
-        worker = SimulatedWorker(
-            session.name, self.timeline, life, clock, task, exactly_once, open_parts
-        )
+        worker = SimulatedWorker(session, self.timeline, life, clock, task, open_parts)
         self.workers.append(worker)
         self._clients[worker] = clients
         if not exactly_once:
@@ -225,6 +226,44 @@ class MirrorWorld:
             store.start(Deadline(_STORE_START_S, clock))
         worker.start()
         return worker
+
+    def thaw(self, worker: SimulatedWorker) -> None:
+        """A frozen worker wakes up."""
+        self.timeline.note(f"{worker.name} wakes up")
+        worker.frozen = worker.session.frozen = False
+        for session in self._sessions:
+            session.disturbed = True
+
+    def freeze(self, worker: SimulatedWorker) -> None:
+        """Nothing of a worker runs for a while, and the others see that."""
+        self.timeline.note(f"{worker.name} freezes")
+        worker.frozen = worker.session.frozen = True
+
+    def disturb(self, name: str, seconds: float) -> TopicFaults:
+        """Writing or reading an internal topic fails or takes long for a while."""
+        self.timeline.note(f"topic {name} is disturbed for {seconds:.1f} s")
+        faults = self.topic_faults[name]
+        faults.disturbed += 1
+
+        def end() -> None:
+            faults.disturbed -= 1
+            if not faults.disturbed:
+                faults.calm()
+
+        self.at(seconds, end)
+        if name == "map":
+            for session in self._sessions:
+                session.slow_map = True
+        return faults
+
+    def rebatch(self, *args: Any, **options: Any) -> Any:
+        """`records.rebatch`, for which there may not be enough memory."""
+        if self.memory_lasts is not None:
+            self.memory_lasts -= 1
+            if self.memory_lasts < 0:
+                self.memory_lasts = None
+                raise MemoryError("simulated: no memory for a batch")
+        return records.rebatch(*args, **options)
 
     def _context(
         self, session: Session, store: OffsetStore, clock: WorkerClock
@@ -255,6 +294,7 @@ class MirrorWorld:
             commit_interval_s=self.flush_s,
             commit_timeout_s=5.0,
             clock=clock,
+            commit_moved=Moved(self.timeline),
         )
 
     def _exactly_once(
@@ -265,8 +305,8 @@ class MirrorWorld:
         clock: WorkerClock,
         open_parts: list[Callable[[], None]],
     ) -> WorkerTask:
-        records = TransactionalRecords()
-        offsets = TransactionalOffsets(own, lambda key, value: records.send(OFFSETS, key, value))
+        written = TransactionalRecords()
+        offsets = TransactionalOffsets(own, lambda key, value: written.send(OFFSETS, key, value))
         store = ConnectorOffsetStore(offsets, None, delete_timeout_s=5.0)
         coordinator = CoordinatorClient(
             self.timeline,
@@ -282,7 +322,7 @@ class MirrorWorld:
             ExactlyOncePlan(coordinator.transactional_id, lambda: None, lambda: None),
             cast("TransactionCoordinator", coordinator),
             TransactionalStore(store, offsets, OFFSETS, own.notes),
-            records,
+            written,
             timeout_s=self.transaction_timeout_s,
             boundary_s=self.boundary_s,
             clock=clock,
@@ -319,6 +359,7 @@ class MirrorWorld:
     def settle(self) -> None:
         """End everything that is wrong."""
         self.calm = True
+        self.memory_lasts = None
         self.timeline.note("all is calm from now on")
         for faults in self.topic_faults.values():
             faults.calm()
@@ -370,3 +411,4 @@ class MirrorWorld:
         self.drive(1.0)
         starts = {key: self.source.topics[TOPIC].partitions[key[1]].log.start for key in self.keys}
         self.oracle.check_end(starts)
+        self.oracle.check_syncs(worker.session)
