@@ -267,10 +267,15 @@ class TopicLog:
             raise RetriableError(f"Topic {self._topic} does not exist (yet)")
         keys = [(self._topic, info.partition) for info in described.partitions]
         found = admin.beginning_offsets(keys, timeout)
-        return {
-            partition: max(offset, self._after.get(partition, 0))
-            for (_, partition), offset in found.items()
+        if not self._after:
+            return {partition: offset for (_, partition), offset in found.items()}
+        ends = admin.end_offsets(keys, timeout)
+        after = {
+            key: self._after.get(key[1], 0) if self._after.get(key[1], 0) <= end else 0
+            for key, end in ends.items()
         }
+        # A topic that ends before that was created again: all of it is new.
+        return {key[1]: max(offset, after[key]) for key, offset in found.items()}
 
     def _ends(self, deadline: Deadline) -> dict[int, int]:
         keys = [(self._topic, partition) for partition in self._positions]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from typing import Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
@@ -31,6 +32,15 @@ _NOTE_S = 0.5
 _TOLD = 20
 
 
+class Moved(Protocol):
+    """A `threading.Event`, as far as it is used here."""
+
+    def set(self) -> None: ...
+    def clear(self) -> None: ...
+    def wait(self, timeout: float) -> bool:
+        """Wait until it is set, for at most `timeout` seconds."""
+
+
 class WorkerTransferTask(WorkerTask):
     """One transfer task with its commits."""
 
@@ -44,7 +54,9 @@ class WorkerTransferTask(WorkerTask):
         commit_interval_s: float,
         commit_timeout_s: float,
         clock: Clock = SYSTEM_CLOCK,
+        commit_moved: Moved | None = None,
     ) -> None:
+        """`commit_moved`: what waits for the last commit of a failed task, for simulations."""
         self._task = task
         self._context = context
         self._config = config
@@ -53,7 +65,7 @@ class WorkerTransferTask(WorkerTask):
         context.figures.add(ERROR_GROUP, ErrorMetrics(clock).read)
         self._figures: SourceTaskMetrics | None = None
         self._note_due = clock.monotonic()
-        self._commit_moved = threading.Event()
+        self._commit_moved: Moved = commit_moved or threading.Event()
         if task.counts() is not None:
             self._figures = SourceTaskMetrics(self._totals, clock)
             context.figures.add(SOURCE_TASK_GROUP, self._figures.read)

@@ -149,7 +149,11 @@ class MirrorSourceTask(TransferTask):
                 self.context.producer_properties(),
             )
         self._books = FlowBooks(
-            config, self._config, task.task_index, self._clock, self._clients.books
+            config,
+            self._config,
+            task.task_index,
+            self._clock,
+            self._clients.books(config, self._config, task.task_index),
         )
         self._tails = self._clients.tails(
             settings.source, settings.target, read_committed=settings.options.read_committed
@@ -203,13 +207,15 @@ class MirrorSourceTask(TransferTask):
         new: dict[TopicPartition, int] = {}
         not_new = []
         for key, offset in zip(added, offsets, strict=True):
+            stored = position_after(offset)
             back = came_back.get(key)
-            position = position_after(offset) if back is None else back.acked_position
+            position = stored if back is None else back.acked_position
             engine.add(key, self._target(key), position, self._metrics(key), learns=True)
             if position is None:
                 new[key] = marks[key]
                 continue
-            not_new.append(key)
+            if stored is not None:
+                not_new.append(key)
             if back is None:
                 self._learning[key] = position
             else:
@@ -217,6 +223,10 @@ class MirrorSourceTask(TransferTask):
                 engine.learn(key, back.facts(back.acked_position))
             if self._history is not None:
                 self._history.begun(key, position)
+        for partition in engine.partitions:
+            if partition.source in came_back:
+                # The position where it goes on is still to be stored.
+                partition.stored_position = came_back[partition.source].stored_position
         self._kept_beginnings().expect(new)
         self._kept_beginnings().stored(not_new)
         self._learn_by = self._clock.monotonic() + WITHIN_S
@@ -235,11 +245,11 @@ class MirrorSourceTask(TransferTask):
         not be stored any more: that could come after what the new ones reached."""
         keys = set(added)
         self._left += self._running().take_departed()
-        back = {p.source: p for p in self._left if p.source in keys}
+        back = {p.source: p for p in self._left if p.source in keys and p.acked_position >= 0}
         self._left = [p for p in self._left if p.source not in keys]
         for key in keys & self._metric_removers.keys():
             self._metric_removers.pop(key)()
-        return {key: p for key, p in back.items() if p.acked_position >= 0}
+        return back
 
     def _target(self, key: TopicPartition) -> TopicPartition:
         return (

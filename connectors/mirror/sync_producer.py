@@ -7,17 +7,19 @@ properties. Belongs to the task's thread; delivery reports come inside `poll`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError
 
 from connect.clients.errors import from_librdkafka
-from connect.clients.factory import producer
 from connect.clock import Deadline
 from connect.errors import ConnectError, RetriableError
 from connectors.mirror.formats import OffsetSync
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 __all__ = ["RecordProducer", "SyncProducer"]
 
@@ -28,38 +30,32 @@ MAX_SYNCS_IN_FLIGHT = 10
 
 
 class RecordProducer(Protocol):
-    """The part of a `confluent_kafka.Producer` that is used here."""
+    """As much of a confluent-kafka producer as is used here."""
 
     def produce(
         self,
         topic: str,
-        value: bytes | None = ...,
-        key: bytes | None = ...,
-        partition: int = ...,
         *,
-        on_delivery: Callable[[KafkaError | None, Message], None] | None = ...,
+        value: bytes | None,
+        key: bytes,
+        partition: int,
+        on_delivery: Callable[[KafkaError | None, Message], None],
     ) -> None:
-        """Queue a record. Raises `BufferError` when the queue is full."""
+        """Queue a record. Raises BufferError where the queue is full."""
 
-    def poll(self, timeout: float = ...) -> Any:
-        """Wait at most `timeout` seconds for delivery reports, and call their callbacks."""
+    def poll(self, timeout: float) -> int:
+        """Call the `on_delivery` of records that were delivered, or could not be."""
 
-    def purge(self) -> Any:
-        """Drop what was not sent."""
+    def purge(self) -> None:
+        """Drop what is queued."""
 
 
 class SyncProducer:
     """See the module."""
 
-    def __init__(
-        self,
-        properties: Mapping[str, str],
-        syncs_topic: str,
-        map_topic: str,
-        open_producer: Callable[[Mapping[str, str]], RecordProducer] = producer,
-    ) -> None:
-        """Args: properties: Java producer properties of the cluster that hosts both topics."""
-        self._producer = open_producer(properties)
+    def __init__(self, producer: RecordProducer, syncs_topic: str, map_topic: str) -> None:
+        """Args: producer: of the cluster that hosts both topics."""
+        self._producer = producer
         self._syncs_topic = syncs_topic
         self._map_topic = map_topic
         self._pending: dict[tuple[str, int], OffsetSync] = {}

@@ -15,7 +15,7 @@ from connect.clients.cluster_link import ClusterLink
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.clock import SYSTEM_CLOCK, Clock
-from connectors.mirror.books import BookClients
+from connectors.mirror.book_topics import BookTopics, KafkaBookTopics
 from connectors.mirror.client_configs import source_admin, target_admin
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.quarantine import Quarantine
@@ -46,8 +46,6 @@ class TaskClients:
 
     clock: Clock = SYSTEM_CLOCK
 
-    books = BookClients()
-
     def open_cluster(
         self, settings: WireSettings, on_change: Callable[[], None], clock: Clock, name: str
     ) -> ClusterAccess:
@@ -57,6 +55,13 @@ class TaskClients:
     def loop(self) -> SelectorLoop:
         """The loop that the copy engine runs in; the engine closes it."""
         return SelectorLoop(self.clock)
+
+    def books(
+        self, props: Mapping[str, str], config: SourceConfig, index: str | None
+    ) -> BookTopics:
+        """Where syncs and map are. `props`: the task's, also parsed as `config`; `index`: its
+        number."""
+        return KafkaBookTopics(props, config, index)
 
     def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
         """Where the task's events, ranges and lags are written."""

@@ -1,0 +1,176 @@
+"""The broker's half of Produce v8 and Fetch v11: requests decoded, responses encoded."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+__all__ = [
+    "FetchRequest",
+    "FetchedPart",
+    "ProduceRequest",
+    "ProducedPart",
+    "encode_fetched",
+    "encode_produced",
+    "parse_fetch_request",
+    "parse_header",
+    "parse_produce_request",
+]
+
+Key = tuple[str, int]
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_HEAD = struct.Struct(">hhi")
+_FETCH_HEAD = struct.Struct(">iiiibii")
+_WANTED = struct.Struct(">iiqqi")
+_FETCHED = struct.Struct(">ihqqqi")
+_PAIR = struct.Struct(">qq")
+_TAIL = struct.Struct(">ii")
+_PRODUCED = struct.Struct(">ihqqqi")
+
+
+class ProduceRequest(NamedTuple):
+    transactional_id: str | None
+    timeout_ms: int
+    batches: dict[Key, memoryview]
+
+
+class ProducedPart(NamedTuple):
+    key: Key
+    error: int
+    base: int
+    log_start: int
+
+
+class FetchRequest(NamedTuple):
+    """`wanted`: partition -> (leader epoch, offset, most bytes)."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: int
+    session_id: int
+    session_epoch: int
+    wanted: dict[Key, tuple[int, int, int]]
+    forgotten: list[Key]
+
+
+class FetchedPart(NamedTuple):
+    key: Key
+    error: int
+    high: int
+    stable: int
+    log_start: int
+    aborted: list[tuple[int, int]] | None
+    records: bytes
+
+
+def parse_header(frame: memoryview) -> tuple[int, int, int]:
+    """(api, correlation id, where the body begins)."""
+    api, _, correlation = _HEAD.unpack_from(frame)
+    (size,) = _INT16.unpack_from(frame, 8)
+    return api, correlation, 10 + max(0, size)
+
+
+def _string(frame: memoryview, at: int) -> tuple[str | None, int]:
+    (size,) = _INT16.unpack_from(frame, at)
+    at += 2
+    if size < 0:
+        return None, at
+    return str(frame[at : at + size], "utf-8"), at + size
+
+
+def parse_produce_request(frame: memoryview, at: int) -> ProduceRequest:
+    transactional_id, at = _string(frame, at)
+    acks, timeout_ms, topics = struct.unpack_from(">hii", frame, at)
+    assert acks == -1
+    at += 10
+    batches: dict[Key, memoryview] = {}
+    for _ in range(topics):
+        topic, at = _string(frame, at)
+        (count,) = _INT32.unpack_from(frame, at)
+        at += 4
+        for _ in range(count):
+            number, size = _TAIL.unpack_from(frame, at)
+            at += 8
+            batches[topic or "", number] = frame[at : at + size]
+            at += size
+    assert at == len(frame), "a produce request with bytes left over"
+    return ProduceRequest(transactional_id, timeout_ms, batches)
+
+
+def parse_fetch_request(frame: memoryview, at: int) -> FetchRequest:
+    (_, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch) = (
+        _FETCH_HEAD.unpack_from(frame, at)
+    )
+    at += _FETCH_HEAD.size
+    wanted: dict[Key, tuple[int, int, int]] = {}
+    (topics,) = _INT32.unpack_from(frame, at)
+    at += 4
+    for _ in range(topics):
+        topic, at = _string(frame, at)
+        (count,) = _INT32.unpack_from(frame, at)
+        at += 4
+        for _ in range(count):
+            number, epoch, offset, _, most = _WANTED.unpack_from(frame, at)
+            at += _WANTED.size
+            wanted[topic or "", number] = (epoch, offset, most)
+    forgotten: list[Key] = []
+    (topics,) = _INT32.unpack_from(frame, at)
+    at += 4
+    for _ in range(topics):
+        topic, at = _string(frame, at)
+        (count,) = _INT32.unpack_from(frame, at)
+        numbers = struct.unpack_from(f">{count}i", frame, at + 4)
+        at += 4 + 4 * count
+        forgotten += [(topic or "", number) for number in numbers]
+    return FetchRequest(
+        max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, wanted, forgotten
+    )
+
+
+def _by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, number in keys:
+        topics.setdefault(topic, []).append(number)
+    return topics
+
+
+def _encode_string(text: str) -> bytes:
+    data = text.encode()
+    return _INT16.pack(len(data)) + data
+
+
+def encode_produced(correlation: int, parts: list[ProducedPart], throttle_ms: int) -> list[bytes]:
+    by_key = {part.key: part for part in parts}
+    topics = _by_topic(by_key)
+    out = [_TAIL.pack(correlation, len(topics))]
+    for topic, numbers in topics.items():
+        out += (_encode_string(topic), _INT32.pack(len(numbers)))
+        for number in numbers:
+            part = by_key[topic, number]
+            out.append(_PRODUCED.pack(number, part.error, part.base, -1, part.log_start, 0))
+            out.append(b"\xff\xff")
+    out.append(_INT32.pack(throttle_ms))
+    return out
+
+
+def encode_fetched(
+    correlation: int, parts: list[FetchedPart], throttle_ms: int, error: int, session_id: int
+) -> list[bytes]:
+    by_key = {part.key: part for part in parts}
+    topics = _by_topic(by_key)
+    out = [struct.pack(">iihii", correlation, throttle_ms, error, session_id, len(topics))]
+    for topic, numbers in topics.items():
+        out += (_encode_string(topic), _INT32.pack(len(numbers)))
+        for number in numbers:
+            part = by_key[topic, number]
+            count = -1 if part.aborted is None else len(part.aborted)
+            out.append(
+                _FETCHED.pack(number, part.error, part.high, part.stable, part.log_start, count)
+            )
+            out += [_PAIR.pack(*each) for each in part.aborted or ()]
+            out += (_TAIL.pack(-1, len(part.records)), part.records)
+    return out
