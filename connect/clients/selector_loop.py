@@ -58,6 +58,11 @@ class SelectorLoop:
         self._mail.append(action)
         self.wake()
 
+    def soon(self, action: Callable[[], None]) -> None:
+        """Run `action` once the events at hand are handled. Only on the loop's own thread: unlike
+        `post` it wakes nobody."""
+        self._mail.append(action)
+
     def wake(self) -> None:
         """Make a waiting `turn` return. From any thread."""
         self._poller.wake()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
+from tests.runs.counts import note
 from tests.simulation.outcome import Outcome
 from tests.simulation.worlds import WORLDS, run_world
 
@@ -80,6 +81,7 @@ def main() -> int:
     options = parser.parse_args()
     worlds = options.world or sorted(WORLDS)
     findings = sum(_run(world, options.seeds, options.processes) for world in worlds)
+    note({"worlds": len(worlds), "seeds each": len(options.seeds), "findings": findings})
     return 1 if findings else 0
 
 

@@ -156,7 +156,7 @@ class SourceNode(BrokerNode):
             channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
             self._loop.update(channel)
         except ConnectError as error:
-            self.lose(error)
+            self.lose_soon(channel, error)
 
     def _note_waiting(self) -> None:
         if self.waits_since is None:
