@@ -13,9 +13,20 @@ __all__ = ["run"]
 
 
 def run(seed: int) -> Outcome:
-    """One run. Whatever is raised inside is a finding."""
+    """One run. Whatever is raised inside is a finding; then it is run again, told in detail."""
+    finding, _, events = _run(seed, in_detail=False)
+    if finding is None:
+        return Outcome("copier", seed, None, (), events)
+    again, history, _ = _run(seed, in_detail=True)
+    if again != finding:
+        history = [*history, f"and told in detail, the run ended otherwise: {again}"]
+    return Outcome("copier", seed, finding, history, events)
+
+
+def _run(seed: int, *, in_detail: bool) -> tuple[str | None, list[str], int]:
+    """(finding, history, events)"""
     plan = plan_for(seed)
-    world = CopierWorld(plan)
+    world = CopierWorld(plan, in_detail=in_detail)
     finding: str | None = None
     trace: list[str] = []
     try:
@@ -28,5 +39,4 @@ def run(seed: int) -> Outcome:
     finally:
         if finding is not None and world.worker.engine is not None:
             world.worker.kill()
-    history = [str(plan), *world.story, *trace] if finding is not None else []
-    return Outcome("copier", seed, finding, history, world.time.happened)
+    return finding, [str(plan), *world.story, *trace], world.time.happened

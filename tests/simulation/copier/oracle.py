@@ -31,7 +31,8 @@ class Oracle:
         self._exactly_once = exactly_once
         self._read: dict[Key, int] = dict.fromkeys(pairs, 0)
         """The target offset up to which each log was read."""
-        self.commits_to_check = 0
+        self._committed: dict[int, tuple[int, int]] = {}
+        """Partition -> its committed position, and of which life of the source's topic it is."""
 
     def of_target(self, key: Key) -> PairOracle:
         return self._pairs[key]
@@ -46,7 +47,6 @@ class Oracle:
         if pair is None:
             return
         if lost:
-            pair.target_losses_due += 1
             pair.forgive()
         pair.target_cut_off(end, lost=lost)
         self._read[partition.key] = min(self._read[partition.key], end)
@@ -106,6 +106,7 @@ class Oracle:
                         f"{base + n}, where {record} is"
                     )
             base += count
+        pair.acked_end = max(pair.acked_end, base)
 
     def check_positions(self, partitions: Collection[PartitionCopy]) -> None:
         """What is acknowledged is on the target."""
@@ -116,8 +117,10 @@ class Oracle:
 
     def check_stored(self, stored: Mapping[Key, Stored]) -> None:
         for key, each in stored.items():
-            if each.position > 0:
-                self.of_source(key).check_position(each.position, "the stored position")
+            pair = self.of_source(key)
+            known = each.life == pair.truth.life and each.cuts == pair.cuts
+            if each.position > 0 and known:
+                pair.check_position(each.position, "the stored position")
 
     def check_commit(self) -> None:
         """A transaction is committed: offsets and records agree."""
@@ -129,7 +132,12 @@ class Oracle:
         }
         for (_, number), pair in self._pairs.items():
             position = stored.get(number)
-            if position is not None:
+            known = self._committed.get(number)
+            if position is not None and (known is None or known[0] != position):
+                known = self._committed[number] = (position, pair.settled_life)
+            if position is not None and known is not None:
+                if known[1] != pair.truth.life:
+                    continue
                 pair.check_position(position, "the position in the committed offsets")
                 pair.check_not_beyond(position)
             elif pair.sequence:

@@ -36,6 +36,8 @@ class PairOracle:
         self.suspended = False
         """The source lost records that may have been copied: positions mean little until the copier
         has noticed."""
+        self.cuts = 0
+        """How often an unclean election cut the source's log off."""
         self._read_committed = read_committed
         self._restarts: list[tuple[int, int]] = []
         """(life, source offset) from where copying may begin again."""
@@ -48,20 +50,53 @@ class PairOracle:
         self.lost_on_target: set[int] = set()
         """Numbers that the target had and lost."""
         self.target_losses_due = 0
+        self.acked_end = 0
+        """The target offset up to which the copier was told that its records are there."""
+        self._first_fed: int | None = None
+        """The number that was copied first."""
         self.recreations_due = 0
+        self.recent_recreations = 0
+        """How often the source was re-created since the oldest metadata that may be told."""
         self.target_recreations_due = 0
         self.recreation_to_tell = self.target_recreation_to_tell = False
         """It was re-created after something of it had been copied: that has to be reported."""
         self.first_position_known = True
+        self._blind_lives: set[int] = set()
+        """Of these the copier cannot know that they are others than the one it has a position of."""
 
     # What befalls the pair.
 
-    def may_begin_at(self, offset: int | None, life: int) -> None:
-        """A copier begins with this stored position; None: with none."""
-        self._restarts = [] if offset is None else [(life, offset)]
-        if offset is None:
-            self._restarts = [(self.truth.life, 0)]
-            self.first_position_known = False
+    def begins_without_position(self) -> None:
+        """A copier begins, and nothing is stored."""
+        self._begins()
+        self._settle()
+        self._restarts = [(self.truth.life, 0)]
+        self.first_position_known = False
+
+    def begins_at(self, offset: int, life: int, *, knows_topic: bool) -> None:
+        """A copier begins with this stored position, of this life. `knows_topic`: it can see that
+        the topic is another since."""
+        self._begins()
+        self._restarts = [(life, offset)]
+        if life == self.truth.life:
+            self._settle()
+        elif knows_topic:
+            self.settled_life = life
+            self.recreations_due = self.truth.life - life
+        else:
+            self._settle()
+            self._restarts.append((self.truth.life, offset))
+            self._blind_lives.add(self.truth.life)
+
+    def _begins(self) -> None:
+        self.target_losses_due = self.acked_end = 0
+
+    def _settle(self) -> None:
+        """The copier reads the topic that is there now, and knows no other, except from metadata
+        that is old."""
+        self.settled_life = self.truth.life
+        self.recreations_due = self.recent_recreations
+        self.recreation_to_tell = False
 
     def forgive(self) -> None:
         """The target lost what makes writing idempotent: what is under way may come twice."""
@@ -76,6 +111,9 @@ class PairOracle:
                 self.lost_on_target.add(number)
         if lost:
             self.lost_on_target -= set(self.sequence)
+            if end < self.acked_end:
+                self.target_losses_due += 1
+        self.acked_end = min(self.acked_end, end)
         self.top = max(self.sequence, default=-1)
 
     def excuse(self, first: int, end: int) -> None:
@@ -87,14 +125,14 @@ class PairOracle:
         if loss.kind is LossKind.SOURCE_RECREATED:
             if not self.recreations_due:
                 raise Broken(f"{self.name}: a re-creation of the source was reported, and was none")
-            self.recreations_due = 0
+            self.recreations_due -= 1
             self.recreation_to_tell = False
             self.settled_life = self.truth.life
             self.suspended = False
         elif loss.kind is LossKind.TARGET_RECREATED:
             if not self.target_recreations_due:
                 raise Broken(f"{self.name}: a re-creation of the target was reported, and was none")
-            self.target_recreations_due = 0
+            self.target_recreations_due -= 1
             self.target_recreation_to_tell = False
             self.target_losses_due = 0
         elif loss.kind is LossKind.TARGET_LOSS:
@@ -105,13 +143,16 @@ class PairOracle:
         else:
             self.excuse(loss.first, loss.end)
         if loss.resume is not None:
-            self._restarts.append((self.settled_life, loss.resume))
+            lives = {self.settled_life, self.truth.life}
+            self._restarts += [(life, loss.resume) for life in lives]
 
     # The target's log.
 
     def feed(self, numbers: Sequence[int], base: int) -> None:
         """These records are committed on the target, behind the others."""
         sequence = self.sequence
+        if self._first_fed is None and numbers:
+            self._first_fed = numbers[0]
         last = sequence[-1] if sequence else -1
         for n, number in enumerate(numbers):
             if number != last + 1:
@@ -126,7 +167,7 @@ class PairOracle:
 
     def _judge_state(self, number: int) -> None:
         record = self.truth.records[number]
-        if not record.shown and record.state in (RecordState.OPEN, RecordState.ABORTED):
+        if not record.shown:
             raise Broken(f"{self.name}: copied {record}, which was not committed")
 
     def _judge(self, last: int, number: int) -> None:
@@ -134,7 +175,8 @@ class PairOracle:
             raise Broken(f"{self.name}: number {number} on the target was never written")
         if self._read_committed:
             self._judge_state(number)
-        if number < self._loose_below:
+        record = self.truth.records[number]
+        if number < self._loose_below or record.life != self.settled_life:
             return
         first = max(last + 1, self._loose_below)
         missing = None if number <= last else self._missing(range(first, number))
@@ -168,9 +210,11 @@ class PairOracle:
 
     def _may_be_left_out(self, record: SourceRecord) -> bool:
         state = record.state
+        if record.life in self._blind_lives:
+            return True
         if state in (RecordState.COMPACTED, RecordState.VANISHED):
             return True
-        if state in (RecordState.ABORTED, RecordState.OPEN) and self._read_committed:
+        if self._read_committed and (record.aborted or state is RecordState.OPEN):
             return True
         for life, first, end in self._reported:
             if life == record.life and first <= record.offset < end:
@@ -178,8 +222,7 @@ class PairOracle:
         if record.number in self.lost_on_target:
             return True
         if state is RecordState.DELETED:
-            if self.top >= 0 or self.first_position_known:
-                self._unreported.add(record.number)
+            self._unreported.add(record.number)
             return True
         return False
 
@@ -219,6 +262,8 @@ class PairOracle:
         if self.suspended or self.settled_life != self.truth.life or self.top < 0:
             return
         record = self.truth.records[self.top]
+        if record.state is RecordState.VANISHED:
+            return
         if record.life == self.settled_life and record.offset >= position:
             raise Broken(
                 f"{self.name}: {record} is committed on the target, and the stored position is "
@@ -248,8 +293,13 @@ class PairOracle:
                 continue
             if not self._may_be_left_out(record):
                 raise Broken(f"{self.name}: {record} is not on the target in the end")
+        begun = 0
+        if not self.first_position_known:
+            begun = self.truth.next_number if self._first_fed is None else self._first_fed
         for number in self._unreported - present:
             record = self.truth.records[number]
+            if number < begun:
+                continue  # gone before copying began
             reported = any(
                 life == record.life and first <= record.offset < end
                 for life, first, end in self._reported

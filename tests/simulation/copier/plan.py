@@ -154,7 +154,7 @@ def plan_for(seed: int) -> Plan:
         fetch_wait_ms=rng.choice((20, 500)),
         max_request_size=rng.choice((600, 3_000, 1_000_000)),
         request_timeout_ms=rng.choice((1_500, 5_000)),
-        metadata_max_age_ms=rng.choice((1_000, 5_000, 300_000)),
+        metadata_max_age_ms=rng.choice((1_000, 5_000, 20_000)),
         options=CopyOptions(read_committed, codec, merge_bytes=rng.choice((300, 262_144))),
         losses=LossPolicies(rng.choice((LossPolicy.REPORT, LossPolicy.REPORT, LossPolicy.COPY))),
         quarantine=quarantine,

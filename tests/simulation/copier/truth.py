@@ -11,7 +11,6 @@ __all__ = ["RecordState", "SourceRecord", "SourceTruth"]
 class RecordState(enum.Enum):
     OPEN = "in an open transaction"
     THERE = "there"
-    ABORTED = "aborted"
     COMPACTED = "compacted away"
     VANISHED = "gone with its topic or in an unclean election"
     DELETED = "deleted by retention"
@@ -19,9 +18,9 @@ class RecordState(enum.Enum):
 
 class SourceRecord:
     """`life`: which topic of that name it belongs to. `shown`: readers of committed records could
-    see it."""
+    see it. `aborted`: its transaction was."""
 
-    __slots__ = ("life", "number", "offset", "shown", "state")
+    __slots__ = ("aborted", "life", "number", "offset", "shown", "state")
 
     def __init__(self, number: int, life: int, offset: int, state: RecordState) -> None:
         self.number = number
@@ -29,9 +28,11 @@ class SourceRecord:
         self.offset = offset
         self.state = state
         self.shown = state is RecordState.THERE
+        self.aborted = False
 
     def __str__(self) -> str:
-        return f"record {self.number} (source offset {self.offset}, {self.state.value})"
+        how = f"{self.state.value}, aborted" if self.aborted else self.state.value
+        return f"record {self.number} (source offset {self.offset}, {how})"
 
 
 class SourceTruth:
@@ -62,15 +63,17 @@ class SourceTruth:
         for offset in offsets:
             record = self._by_offset.get(offset)
             if record is not None and record.state is RecordState.OPEN:
-                record.state = RecordState.THERE if committed else RecordState.ABORTED
+                record.state = RecordState.THERE
                 record.shown |= committed
+                record.aborted = not committed
 
     def reopened(self, offsets: range) -> None:
         """The marker of their transaction is lost."""
         for offset in offsets:
             record = self._by_offset.get(offset)
-            if record is not None and record.state in (RecordState.THERE, RecordState.ABORTED):
+            if record is not None and record.state is RecordState.THERE:
                 record.state = RecordState.OPEN
+                record.aborted = False
 
     def deleted_before(self, offset: int) -> None:
         self._mark(lambda record: record.offset < offset, RecordState.DELETED)
@@ -78,6 +81,11 @@ class SourceTruth:
     def cut_off(self, end: int) -> None:
         """An unclean election: the log ends at `end`."""
         self._mark(lambda record: record.offset >= end, RecordState.VANISHED)
+        for record in reversed(self.records):
+            if record.life != self.life:
+                break
+            if record.state is RecordState.DELETED and record.offset >= end:
+                record.state = RecordState.VANISHED
 
     def begun_anew(self) -> None:
         """The topic was deleted; the next of its name is another life."""
@@ -87,8 +95,7 @@ class SourceTruth:
     def _mark(self, chosen: Callable[[SourceRecord], bool], state: RecordState) -> None:
         for offset in [o for o, record in self._by_offset.items() if chosen(record)]:
             record = self._by_offset.pop(offset)
-            if record.state in (RecordState.THERE, RecordState.OPEN):
-                record.state = state
+            record.state = state
 
     def compacted(self, number: int) -> None:
         record = self.records[number]

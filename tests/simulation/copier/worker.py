@@ -38,23 +38,26 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored position, in which life of the topic, and what was known of the logs then."""
+    """A stored position, in which life of the topic, and what was known of the logs then. `cuts`:
+    how often the source's log had been cut off by then; -1: not known."""
 
     position: int
     life: int
     facts: LogFacts | None
+    cuts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerEvents:
-    """What the world hears of. `life(partition)`: the topic's life that the copier knows of."""
+    """What the world hears of. `life(partition)`: the topic's life that the copier knows of;
+    `cuts(partition)`: how often the log was cut off, as far as the copier knows."""
 
     acked: Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
     lost: Callable[[PartitionCopy, Loss], None]
     put_aside: Callable[[PartitionCopy, PutAside], None]
     begins: Callable[[Key, Stored | None], None]
     life: Callable[[Key], int]
-    note: Callable[[str], None]
+    cuts: Callable[[Key], int]
 
 
 class Worker:
@@ -83,6 +86,7 @@ class Worker:
         self._control: SimulatedTransactions | None = None
         self.engine: CopyEngine | None = None
         self.stored: dict[Key, Stored] = {}
+        self.stored_before: dict[Key, Stored] = {}
         self.assigned: set[Key] = {(SOURCE, n) for n in range(plan.partitions)}
         self._later: list[tuple[float, Callable[[], None]]] = []
         self._left: list[PartitionCopy] = []
@@ -177,21 +181,26 @@ class Worker:
             if value is not None:
                 position = json.loads(value)["offset"] + 1
                 facts = noted_facts(note, position)
-                self.stored[key] = Stored(position, self._events.life(key), facts)
+                known = self.stored_before.get(key)
+                if known is None or known.position != position:
+                    life, cuts = self._events.life(key), self._events.cuts(key)
+                    known = Stored(position, life, facts, cuts)
+                self.stored[key] = self.stored_before[key] = known
 
     def _add(self, engine: CopyEngine, keys: Sequence[Key]) -> None:
         self._left += engine.take_departed()
-        back = {p.source: p.acked_position for p in self._left if p.source in keys}
+        back = {p.source: p for p in self._left if p.source in keys and p.acked_position >= 0}
         self._left = [p for p in self._left if p.source not in keys]
         for key in keys:
             stored = self.stored.get(key)
             position = None if stored is None else stored.position
-            if back.get(key, -1) >= 0:
-                position = back[key]
-                stored = Stored(position, self._events.life(key), None)
+            if key in back:
+                position = back[key].acked_position
+                facts = back[key].facts(position)
+                stored = Stored(position, self._events.life(key), facts, self._events.cuts(key))
             self._events.begins(key, stored)
             metrics = PartitionMetrics("source", "target", TARGET, key[1], clock=self._time)
-            learns = self._plan.learns and back.get(key, -1) < 0
+            learns = self._plan.learns
             engine.add(key, (TARGET, key[1]), position, metrics, learns=learns)
             if learns:
                 self._after_a_while(engine, partial(_tell_known, key, stored))
@@ -264,8 +273,9 @@ class Worker:
         for partition in (*left, *engine.partitions):
             if partition.unstored:
                 position = partition.acked_position
-                life = self._events.life(partition.source)
-                self.stored[partition.source] = Stored(position, life, partition.facts(position))
+                key = partition.source
+                life, cuts = self._events.life(key), self._events.cuts(key)
+                self.stored[key] = Stored(position, life, partition.facts(position), cuts)
                 partition.stored_position = position
 
     # Partitions that come and go.

@@ -10,6 +10,7 @@ import random
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from connect.errors import ConnectError
 from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
@@ -25,6 +26,7 @@ from tests.simulation.copier.worker import OFFSETS, SOURCE, TARGET, Stored, Work
 from tests.simulation.copier.writer import SourceWriter
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.coordinator import Coordinator, CoordinatorFaults
+from tests.simulation.kafka.log import Batch
 from tests.simulation.kafka.network import Network, NetworkOptions, ProcessDied
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.kafka.virtual_time import VirtualTime
@@ -37,14 +39,18 @@ Key = tuple[str, int]
 _STEP_S = 0.1
 _HEALED_FOR_S = 150.0
 _DRAIN_S = 60.0
+_SETTLE_S = 3.0
+_OLDEST_METADATA_S = 8.0
 _MOST_HISTORY = 400
 
 
 class CopierWorld:
     """See the module. `run` raises `Broken`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, in_detail: bool = False) -> None:
+        """`in_detail`: the history names every batch."""
         self.plan = plan
+        self._in_detail = in_detail
         self.rng = random.Random(plan.seed * 7919 + 1)
         self.time = VirtualTime()
         self.story: deque[str] = deque(maxlen=_MOST_HISTORY)
@@ -79,8 +85,11 @@ class CopierWorld:
         self.flights = Flights()
         network.on_sent = self.flights.sent
         self.target.on_answered = self.flights.answered
+        self.target.on_truncating = lambda partition: self.oracle.read(partition.key)
         self.target.on_truncated = self.oracle.cut_off
         self.source.on_truncated = self._source_cut_off
+        if in_detail:
+            self.target.on_appended = self._tell_appended
         self.target.refuses_records = self._refuses if plan.quarantine else None
         self.bad_every = 0
         coordinator = None
@@ -92,6 +101,7 @@ class CopierWorld:
         self.coordinator = coordinator
         self._commits = 0
         self._broken: Broken | None = None
+        self._losses: list[tuple[Key, Loss]] = []
         self._commands: deque[tuple[str, FlowLimits | None]] = deque()
         self._paused_until = 0.0
         self._crashing = False
@@ -104,7 +114,7 @@ class CopierWorld:
             coordinator,
             self if plan.quarantine else None,
             WorkerEvents(
-                self._acked, self._lost, self._put_aside, self._begins, self._life, self.note
+                self._acked, self._lost, self._put_aside, self._begins, self._life, self._cuts
             ),
         )
         self.healed = False
@@ -161,6 +171,7 @@ class CopierWorld:
         if self._commits:
             self._commits = 0
             self.oracle.check_commit()
+        self._take_losses()
         engine = self.worker.engine
         if engine is not None:
             self.oracle.check_positions(engine.partitions)
@@ -241,6 +252,7 @@ class CopierWorld:
 
     def _died(self) -> None:
         self.note("the copier is killed")
+        self._take_losses()
         self._crashing = False
         self._paused_until = 0.0
         self.worker.kill()
@@ -275,6 +287,8 @@ class CopierWorld:
             self.oracle.read((TARGET, key[1]))
             copied = 0 if engine is None else self._acked_position(key)
             pair.recreations_due += 1
+            pair.recent_recreations += 1
+            self.time.after(_OLDEST_METADATA_S, partial(_grow_old, pair))
             pair.recreation_to_tell = pair.recreation_to_tell or copied > 0
             writer.begun_anew()
 
@@ -298,7 +312,16 @@ class CopierWorld:
 
     def _source_cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:
         self.writers[partition.key].cut_off(end)
-        self.oracle.of_source(partition.key).suspended = True
+        pair = self.oracle.of_source(partition.key)
+        pair.suspended = True
+        pair.cuts += 1
+
+    def _tell_appended(self, partition: SimulatedPartition, batch: Batch) -> None:
+        what = numbers_of(batch.data) if partition.topic == TARGET else ()
+        self.note(
+            f"target {partition.key}: producer {batch.producer}/{batch.producer_epoch} sequence "
+            f"{batch.sequence}+{batch.count} at {batch.base}: {_span(what)}"
+        )
 
     def _refuses(self, key: Key, data: bytes) -> bool:
         if not self.bad_every or key[0] != TARGET:
@@ -311,6 +334,8 @@ class CopierWorld:
         self._broken = self._broken or broken
 
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
+        if self._in_detail:
+            self.note(f"told: {partition.name} {runs} acknowledged at {base}")
         try:
             self.oracle.acked(partition, runs, base)
         except Broken as broken:
@@ -318,10 +343,18 @@ class CopierWorld:
 
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         self.note(f"told: {loss}")
-        try:
-            self.oracle.of_source(partition.source).loss_reported(loss)
-        except Broken as broken:
-            self._guard(broken)
+        self._losses.append((partition.source, loss))
+        if not self.plan.exactly_once:
+            self._take_losses()
+
+    def _take_losses(self) -> None:
+        """Under exactly-once after the commit is checked in which they are told."""
+        losses, self._losses = self._losses, []
+        for key, loss in losses:
+            try:
+                self.oracle.of_source(key).loss_reported(loss)
+            except Broken as broken:
+                self._guard(broken)
 
     def _put_aside(self, partition: PartitionCopy, aside: PutAside) -> None:
         self.note(f"put aside: {partition.source} {aside.first} to {aside.last}: {aside.reason}")
@@ -342,25 +375,22 @@ class CopierWorld:
 
     def _begins(self, key: Key, stored: Stored | None) -> None:
         pair = self.oracle.of_source(key)
-        life = pair.truth.life
         self.note(f"begins with {key} at {stored.position if stored else 'no position'}")
         if stored is None:
-            pair.settled_life = life
-            pair.recreations_due = 0
-            pair.recreation_to_tell = False
-            pair.may_begin_at(None, life)
+            pair.begins_without_position()
             return
-        knows = stored.facts is not None and stored.facts.source_topic_id is not None
-        if stored.life != life and not (knows and self.plan.learns):
-            # Nothing is known of the topic that was: the copier cannot see that it is another.
+        facts = stored.facts if self.plan.learns else None
+        knows_topic = facts is not None and facts.source_topic_id is not None
+        pair.begins_at(stored.position, stored.life, knows_topic=knows_topic)
+        if stored.cuts != pair.cuts:
             pair.suspended = True
-            pair.recreation_to_tell = False
-        pair.settled_life = stored.life
-        pair.recreations_due = int(stored.life != life)
-        pair.may_begin_at(stored.position, stored.life)
 
     def _life(self, key: Key) -> int:
         return self.oracle.of_source(key).settled_life
+
+    def _cuts(self, key: Key) -> int:
+        pair = self.oracle.of_source(key)
+        return -1 if pair.suspended else pair.cuts
 
     def _transaction_ended(self, commit: bool) -> None:
         if commit:
@@ -411,8 +441,15 @@ class CopierWorld:
             self._step()
             if self.time.monotonic() > deadline:
                 raise Broken(self._stuck())
-        for _ in range(25):
+        settled_at = self.time.monotonic() + _SETTLE_S
+        if any("recreated" in name or "unclean" in name for name in self.plan.troubles):
+            settled_at += self.plan.metadata_max_age_ms / 1000
+        while self.time.monotonic() < settled_at:
             self._step()
+        while not self._caught_up():
+            self._step()
+            if self.time.monotonic() > deadline:
+                raise Broken(self._stuck())
         engine = self.worker.engine
         if engine is None:
             raise Broken("the task ended though nothing was wrong any more")
@@ -450,3 +487,11 @@ class CopierWorld:
                 f"{partition.state.value}, {partition.error or 'no error'}"
             )
         return "not all is copied in the end: " + "; ".join(said)
+
+
+def _grow_old(pair: PairOracle) -> None:
+    pair.recent_recreations -= 1
+
+
+def _span(numbers: Sequence[int]) -> str:
+    return f"records {numbers[0]} to {numbers[-1]}" if numbers else "offsets"

@@ -72,6 +72,8 @@ class Cluster:
         self.takes_transactional: Callable[[Batch, Key], bool] = lambda _batch, _key: False
         """Whether the batch's producer has added the partition to its open transaction."""
         self.on_appended: Callable[[SimulatedPartition, Batch], None] = lambda *_: None
+        self.on_truncating: Callable[[SimulatedPartition], None] = lambda _partition: None
+        """Acknowledged records will be lost from this log now."""
         self.on_truncated: Callable[[SimulatedPartition, int, bool], None] = lambda *_: None
         """(partition, its new end, whether acknowledged records were lost)."""
         self.on_answered: Callable[[Connection, int, Sequence[ProducedPart]], None] = lambda *_: (
@@ -188,6 +190,7 @@ class Cluster:
     def truncate(self, partition: SimulatedPartition, offset: int) -> None:
         """An unclean election: the leader died, and the log of the new one ends at `offset`, or at
         the batch around it."""
+        self.on_truncating(partition)
         before = partition.log.end
         end = partition.log.truncate(offset)
         self.note(f"{self.name} {_name(partition)}: unclean election, {before} -> {end}")
