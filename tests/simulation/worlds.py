@@ -15,6 +15,7 @@ from tests.simulation.outcome import Outcome
 __all__ = ["WORLDS", "run_world"]
 
 WORLDS: dict[str, str] = {
+    "copier": "tests.simulation.copier",
     "mirror": "tests.simulation.mirror",
 }
 """World name to module."""

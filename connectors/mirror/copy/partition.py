@@ -258,7 +258,9 @@ class PartitionCopy(TargetPartition):
 
     def learn(self, facts: LogFacts) -> None:
         """What was known when this position was stored. Call before anything is compared, or
-        later: what was seen since stays."""
+        later: what was seen since stays. Nothing of it holds once the partition was moved."""
+        if self.moves > 1:
+            return
         self.source_topic_id = facts.source_topic_id or self.source_topic_id
         self.target_topic_id = facts.target_topic_id or self.target_topic_id
         self.epochs.precede(facts.epochs)
