@@ -14,7 +14,9 @@ from tests.simulation.outcome import Outcome
 
 __all__ = ["WORLDS", "run_world"]
 
-WORLDS: dict[str, str] = {}
+WORLDS: dict[str, str] = {
+    "workers": "tests.simulation.workers",
+}
 """World name to module."""
 
 
