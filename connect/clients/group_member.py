@@ -186,6 +186,7 @@ class GroupMember:
         while True:
             self._mark_alive()
             self._step()
+            self._check_evicted()
             if self._check_lost() or done() or self._take_wakeup():
                 return
             expired = deadline.expired()
@@ -227,6 +228,14 @@ class GroupMember:
         woken = self._woken.is_set()
         self._woken.clear()
         return woken
+
+    def _check_evicted(self) -> None:
+        """Tell the owner if the group has put us out."""
+        coordinator = self._coordinator
+        if coordinator.evicted and coordinator.has_assignment:
+            coordinator.evicted = False
+            log.warning("Group %s: the group went on without us; rejoining", self._group_id)
+            self._callbacks.on_evicted()
 
     def _check_lost(self) -> bool:
         """Whether the owner was told just now that the coordinator is lost."""

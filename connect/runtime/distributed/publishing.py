@@ -74,6 +74,8 @@ class TaskConfigPublisher:
         self._clock = clock
         self._asked: dict[str, ConnectorHost] = {}
         self._sent: dict[str, tuple[ConnectorHost, list[dict[str, str]]]] = {}
+        self._answers: dict[str, tuple[ConnectorHost, list[dict[str, str]]]] = {}
+        """What connectors said last, as it is kept."""
         self._again: set[str] = set()
         self._waiting: dict[str, ConnectorHost] = {}
         """Hosts that are asked again when their backoff is over."""
@@ -87,9 +89,22 @@ class TaskConfigPublisher:
         """The connector is not this worker's any more."""
         self._asked.pop(connector, None)
         self._sent.pop(connector, None)
+        self._answers.pop(connector, None)
         self._backoffs.pop(connector, None)
         self._waiting.pop(connector, None)
         self._again.discard(connector)
+
+    def compare(self) -> None:
+        """Ask connectors here again whose committed tasks are not those that they said: a leader
+        that died, or wrote when it led no more, may have left others, or none."""
+        for connector, (host, kept) in list(self._answers.items()):
+            if self._work.host_of(connector) is not host:
+                del self._answers[connector]
+                continue
+            config = self._work.config_of(connector)
+            live = self._worker.live_keys(config)
+            if task_configs_changed(connector, self._group.configs, kept, config, live):
+                self.wanted(connector)
 
     def _ask(self, connector: str) -> None:
         host = self._work.host_of(connector)
@@ -146,6 +161,7 @@ class TaskConfigPublisher:
             without_live(each, live)
             for each in kept_task_configs(raw, self._worker.plugins.name_of(task_class), generated)
         ]
+        self._answers[connector] = (host, kept)
         sent = self._sent.get(connector)
         # Right after a commit our own view of the topic may still be from before it.
         unread = sent is not None and sent[0] is host and sent[1] != kept

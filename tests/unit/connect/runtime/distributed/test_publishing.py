@@ -77,6 +77,18 @@ def test_nothing_is_asked_where_the_committed_configs_are_right(rig: Rig) -> Non
     assert rig.leader.asked == []
 
 
+def test_a_connector_whose_tasks_a_leader_left_half_changed_is_asked_again(rig: Rig) -> None:
+    own(rig)
+    committed = asked(rig, 1)[0]
+    rig.store.put_task_configs("c", committed)
+    rig.leader.asked[0][-1].set_result(DONE)
+    rig.member.plan(Plan([("c", 0)]))
+    rig.becomes("c", R, R)
+    # A leader that died in a stop has taken the tasks away, and not said that c is stopped.
+    rig.store.put_task_configs("c", [])
+    assert asked(rig, 2)[1] == committed
+
+
 def test_of_what_changes_while_the_leader_writes_only_the_newest_follows(rig: Rig) -> None:
     own(rig)
     asked(rig, 1)
