@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from connect.clients.admin import Admin
+from connect.clients.errors import not_authorized
 from connect.clients.record_lookup import read_records
 from connect.clients.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
@@ -127,6 +128,7 @@ class InProcessTranslator:
         self._logs: list[TopicLog] = []
         self._syncs_log: TopicLog | None = None
         self._map_log: TopicLog | None = None
+        self._told_of_map = False
         self._admin: Admin | None = None
         self._taken = 0
 
@@ -212,7 +214,7 @@ class InProcessTranslator:
             self._syncs_log.read_to_end(deadline)
         if self._map_log is not None:
             self._map_log.read_to_end(deadline)
-        elif self._exists(self._topics.map, deadline):
+        elif self._has_map(deadline):
             # Another mirror's flow, or one without a map, may get its map later.
             self._map_log = self._follow(self._topics.map, self._page, deadline)
 
@@ -232,6 +234,18 @@ class InProcessTranslator:
     def _exists(self, topic: str, deadline: Deadline) -> bool:
         assert self._admin is not None, "the translator is not open"
         return bool(self._admin.describe_topics([topic], max(1.0, deadline.remaining())))
+
+    def _has_map(self, deadline: Deadline) -> bool:
+        """Who may not know whether there is a map translates without it, as MirrorMaker 2 does."""
+        try:
+            return self._exists(self._topics.map, deadline)
+        except ConnectError as error:
+            if not not_authorized(error):
+                raise
+            if not self._told_of_map:
+                self._told_of_map = True
+                _LOG.warning("Offsets are translated by offset syncs only: %s", error)
+            return False
 
     def _sync(self, record: LogRecord) -> None:
         self._taken += 1
