@@ -35,6 +35,7 @@ __all__ = [
     "error_from_code",
     "from_kafka_python",
     "from_librdkafka",
+    "not_authorized",
     "translated",
 ]
 
@@ -110,6 +111,11 @@ def error_from_code(
     if facts.retriable:
         return RetriableBrokerError(text, code)
     return BrokerError(text, code)
+
+
+def not_authorized(error: BaseException) -> bool:
+    """Whether a broker refused this for want of a permission."""
+    return broker_code(error) in _NOT_AUTHORIZED
 
 
 def broker_code(error: BaseException) -> int | None:

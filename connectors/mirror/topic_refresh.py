@@ -16,6 +16,7 @@ from functools import partial
 
 from connect.clients.admin import Admin
 from connect.clients.api_versions import broker_apis
+from connect.clients.errors import not_authorized
 from connect.clients.short_threads import ShortThreads
 from connect.clock import Deadline
 from connect.errors import (
@@ -96,6 +97,15 @@ def internal_topics(config: SourceConfig) -> dict[str, int]:
     return topics
 
 
+def without_map(error: ConnectError) -> str:
+    """The permissions that MirrorMaker 2 needs do not include the offset map, which it does not
+    have: a flow without it is well."""
+    return (
+        f"there is no offset map, so group offsets are translated no more precisely than by "
+        f"MirrorMaker 2: {error}; or set mirror.offset.map.enabled=false"
+    )
+
+
 def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) -> str:
     """The id of the cluster `alias`. Raises an error that names the cluster and where it was
     looked for."""
@@ -147,7 +157,7 @@ class TopicRefresh:
         self._skipped: Counter[str] = Counter()
         self._clusters: Clusters | None = None
         self._threads = ShortThreads(f"topic-refresh-{self._flow}")
-        self._own_topics_ready = False
+        self._own_topics_ready = self._told_of_map = False
         self._old_target = False
         self._empty_source = EmptyListings(config.source_cluster_alias)
         self._failures: dict[str, str] = {}
@@ -265,13 +275,23 @@ class TopicRefresh:
         on_source = self._config.offset_syncs_topic_location == "source"
         admin = clusters.source if on_source else clusters.target
         failures = []
+        self._own_topics_ready = True
         for name, factor in internal_topics(self._config).items():
             try:
                 ensure_compacted_topic(admin, name, factor, self._timeout)
             except ConnectError as error:
-                failures.append(TopicFailure(name, error, OWN_FACTOR_KEY))
-        self._own_topics_ready = not failures
+                self._own_topics_ready = False
+                if not (self._is_map(name) and not_authorized(error)):
+                    failures.append(TopicFailure(name, error, OWN_FACTOR_KEY))
+                elif not self._told_of_map:
+                    self._told_of_map = True
+                    log.warning("%s: %s", self._flow, without_map(error))
         return failures
+
+    def _is_map(self, topic: str) -> bool:
+        return topic in list(
+            internal_topics(replace(self._config, emit_offset_syncs_enabled=False))
+        )
 
     def _create_copies(
         self, clusters: Clusters, selection: Selection, target_topics: Mapping[str, int]

@@ -16,7 +16,7 @@ from functools import partial
 
 from connect.clients.admin import Admin
 from connect.clients.descriptions import ConfigEntry, ConfigSource
-from connect.clients.errors import broker_code
+from connect.clients.errors import broker_code, not_authorized
 from connect.clients.short_threads import ShortThreads
 from connect.errors import ConnectError
 from connectors.mirror.broker_needs import STORED_FORMAT
@@ -209,6 +209,15 @@ def _grow(target: Admin, growth: Growth, timeout: float) -> TopicFailure | None:
     return None
 
 
+def _is_there(admin: Admin, name: str, timeout: float) -> bool:
+    try:
+        return name in admin.describe_topics([name], timeout)
+    except ConnectError as error:
+        if not_authorized(error):
+            return False
+        raise
+
+
 def with_remedy(error: ConnectError, factor_key: str) -> str:
     """The error's text, and what to do where the topic was to have too many replicas."""
     if broker_code(error) == INVALID_REPLICATION_FACTOR:
@@ -219,8 +228,14 @@ def with_remedy(error: ConnectError, factor_key: str) -> str:
 def ensure_compacted_topic(
     admin: Admin, name: str, replication_factor: int, timeout: float
 ) -> bool:
-    """Create one of mirroring's own topics: one partition, compacted. False: it existed."""
-    created = admin.create_topic(name, 1, replication_factor, COMPACTED, timeout)
+    """Create one of mirroring's own topics: one partition, compacted. False: it existed. Who may
+    not create it may find it there, as with MirrorMaker 2."""
+    try:
+        created = admin.create_topic(name, 1, replication_factor, COMPACTED, timeout)
+    except ConnectError as error:
+        if not not_authorized(error) or not _is_there(admin, name, timeout):
+            raise
+        created = False
     if created:
         log.info("Created internal topic %s", name)
     return created
