@@ -212,7 +212,9 @@ class PartitionCopy(TargetPartition):
             # Should nothing be stored any more, the next start has to find it again.
             self.stored_position = UNKNOWN
         if loss.on_target:
-            self.target_end = UNKNOWN
+            # The log may have lost what it knew of the producer, too.
+            self.pipelined_until = 0.0
+            self.target_end = loss.first
             self.anchors = [anchor for anchor in self.anchors if anchor[1] <= loss.first]
             if loss.kind is LossKind.TARGET_RECREATED:
                 if self.target_topic_id is not None:
