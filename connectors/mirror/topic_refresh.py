@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from connect.clients.admin import Admin
+from connect.clients.bootstrap_probe import why_unreachable
 from connect.clients.errors import not_authorized
 from connect.clients.short_threads import ShortThreads
+from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, ConnectError, RetriableError
 from connectors.mirror import client_configs
 from connectors.mirror.cluster_loop import STOP_TIMEOUT_S, cluster_loop
@@ -44,6 +46,9 @@ log = logging.getLogger(__name__)
 
 CONTACT_TIMEOUT_S = 10.0
 """How long a first contact may take before the cluster is called unreachable, and tried again."""
+
+_CAUSE_S = 5.0
+"""How long it is then looked why."""
 
 OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
 
@@ -96,7 +101,9 @@ def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) 
         return admin.cluster_id(timeout)
     except RetriableError as error:
         servers = props.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
-        raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {error}") from error
+        # librdkafka only says that time is up: not that the password is wrong, or the protocol.
+        cause = why_unreachable(props, Deadline(_CAUSE_S)) or error
+        raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {cause}") from error
 
 
 @dataclass(frozen=True, slots=True)
