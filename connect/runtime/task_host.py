@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 # How often a frozen task looks for requests.
 _FROZEN_LOOK_S = 0.5
+# Of the time that a stop gives, kept for closing: at most so many seconds, at most this share.
+_CLOSE_S, _CLOSE_SHARE = 1.0, 0.2
 # Soon enough for people, seldom enough for a status topic.
 _TROUBLE_EVERY_S = 2.0
 
@@ -277,7 +279,11 @@ class TaskHost:
         self._note(State.FAILED, error_trace(error))
 
     def _finish(self) -> None:
-        deadline = self._stop_deadline or Deadline(self._final_timeout_s, self._clock)
+        stop = self._stop_deadline or Deadline(self._final_timeout_s, self._clock)
+        # A task whose cluster does not answer waits as long as it may; it has to close after that,
+        # before whoever stops it takes it for one that hangs.
+        left = stop.remaining()
+        deadline = Deadline(left - min(_CLOSE_S, left * _CLOSE_SHARE), self._clock)
         try:
             if not self._task.finish(deadline, failed=self._failed):
                 _log.warning(
