@@ -221,15 +221,15 @@ def test_a_copy_that_is_stored_as_before_kafka_0_11_is_refused(
     remote = create_topic(
         flow.target_servers, name=flow.remote(topic), configs={"message.format.version": "0.10.2"}
     )
-    why = f"topic {remote} stores messages in the format of Kafka 0.10.2"
+    why = "stores messages in the format of Kafka 0.10.2"
     properties = flow.properties({"metrics.listener": listener})
     with running(properties, tmp_path, logs / "mirror.log") as mirror:
-        _wait_told(listener, why)
+        _wait_told(listener, f"topic {remote} is not ready: it {why}")
         assert mirror.stop(20.0) == 0
     assert read_partition(flow.target_servers, remote) == []
     checked = _check(tmp_path)
     assert checked.returncode == 1
-    assert f"error: {flow.a}->{flow.b}: {why}" in checked.stdout
+    assert f"error: {remote}: {why}" in checked.stdout
 
 
 @pytest.mark.timeout(400)
