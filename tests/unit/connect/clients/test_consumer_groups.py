@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from connect.clients import consumer_groups
+from connect.clients import consumer_groups, factory
 from connect.clients.consumer_groups import ConsumerGroups
 from connect.clients.errors import error_from_code
 from connect.clients.settings import WireSettings
@@ -38,7 +38,7 @@ class Lister:
 
 
 def groups(monkeypatch: pytest.MonkeyPatch, lister: Lister) -> ConsumerGroups:
-    monkeypatch.setattr(consumer_groups.factory, "admin_client", lambda *_, **__: lister)
+    monkeypatch.setattr(factory, "admin_client", lambda *_, **__: lister)
     return ConsumerGroups({"bootstrap.servers": "127.0.0.1:1"})
 
 
