@@ -82,6 +82,7 @@ def flow_between(session_logs: Path) -> Iterator[Flow]:
         yield lambda source, target: MirroredFlow(cluster(source), cluster(target))
 
 
+@pytest.mark.timeout(400)
 @pairs(IN_MAKE_TEST)
 def test_records_configs_and_groups_arrive(
     flow_between: Flow, source: str, target: str, tmp_path: Path, logs: Path
