@@ -286,9 +286,9 @@ class _FlowChecker:
         if not self._target.apis.before_3_0:
             return
         for copy in copies:
-            refused = format_refusal(copy.remote, copy.target.get(STORED_FORMAT))
+            refused = format_refusal(copy.target.get(STORED_FORMAT))
             if refused is not None:
-                self.find(Level.ERROR, refused)
+                self.findings.append(Finding(Level.ERROR, copy.remote, refused))
 
     def _check_ages(self, copies: Iterable[CopyConfigs], selection: Selection) -> None:
         """Warn of records that the target would refuse, or delete at once, for their age."""

@@ -324,13 +324,13 @@ class TopicRefresh:
             self._old_target = False
             return []
         refused = {
-            remote: format_refusal(remote, entry.value)
+            remote: format_refusal(entry.value)
             for remote, entries in described.items()
             for entry in entries
             if entry.name == STORED_FORMAT
         }
         return [
-            TopicFailure(remote, BrokerError(text, UNSUPPORTED_FOR_MESSAGE_FORMAT))
+            TopicFailure(remote, BrokerError(f"it {text}", UNSUPPORTED_FOR_MESSAGE_FORMAT))
             for remote, text in refused.items()
             if text is not None
         ]
