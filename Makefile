@@ -19,11 +19,15 @@ FUZZ_SECONDS ?= 20
 # The seeds of simulated runs: FIRST-LAST, or one.
 SEEDS ?= 0-1000
 
+# Runs a suite and adds a line to docs/test-runs.md. $(1): the suite; $(2): the part of it that runs, if not all.
+record = $(BIN)/python -m tests.runs record $(1) $(if $(strip $(2)),--part "$(strip $(2))") --
+COUNTED_PYTEST := $(PYTEST) -p tests.runs.counts
+
 RUNTIME_STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 
 .PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz \
-	simulate mutants lock clean
+	simulate mutants status lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -46,6 +50,8 @@ help:
 	@echo "make fuzz     decoders of others' bytes, guided by coverage, each for FUZZ_SECONDS (20)"
 	@echo "make simulate the real classes against simulated clusters and faults, by SEEDS=first-last"
 	@echo "make mutants  put known defects back one by one: the simulator must find each"
+	@echo "make status   which of slow, faults, fuzz, simulate, mutants and bench have not run since the code"
+	@echo "              that they cover changed; docs/test-runs.md has their runs"
 	@echo "make lock     pin the newest versions of all dependencies"
 	@echo "make clean    remove what was built here"
 
@@ -100,25 +106,30 @@ test: check brokers
 	$(PYTEST) -n $(TEST_PROCESSES) --dist loadfile -m "not slow" --ignore=tests/unit tests
 
 slow: install-test brokers
-	$(PYTEST) -m slow --ignore=tests/unit tests
+	$(call record,slow) $(COUNTED_PYTEST) -m slow --ignore=tests/unit tests
 
 bench: install-test brokers
-	$(BIN)/python -m tests.benchmarks
+	$(call record,bench) $(BIN)/python -m tests.benchmarks
 
 # Random schedules by their seeds: make faults FAULT_SEED=5-12 FAULT_MINUTES=1
 # The tests read FAULT_SEED, FAULT_MINUTES, FAULT_FORM and FAULT_WITHOUT themselves.
 faults: install-test brokers
-	$(PYTEST) $(if $(FAULT_SEED),tests/faults/test_random_schedules.py -k asked,tests/faults)
+	$(call record,faults,$(if $(FAULT_SEED),FAULT_SEED=$(FAULT_SEED))) $(COUNTED_PYTEST) \
+		$(if $(FAULT_SEED),tests/faults/test_random_schedules.py -k asked,tests/faults)
 
 fuzz: install-test
-	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	$(call record,fuzz) $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 # One world by its name: make simulate WORLD=copier SEEDS=17
 simulate: install-test
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(WORLD),--world $(WORLD))
+	$(call record,simulate,$(if $(WORLD),WORLD=$(WORLD)) $(if $(findstring -,$(SEEDS)),,SEEDS=$(SEEDS))) \
+		$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(WORLD),--world $(WORLD))
 
 mutants: install-test
-	$(BIN)/python -m tests.simulation.mutants
+	$(call record,mutants) $(BIN)/python -m tests.simulation.mutants
+
+status: install-test
+	@$(BIN)/python -m tests.runs status
 
 lock: | $(BIN)/python
 	@$(PIP) install --quiet --upgrade uv

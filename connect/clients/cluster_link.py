@@ -27,6 +27,7 @@ from connect.clients.cluster_snapshot import (
     TopicPartition,
     advance,
 )
+from connect.clients.epoch_ends import epoch_ends
 from connect.clients.errors import code_facts, error_from_code
 from connect.clients.node_connector import (
     Address,
@@ -168,6 +169,15 @@ class ClusterLink:
             return list_offsets(self, wanted, query, deadline)
 
         return self._aside.run("list-offsets", work)
+
+    def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], timeout_s: float
+    ) -> Future[Mapping[TopicPartition, OffsetResult]]:
+        """Where the log of each partition's leader ends for the given epoch, or the error of each.
+
+        Retriable errors are tried again for `timeout_s`.
+        """
+        return epoch_ends(self, epochs, timeout_s, self._clock)
 
     def close(self) -> None:
         """End all threads and futures and close every socket of the link, within seconds.

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import selectors
-import socket
 from collections import deque
 from collections.abc import Callable
 
 from connect.clients.channel import Channel
+from connect.clients.poller import READ, WRITE, Poller, SystemPoller
 from connect.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["SelectorLoop", "Timer"]
-
-READ = selectors.EVENT_READ
-WRITE = selectors.EVENT_WRITE
+__all__ = ["READ", "WRITE", "SelectorLoop", "Timer"]
 
 
 class Timer:
@@ -37,17 +33,16 @@ class Timer:
 class SelectorLoop:
     """See the module."""
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, poller: Poller | None = None) -> None:
+        """`poller`: waits for the channels' sockets; the operating system's by default. `close`
+        closes it."""
         self._clock = clock
-        self._selector = selectors.DefaultSelector()
-        self._wake_reader, self._wake_writer = socket.socketpair()
-        self._wake_reader.setblocking(False)
-        self._wake_writer.setblocking(False)
-        self._selector.register(self._wake_reader, READ, None)
+        self._poller = poller or SystemPoller()
         self._mail: deque[Callable[[], None]] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._masks: dict[int, int] = {}
+        self._handlers: dict[int, Callable[[int], None]] = {}
         self._closed = False
 
     def now(self) -> float:
@@ -63,12 +58,14 @@ class SelectorLoop:
         self._mail.append(action)
         self.wake()
 
+    def soon(self, action: Callable[[], None]) -> None:
+        """Run `action` once the events at hand are handled. Only on the loop's own thread: unlike
+        `post` it wakes nobody."""
+        self._mail.append(action)
+
     def wake(self) -> None:
         """Make a waiting `turn` return. From any thread."""
-        try:
-            self._wake_writer.send(b"\0")
-        except (BlockingIOError, OSError):
-            return  # full: the loop is being woken already; closed: nothing to wake
+        self._poller.wake()
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Run `action` once, `seconds` from now."""
@@ -80,23 +77,24 @@ class SelectorLoop:
         """Call `on_event(mask)` whenever the channel's socket is ready."""
         descriptor = channel.fileno()
         mask = READ | (WRITE if channel.wants_write else 0)
-        self._selector.register(descriptor, mask, on_event)
+        self._poller.register(descriptor, mask)
         self._masks[descriptor] = mask
+        self._handlers[descriptor] = on_event
 
     def update(self, channel: Channel) -> None:
         """Watch for writing exactly while the channel has something to write."""
         descriptor = channel.fileno()
         mask = READ | (WRITE if channel.wants_write else 0)
         if self._masks.get(descriptor, mask) != mask:
-            key = self._selector.get_key(descriptor)
-            self._selector.modify(descriptor, mask, key.data)
+            self._poller.modify(descriptor, mask)
             self._masks[descriptor] = mask
 
     def unwatch(self, channel: Channel) -> None:
         """Stop watching; before the channel is closed."""
         descriptor = channel.fileno()
         if self._masks.pop(descriptor, None) is not None:
-            self._selector.unregister(descriptor)
+            del self._handlers[descriptor]
+            self._poller.unregister(descriptor)
 
     def turn(self, timeout: float) -> None:
         """Run what is due, wait at most `timeout` seconds for sockets, mail or timers, and run
@@ -107,20 +105,12 @@ class SelectorLoop:
             timeout = 0.0
         elif self._timers:
             timeout = min(timeout, max(0.0, self._timers[0][0] - self.now()))
-        for key, mask in self._selector.select(timeout):
-            if key.data is None:
-                self._empty_wake_pipe()
-            elif key.fd in self._masks:  # an earlier event may have closed it
-                key.data(mask)
+        for descriptor, mask in self._poller.select(timeout):
+            on_event = self._handlers.get(descriptor)
+            if on_event is not None:  # an earlier event may have closed it
+                on_event(mask)
         self._run_mail()
         self._run_timers()
-
-    def _empty_wake_pipe(self) -> None:
-        try:
-            while self._wake_reader.recv(4096):
-                pass
-        except BlockingIOError:
-            return
 
     def _run_mail(self) -> None:
         for _ in range(len(self._mail)):
@@ -134,11 +124,9 @@ class SelectorLoop:
                 timer.action()
 
     def close(self) -> None:
-        """Release the selector. Channels are closed by their owners."""
+        """Release the poller. Channels are closed by their owners."""
         if not self._closed:
             self._closed = True
             self._mail.clear()
             self._timers.clear()
-            self._selector.close()
-            self._wake_reader.close()
-            self._wake_writer.close()
+            self._poller.close()

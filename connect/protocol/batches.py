@@ -1,4 +1,4 @@
-"""The header of a record batch (magic 2), read and rewritten in place, never its records.
+"""The headers of record batches: read, and for magic 2 rewritten in place. Records are not read.
 
 Layout, 61 bytes, big-endian (Kafka protocol, "Record Batch"):
 
@@ -17,6 +17,7 @@ Pure functions on buffers; safe from any thread that owns the buffer.
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -62,6 +63,10 @@ _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
 _MAGIC_AT = 16
 _MIN_LEGACY_SIZE = 14
+_LEGACY_CRC = struct.Struct(">I")
+_LEGACY_CRC_AT = 12
+_RECORDS_COUNT = struct.Struct(">i")
+_RECORDS_COUNT_AT = 57
 _SEQUENCE_SPACE = 1 << 31
 _CONTROL_KEY_OFFSET_LIMIT = 80
 _LAST_OFFSET = (1 << 63) - 1
@@ -70,8 +75,11 @@ _LAST_OFFSET = (1 << 63) - 1
 class BatchHeader(NamedTuple):
     """One whole batch inside a record set. `start` and `size` locate it (bytes).
 
-    For magic 0 and 1 only `base_offset`, `magic`, `start` and `size` mean anything: for those, and
-    for compressed wrapper messages, `base_offset` is the offset of the (last inner) message.
+    All offsets of the batch are in [`base_offset`, `next_offset`). A message of magic 0 or 1 may be
+    a compressed set of messages, and states only the offset of the last of them. Its `base_offset`
+    is therefore a lower bound: the end of the batch before it, or 0 where it is the first of the
+    record set. Where it begins is known only once it is decompressed. Of its other fields only
+    `start`, `size`, `magic` and `crc` mean anything.
     """
 
     start: int
@@ -125,7 +133,7 @@ def _read_headers(records: memoryview) -> list[BatchHeader]:
         fields = unpack(records, at)
         size = fields[1] + LOG_OVERHEAD
         if fields[3] != 2:
-            legacy = _legacy_header(records, at, end)
+            legacy = _legacy_header(records, at, end, headers)
             if legacy is None:
                 break
             append(legacy)
@@ -142,13 +150,15 @@ def _read_headers(records: memoryview) -> list[BatchHeader]:
         append(make((at, size, base, 2, crc, attributes, delta, newest, producer, count)))
         at += size
     else:
-        legacy = _legacy_header(records, at, end)
+        legacy = _legacy_header(records, at, end, headers)
         if legacy is not None:
             append(legacy)
     return headers
 
 
-def _legacy_header(records: memoryview, at: int, end: int) -> BatchHeader | None:
+def _legacy_header(
+    records: memoryview, at: int, end: int, before: Sequence[BatchHeader]
+) -> BatchHeader | None:
     """The header of a magic 0 or 1 message at `at`; None if it is cut off or not there."""
     if end - at <= _MAGIC_AT:
         return None
@@ -161,14 +171,17 @@ def _legacy_header(records: memoryview, at: int, end: int) -> BatchHeader | None
         raise CorruptData(f"message at offset {offset}: magic {magic}, length {length} cannot be")
     if at + size > end:
         return None
-    return BatchHeader(at, size, offset, magic, 0, 0, 0, -1, -1, 0)
+    (crc,) = _LEGACY_CRC.unpack_from(records, at + _LEGACY_CRC_AT)
+    first = min(before[-1].next_offset if before else 0, offset)
+    return BatchHeader(at, size, first, magic, crc, 0, offset - first, -1, -1, 0)
 
 
 def crc_matches(records: memoryview, header: BatchHeader) -> bool:
-    """Whether a batch's bytes are those its writer checksummed. Magic 0 and 1 are not checked."""
-    if header.magic != 2:
-        return True
+    """Whether a batch's bytes are those its writer checksummed: CRC-32C, or CRC-32 for magic 0 and
+    1, where it covers compressed messages, too."""
     start = header.start
+    if header.magic != 2:
+        return zlib.crc32(records[start + _MAGIC_AT : start + header.size]) == header.crc
     return bool(crc32c(records[start + ATTRIBUTES_AT : start + header.size]) == header.crc)
 
 
@@ -211,8 +224,16 @@ def stamp_for_produce(
 def abort_marker(batch: memoryview) -> bool:
     """Whether a control batch ends a transaction by aborting it.
 
-    A control record's key is `version int16 | type int16`, type 0 abort, 1 commit (KIP-98).
+    A control record's key is `version int16 | type int16`, type 0 abort, 1 commit (KIP-98). A
+    control batch without records ends nothing: compaction removed the marker and kept the batch
+    for its producer's epoch.
+
+    Raises:
+        CorruptData: the first record has no key of 4 bytes.
     """
+    (count,) = _RECORDS_COUNT.unpack_from(batch, _RECORDS_COUNT_AT)
+    if count == 0:
+        return False
     body = bytes(batch[HEADER_SIZE : HEADER_SIZE + _CONTROL_KEY_OFFSET_LIMIT])
     at = _skip_varints(body, 0, 1) + 1  # length, then attributes
     at = _skip_varints(body, at, 3)  # timestamp delta, offset delta, key length

@@ -16,12 +16,12 @@ import struct
 from dataclasses import dataclass
 
 from connect.errors import CorruptData
-from connect.protocol.compression import Data, decompress
+from connect.protocol.compression import DEFAULT_LIMIT, Data, decompress
 from connect.protocol.frame import CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD
 from connect.protocol.record_columns import Columns
 from connect.protocol.varint import encode_varint
 
-__all__ = ["read_legacy_records"]
+__all__ = ["first_legacy_offset", "read_legacy_records"]
 
 _ENTRY = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
@@ -61,6 +61,14 @@ def read_legacy_records(batch: memoryview, from_offset: int, limit: int, into: C
     return len(inside)
 
 
+def first_legacy_offset(batch: memoryview, limit: int = DEFAULT_LIMIT) -> int:
+    """The offset of the first record of one message, plain or wrapper. Raises CorruptData, also
+    where a record of it does not parse."""
+    columns = Columns()
+    read_legacy_records(batch, 0, limit, columns)
+    return columns.offsets[0]
+
+
 def _read_set(data: memoryview, magic: int) -> list[_Message]:
     messages = []
     position = 0
@@ -81,7 +89,12 @@ def _read_set(data: memoryview, magic: int) -> list[_Message]:
 
 
 def _append_set(outer: _Message, messages: list[_Message], from_offset: int, into: Columns) -> None:
-    shift = outer.offset - messages[-1].offset if outer.magic and messages else 0
+    if not messages:
+        raise CorruptData(f"compressed message at offset {outer.offset} holds no messages")
+    last = messages[-1].offset
+    shift = outer.offset - last if outer.magic else 0
+    if last + shift > outer.offset:
+        raise CorruptData(f"compressed message at offset {outer.offset} ends at offset {last}")
     append_time = outer.magic and outer.attributes & LOG_APPEND_TIME
     for message in messages:
         timestamp = outer.timestamp if append_time else message.timestamp

@@ -27,6 +27,7 @@ from tests.benchmarks.payloads import make_payload
 from tests.benchmarks.report import as_text, update_page
 from tests.benchmarks.results import Results
 from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS, System
+from tests.runs.counts import note
 
 LATENCY, START, IDLE = "latency", "start", "idle"
 EVERYTHING = (*FLOWS, LATENCY, START, IDLE)
@@ -194,6 +195,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             bench = Bench(arguments, arguments.json)
             bench.run()
             results = bench.results
+            copies, others = len(results.copies), len(results.latencies) + len(results.starts)
+            note({"measurements": copies + others + len(results.idles)})
         print(as_text(results))
         if arguments.markdown is not None:
             update_page(arguments.markdown, results)

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FunctionType
 
 from tests.fuzz.targets import CORPUS, TARGETS, found, seeds
+from tests.runs.counts import note
 
 _GRACE_S = 60
 # No input is worth more: what is beyond is only more of the same.
@@ -55,7 +56,9 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.one:
         return _fuzz(arguments.one, arguments.seconds)
-    failed = [name for name in arguments.targets or TARGETS if not _run(name, arguments.seconds)]
+    chosen = arguments.targets or list(TARGETS)
+    failed = [name for name in chosen if not _run(name, arguments.seconds)]
+    note({"targets": len(chosen), "seconds each": arguments.seconds, "findings": len(failed)})
     if failed:
         print(f"Findings in {', '.join(failed)}: see {CORPUS}")
     return 1 if failed else 0

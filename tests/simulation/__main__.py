@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
+from tests.runs.counts import note
 from tests.simulation.outcome import Outcome
 from tests.simulation.worlds import WORLDS, run_world
 
@@ -74,12 +75,13 @@ def _run(world: str, seeds: range, processes: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=_seeds, default=range(0, 1000), help="FIRST-LAST, or one")
+    parser.add_argument("--seeds", type=_seeds, default=range(1000), help="FIRST-LAST, or one")
     parser.add_argument("--world", choices=sorted(WORLDS), action="append")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     worlds = options.world or sorted(WORLDS)
     findings = sum(_run(world, options.seeds, options.processes) for world in worlds)
+    note({"worlds": len(worlds), "seeds each": len(options.seeds), "findings": findings})
     return 1 if findings else 0
 
 

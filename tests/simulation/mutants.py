@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from tests.runs.counts import note
 from tests.simulation.worlds import run_world
 
 __all__ = ["MOST_SEEDS", "Mutant", "find", "mutants", "replaced"]
@@ -78,6 +79,7 @@ def main() -> int:
         said = f"found by seed {seed}" if seed is not None else "NOT FOUND"
         print(f"{mutant.world:12} {mutant.name:40} {said}, {time.monotonic() - began:.1f} s")
     print(f"{len(chosen) - missed} of {len(chosen)} defects found within {options.seeds} seeds")
+    note({"defects": len(chosen), "found": len(chosen) - missed})
     return 1 if missed or not chosen else 0
 
 

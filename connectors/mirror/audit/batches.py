@@ -213,7 +213,7 @@ class WireRun:
     ) -> Iterator[BatchHeader]:
         transactions = AbortedTransactions(aborted) if aborted else None
         for header in headers:
-            if header.base_offset >= self._end and header.magic == 2:
+            if header.base_offset >= self._end:
                 return
             if header.attributes & CONTROL:
                 self._check(header)
@@ -236,4 +236,6 @@ def wire_runs(
 
 
 def _corrupt(header: BatchHeader) -> CorruptData:
-    return CorruptData(f"the batch at offset {header.base_offset} fails its CRC")
+    last = header.next_offset - 1
+    where = f"at offset {header.base_offset}" if header.magic == 2 else f"to offset {last}"
+    return CorruptData(f"the batch {where} fails its CRC")

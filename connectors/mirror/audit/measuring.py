@@ -57,7 +57,8 @@ def _measured(link: ClusterLink, facts: PartitionFacts) -> PartitionFacts:
         return facts
     finally:
         reader.close()
-    offsets = headers[-1].next_offset - headers[0].base_offset
+    first = headers[0].base_offset if headers[0].magic == 2 else middle
+    offsets = headers[-1].next_offset - first
     return replace(facts, offset_bytes=sum(each.size for each in headers) / max(1, offsets))
 
 

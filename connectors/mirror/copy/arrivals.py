@@ -1,4 +1,8 @@
-"""What becomes of each fetch response: positions, batches for the target, and source errors.
+"""Handles Fetch responses: positions, batches for the target, and the source's errors.
+
+A response is handled in three steps, so that the source's broker works while batches are looked at:
+note how far each partition is fetched; send the next fetch; queue the batches. No partition moves
+between the steps, as nothing that is called on the way does more than bookkeeping.
 
 `Arrivals` is the counterpart of `Deliveries` on the source's side. Runs on the copy engine's
 thread.
@@ -7,25 +11,28 @@ thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import code_facts, error_from_code
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.batches import BatchHeader, read_headers
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
-from connectors.mirror.copy import recovery
 from connectors.mirror.copy.chooser import CopyOptions, Unreadable, outgoing_batches
+from connectors.mirror.copy.copy_states import InvariantBroken
 from connectors.mirror.copy.log_checks import LogChecks
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
-from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.outgoing import UNKNOWN, Outgoing
+from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.copy.produce_errors import TOPIC_AUTHORIZATION_FAILED
 from connectors.mirror.copy.quarantine import (
     OnQuarantined,
     PutAside,
     Quarantine,
+    offset_after,
     unreadable_batch,
 )
 from connectors.mirror.copy.source_node import SourceNode
@@ -49,7 +56,7 @@ _Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
 
 
 class ArrivalHooks(Protocol):
-    """What `Arrivals` asks of `Placement`."""
+    """What `Arrivals` asks of `Placement`. Only `pump_targets` sends."""
 
     def refresh_interest(self, partition: PartitionCopy) -> None:
         """Its state changed: fetch and send it accordingly."""
@@ -70,7 +77,7 @@ class Arrivals:
     def __init__(
         self,
         partitions: Mapping[TopicPartition, PartitionCopy],
-        link: ClusterLink,
+        link: ClusterAccess,
         loop: SelectorLoop,
         budget: MemoryBudget,
         options: CopyOptions,
@@ -118,15 +125,18 @@ class Arrivals:
                 self._note(partition, fetched, fresh)
             partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
         if self.ignoring:
-            for partition, _, _, position in fresh:
-                partition.position = position
+            for partition, _, _, _ in fresh:
+                partition.fetch_again()
                 self._hooks.refresh_interest(partition)
             return
         if self._throttle.on:
             self._throttle.count([(each, headers) for each, _, headers, _ in fresh])
         node.pump()
         for partition, fetched, headers, position in fresh:
-            self._copy(partition, fetched, headers, position, buffer)
+            try:
+                self._copy(partition, fetched, headers, position, buffer)
+            except InvariantBroken as error:
+                self._stop_broken(partition, error)
         self._hooks.pump_targets()
 
     def _note(
@@ -168,9 +178,10 @@ class Arrivals:
             return
         partition.epochs.saw(fetched.records, headers)
         position = partition.position
-        partition.position = max(position, headers[-1].next_offset)
-        if partition.end is not None and partition.position >= partition.end:
-            partition.position = partition.end
+        after = max(position, headers[-1].next_offset)
+        if partition.end is not None:
+            after = min(after, partition.end)
+        partition.fetched_to(after)
         fresh.append((partition, fetched, headers, position))
         self._hooks.refresh_interest(partition)
 
@@ -193,11 +204,16 @@ class Arrivals:
             buffer=buffer,
             budget=self._budget,
         )
-        if unreadable is not None:
-            partition.position = unreadable.position
+        if _out_of_order(batches, position):
+            partition.fetch_again()
+            self._source_failed(partition, f"the batches at offset {position} are out of order")
+            return
+        after = partition.position if unreadable is None else unreadable.position
+        start = position
         for batch in batches:
-            partition.enqueue(batch)
-        partition.skipped_to(partition.position)
+            partition.enqueue(batch, start)
+            start = batch.resume
+        partition.queued(after)
         if batches:
             now_ms = self._loop.now_ms()
             for batch in batches:
@@ -229,7 +245,7 @@ class Arrivals:
             or partition.in_flight
         ):
             return
-        after = _next_offset(header, headers, partition.high_watermark)
+        after = offset_after(records, unreadable, headers, partition.high_watermark)
         if after is None:
             partition.source_error = f"{unreadable.reason}; where it ends cannot be told"
             return
@@ -248,8 +264,7 @@ class Arrivals:
         if error is not None:
             partition.source_error = f"{aside.reason}; it cannot be put aside: {error}"
         elif partition.position == aside.first and not partition.searching:
-            partition.position = aside.last + 1
-            partition.skipped_to(partition.position)
+            partition.skip_to(aside.last + 1)
             partition.source_retry_at = 0.0
             self._source_works(partition)
             self._on_quarantined(partition, aside)
@@ -277,6 +292,12 @@ class Arrivals:
 
     # Trouble on the source's side.
 
+    def _stop_broken(self, partition: PartitionCopy, error: InvariantBroken) -> None:
+        """Fail closed: nothing more of this partition is copied or stored."""
+        _LOG.error("%s", error)
+        partition.stop_broken(str(error))
+        self._hooks.refresh_interest(partition)
+
     @staticmethod
     def _source_works(partition: PartitionCopy) -> None:
         partition.source_failures = 0
@@ -300,7 +321,7 @@ class Arrivals:
         if code_facts(code).stale_metadata:
             self._link.request_refresh((topic,))
         text = str(error)
-        if code == recovery.TOPIC_AUTHORIZATION_FAILED:
+        if code == TOPIC_AUTHORIZATION_FAILED:
             text += f"; grant Read on topic {topic} at the source"
         self._source_failed(partition, text, visible=not error.retriable)
 
@@ -339,11 +360,10 @@ def _believable(headers: list[BatchHeader], partition: PartitionCopy) -> list[Ba
     return [header for header in headers if header.next_offset <= end]
 
 
-def _next_offset(header: BatchHeader, headers: list[BatchHeader], end: int) -> int | None:
-    """The first offset after a batch whose header may be as wrong as the rest of it; None where
-    that cannot be told. `end`: that of the partition."""
-    following = [other.base_offset for other in headers if other.start > header.start]
-    if following:
-        return following[0] if following[0] > header.base_offset else None
-    whole = header.magic == 2 and header.records == header.last_offset_delta + 1 > 0
-    return header.next_offset if whole and header.next_offset <= end else None
+def _out_of_order(batches: Sequence[Outgoing], position: int) -> bool:
+    """Whether batches overlap, or begin before `position`. Offsets have no checksum."""
+    for batch in batches:
+        if batch.runs[0][0] < position or batch.resume <= batch.runs[0][0]:
+            return True
+        position = batch.resume
+    return False

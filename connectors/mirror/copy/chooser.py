@@ -24,7 +24,7 @@ from connect.protocol.batches import (
 from connect.protocol.records import Rebatched, rebatch, recompress
 from connectors.mirror.copy.aborted import AbortedTransactions
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
-from connectors.mirror.copy.partition import Outgoing
+from connectors.mirror.copy.outgoing import Outgoing
 
 __all__ = ["Chosen", "CopyOptions", "Unreadable", "Way", "choose", "outgoing_batches"]
 
@@ -76,7 +76,8 @@ def choose(
 
 
 class Unreadable(NamedTuple):
-    """The first batch that cannot be copied: where to fetch it from again, and why."""
+    """The first batch that cannot be copied: where to fetch it from again, and why. No record from
+    `position` on is in an earlier batch."""
 
     position: int
     reason: str
@@ -102,7 +103,8 @@ def _data_batches(
     before the end.
 
     Raises:
-        _Unreadable: the batch that comes next fails its CRC, or is no control batch.
+        _Unreadable: the batch that comes next fails its CRC, or is a control batch with a record
+            that is no marker.
     """
     transactions = AbortedTransactions(aborted) if options.read_committed and aborted else None
     for header in headers:
@@ -191,14 +193,15 @@ def outgoing_batches(
     if unreadable is None:
         return Chosen(outgoing, None)
     first = max(position, unreadable.header.base_offset)
-    return Chosen(outgoing, Unreadable(first, str(unreadable), unreadable.header))
+    reason = f"the batch at source offset {first} is corrupt: {unreadable}"
+    return Chosen(outgoing, Unreadable(first, reason, unreadable.header))
 
 
 class _Unreadable(Exception):
-    """The batch at `offset` cannot be copied."""
+    """The batch with this header cannot be copied."""
 
     def __init__(self, header: BatchHeader, reason: str) -> None:
-        super().__init__(f"the batch at source offset {header.base_offset} is corrupt: {reason}")
+        super().__init__(reason)
         self.header = header
 
 
@@ -258,6 +261,7 @@ def _record_by_record(
             level=options.level,
             max_bytes=min(limit, max(options.merge_bytes, largest)),
         )
+        _check_beginning(rebatched, run[0])
     except CorruptData as error:
         if len(run) == 1:
             raise _Unreadable(run[0], str(error)) from error
@@ -269,6 +273,16 @@ def _record_by_record(
         resume = run[-1].next_offset
         outgoing[-1].resume = resume if end is None else min(resume, end)
     into += outgoing
+
+
+def _check_beginning(rebatched: Sequence[Rebatched], header: BatchHeader) -> None:
+    """A message of magic 0 or 1 shows only now where it begins. Before the end of the batch before
+    it, offsets would be copied twice. Raises CorruptData."""
+    if rebatched and rebatched[0].runs[0][0] < header.base_offset:
+        raise CorruptData(
+            f"it begins at offset {rebatched[0].runs[0][0]}, and the batch before it ends at "
+            f"{header.base_offset}"
+        )
 
 
 def from_rebatched(part: Rebatched, buffer: FetchBuffer) -> Outgoing:

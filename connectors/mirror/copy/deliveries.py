@@ -1,7 +1,8 @@
-"""What becomes of each batch that was sent: acknowledged in order, or recovered.
+"""Handles Produce results: batches are acknowledged in order, or recovered.
 
-`Deliveries` hears every result from the target nodes and drives the partition states of
-`partition.py`. Runs on the copy engine's thread.
+`Deliveries` hears every result from the target nodes and executes what the partitions' state
+machine (`target_partition.py`) decides: pauses, splits, quarantine, producer ids, log lines. It
+handles all results of a response before anything is sent. Runs on the copy engine's thread.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import code_facts
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import ProducedPartition, TopicPartition
-from connectors.mirror.copy import recovery
+from connectors.mirror.copy.copy_states import InvariantBroken
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition import (
     UNKNOWN,
@@ -26,12 +27,19 @@ from connectors.mirror.copy.partition import (
     Outgoing,
     PartitionCopy,
 )
+from connectors.mirror.copy.produce_errors import (
+    DUPLICATE_SEQUENCE_NUMBER,
+    classify,
+    surely_refused,
+)
 from connectors.mirror.copy.quarantine import (
     OnQuarantined,
     PutAside,
     Quarantine,
     refused_record,
 )
+from connectors.mirror.copy.target_node import ProduceResult
+from connectors.mirror.copy.target_partition import TargetPartition
 from connectors.mirror.copy.transaction_hooks import Settled
 from connectors.mirror.copy.transactions import Transactions
 
@@ -51,19 +59,20 @@ _REPEAT_WARNING_EVERY = 20
 
 class Deliveries:
     """See the module. `on_moved(partition)`: it may be sent or fetched again; `on_left(partition)`:
-    nothing of a leaving partition is under way any more; `on_back(partition, offset)`: the target
-    put a batch at this offset, before the end of what it had acknowledged."""
+    nothing of a leaving partition is in flight any more; `on_early(partition, offset)`: the target
+    put the oldest batch in flight at this offset, before the end of its log as far as known. The
+    batch is acknowledged when `advance` is called after `landed_early` was cleared."""
 
     def __init__(
         self,
-        link: ClusterLink,
+        link: ClusterAccess,
         loop: SelectorLoop,
         settings: WireSettings,
         budget: MemoryBudget,
         on_acked: OnAcked,
-        on_moved: Callable[[PartitionCopy], None],
+        on_moved: Callable[[TargetPartition], None],
         on_left: Callable[[PartitionCopy], None],
-        on_back: Callable[[PartitionCopy, int], None],
+        on_early: Callable[[PartitionCopy, int], None],
         quarantine: Quarantine | None = None,
         on_quarantined: OnQuarantined | None = None,
     ) -> None:
@@ -74,7 +83,7 @@ class Deliveries:
         self._on_acked = on_acked
         self._on_moved = on_moved
         self._on_left = on_left
-        self._on_back = on_back
+        self._on_early = on_early
         self._quarantine = quarantine
         self._on_quarantined = on_quarantined or (lambda *_: None)
         self._producer: tuple[int, int] | None = None
@@ -88,54 +97,90 @@ class Deliveries:
 
     # Results.
 
-    def on_result(
-        self,
-        partition: PartitionCopy,
-        batch: Outgoing,
-        result: ProducedPartition | ConnectError,
+    def on_results(self, results: Sequence[ProduceResult]) -> None:
+        """All batches of one response were answered, or their connection was lost."""
+        some_idle = False
+        for partition, batch, answer in results:
+            try:
+                self._take(partition, batch, answer)
+                self._follow_up(partition)
+            except InvariantBroken as error:
+                self._stop_broken(partition, error)
+            some_idle |= not partition.queue and not partition.in_flight
+        if self.transactions is not None:
+            self.transactions.answered(some_idle=some_idle)
+
+    def _take(
+        self, partition: TargetPartition, batch: Outgoing, result: ProducedPartition | ConnectError
     ) -> None:
-        """One batch was answered, or its connection was lost."""
+        """Tell the partition about one result."""
         if not isinstance(result, ConnectError) and result.error == 0 and result.base_offset < 0:
             result = CorruptData(f"the target took a batch, and put it at {result.base_offset}")
-        partition.unanswered -= 1
-        if partition.unanswered == 0 and partition.awaits_answers:
-            partition.awaits_answers = False
-            self._loop.post(lambda: self._on_moved(partition))
         if isinstance(result, ConnectError):
-            batch.maybe_written = True
-            self._failed(partition, batch, Failure.RETRY, str(result))
-        elif result.error in (0, recovery.DUPLICATE_SEQUENCE_NUMBER):
-            batch.base_offset = result.base_offset
-            batch.answered = True
-            partition.pipelined_until = self._loop.now() + _PIPELINED_S
-            self._advance(partition)
+            partition.failed(batch, Failure.RETRY, str(result), maybe=True)
+        elif result.error in (0, DUPLICATE_SEQUENCE_NUMBER):
+            partition.accepted(batch, result.base_offset)
+            if partition.sent_epoch == partition.target_epoch:
+                partition.pipelined_until = self._loop.now() + _PIPELINED_S
         elif self.transactions is not None and self.transactions.spoils(result):
-            self._failed(partition, batch, Failure.ABORT, recovery.classify(batch, result)[1])
+            partition.failed(batch, Failure.ABORT, classify(batch, result)[1], maybe=False)
         else:
-            batch.maybe_written |= not recovery.surely_refused(result.error)
-            keep = self._quarantine is not None
-            self._failed(partition, batch, *recovery.classify(batch, result, quarantine=keep))
-        if partition.unanswered == 0 and partition.state is CopyState.RECOVERING:
+            keep = self._quarantine is not None and partition.refetchable
+            failure, reason = classify(batch, result, quarantine=keep)
+            partition.failed(batch, failure, reason, maybe=not surely_refused(result.error))
+
+    def _follow_up(self, partition: TargetPartition) -> None:
+        """Acknowledge and recover as far as the answers allow."""
+        if isinstance(partition, PartitionCopy):
+            self._advance(partition)
+        else:
+            while partition.next_acknowledged() is not None:
+                pass
+            self._note_success(partition)
+        if partition.to_resolve:
             self._resolve(partition)
-        if partition.leaving and not partition.in_flight:
+        if isinstance(partition, PartitionCopy) and partition.may_leave:
             self._on_left(partition)
+        elif partition.awaits_answers and not partition.unanswered:
+            partition.awaits_answers = False
+            self._on_moved(partition)
+
+    def advance(self, partition: PartitionCopy) -> None:
+        """Go on after `landed_early` was cleared."""
+        try:
+            self._follow_up(partition)
+        except InvariantBroken as error:
+            self._stop_broken(partition, error)
         if self.transactions is not None:
-            self.transactions.answered(partition)
+            self.transactions.answered(some_idle=True)
+        self._on_moved(partition)
+
+    def _stop_broken(self, partition: TargetPartition, error: InvariantBroken) -> None:
+        """Fail closed: nothing more of this partition is copied or stored. Under exactly-once its
+        records share transactions with all others, so the whole task fails."""
+        _LOG.error("%s", error)
+        partition.stop_broken(str(error))
+        if self.transactions is not None:
+            self.transactions.fail(error)
+        self._on_moved(partition)
 
     def _advance(self, partition: PartitionCopy) -> None:
-        now_ms = self._loop.now_ms()
-        in_flight = partition.in_flight
         metrics = partition.metrics
-        while in_flight and in_flight[0].answered:
-            batch = in_flight.popleft()
-            partition.acked_position = batch.resume
+        before = partition.acked_position
+        while partition.in_flight and partition.in_flight[0].answered:
+            head = partition.in_flight[0]
+            # DUPLICATE_SEQUENCE_NUMBER without an offset: the batch was appended at or after the
+            # known log end.
+            base = head.base_offset if head.base_offset >= 0 else partition.target_end
+            if 0 <= base < partition.target_end:
+                self._on_early(partition, base)
+            if partition.landed_early is not None:
+                break
+            batch = partition.next_acknowledged()
+            if batch is None:
+                break
             if batch.max_timestamp > partition.acked_timestamp:
                 partition.acked_timestamp = batch.max_timestamp
-            partition.forget(batch)
-            # A duplicate whose place the target forgot is not before the end of what came before.
-            base = batch.base_offset if batch.base_offset >= 0 else partition.target_end
-            if 0 <= base < partition.target_end:
-                self._on_back(partition, base)
             if not (partition.standing or partition.searching):
                 partition.target_end = UNKNOWN if base < 0 else base + batch.records
             settled = Settled(
@@ -145,13 +190,19 @@ class Deliveries:
                 self.settle(settled)
             else:
                 self.transactions.hold(settled)
-        metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
+        if partition.acked_position == before:
+            return
+        metrics.set_lag(partition.lag, partition.lag_ms(self._loop.now_ms()))
         failing = partition.failing
+        self._note_success(partition)
+        if partition.held or failing:
+            self._on_moved(partition)
+
+    @staticmethod
+    def _note_success(partition: TargetPartition) -> None:
         if partition.state is CopyState.ACTIVE:
             partition.failures = 0
             partition.target_error = None
-        if partition.held or failing:
-            self._on_moved(partition)
 
     def settle(self, settled: Settled) -> None:
         """A batch is on the target for good."""
@@ -163,30 +214,17 @@ class Deliveries:
             metrics.record_level(settled.records, 1)
         self._on_acked(settled.partition, settled.runs, settled.base_offset)
 
-    def _failed(
-        self, partition: PartitionCopy, batch: Outgoing, failure: Failure, reason: str
-    ) -> None:
-        batch.failure = failure
-        batch.reason = reason
-        if partition.state is CopyState.ACTIVE:
-            partition.state = CopyState.RECOVERING
-            self._on_moved(partition)
-
     # Recoveries.
 
-    def _resolve(self, partition: PartitionCopy) -> None:
+    def _resolve(self, partition: TargetPartition) -> None:
         """Everything sent was answered: act on the oldest failure."""
-        if not partition.in_flight:
-            partition.state = CopyState.ACTIVE
+        found = partition.requeue()
+        if found is None:
             self._on_moved(partition)
             return
-        failure, reason = recovery.requeue(partition)
-        if partition.leaving:
-            if self.transactions is not None and partition.outcome_unknown:
-                # What may be there is not to be committed without its source offset.
-                self.transactions.spoil(partition, reason)
-            partition.drop_all()
-            return
+        failure, reason = found
+        if isinstance(partition, PartitionCopy) and partition.leaving:
+            return  # nothing of it is sent any more: `on_left` drops the rest
         if failure is not Failure.SPLIT:
             partition.failures += 1
         partition.target_error = reason
@@ -196,27 +234,25 @@ class Deliveries:
         if failure is Failure.ABORT and self.transactions is not None:
             self.transactions.spoil(partition, reason)
         if failure is Failure.SPLIT:
-            self._activate(partition)
+            self._recovered(partition)
         elif failure is Failure.BLOCK:
-            self._wait(partition, recovery.block(partition))
-        elif failure is Failure.QUARANTINE:
+            self._wait(partition, partition.block())
+        elif failure is Failure.QUARANTINE and isinstance(partition, PartitionCopy):
             self._put_aside(partition, reason)
         elif failure is Failure.NEW_PRODUCER and not partition.failing:
-            recovery.restart_sequence(partition)
-            self._activate(partition)
+            partition.restart_sequence()
+            self._recovered(partition)
         else:
             if failure is Failure.NEW_PRODUCER:
-                recovery.restart_sequence(partition)
+                partition.restart_sequence()
             elif partition.failing:
-                recovery.shed(partition, self._budget)
-            partition.state = CopyState.BACKOFF
-            self._link.request_refresh((partition.target[0],))
-            self._wait(partition, self._backoff(partition))
+                partition.shed(self._budget)
+            self._delay(partition)
 
-    def _split(self, partition: PartitionCopy) -> Failure:
-        """Split the oldest batch. What cannot be split waits for the target's limit."""
+    def _split(self, partition: TargetPartition) -> Failure:
+        """Split the oldest batch. If it cannot be split, it waits for the target's limit."""
         try:
-            recovery.split_head(partition, self._budget)
+            partition.split_head(self._budget)
         except CorruptData as error:
             partition.target_error = f"{partition.target_error}; it cannot be split: {error}"
             partition.failures += 1
@@ -224,31 +260,29 @@ class Deliveries:
         return Failure.SPLIT
 
     def refuse(self, partition: PartitionCopy, code: int) -> None:
-        """The transaction does not take this partition; nothing of it is under way."""
+        """The transaction does not take this partition; nothing of it is in flight."""
         reason = f"the target does not take it into a transaction: {code_facts(code).name}"
         partition.failures += 1
         partition.target_error = reason
         if code_facts(code).retriable or not partition.queue:
             self._log(partition, Failure.RETRY, reason)
-            partition.state = CopyState.BACKOFF
-            self._link.request_refresh((partition.target[0],))
-            self._wait(partition, self._backoff(partition))
+            self._delay(partition)
         else:
             self._log(partition, Failure.BLOCK, reason)
-            self._wait(partition, recovery.block(partition))
+            self._wait(partition, partition.block())
 
     def _put_aside(self, partition: PartitionCopy, reason: str) -> None:
         """Put the record of the oldest batch into the quarantine, then go on after it."""
         assert self._quarantine is not None
-        partition.state = CopyState.BLOCKED
-        self._on_moved(partition)
         head = partition.queue[0]
         try:
             aside = refused_record(partition, head, reason)
         except (CorruptData, ValueError) as error:
             partition.target_error = f"{reason}; it cannot be put aside: {error}"
-            self._wait(partition, recovery.block(partition))
+            self._wait(partition, partition.block())
             return
+        partition.refuse_head()
+        self._on_moved(partition)
         self._quarantine.put(aside).add_done_callback(
             lambda done: self._loop.post(lambda: self._put(partition, head, aside, done))
         )
@@ -260,47 +294,57 @@ class Deliveries:
             return
         if not partition.queue or partition.queue[0] is not head:
             # Its memory was needed: it is fetched, and put aside, again.
-            self._activate(partition)
+            self._waited(partition)
             return
         error = done.exception(timeout=0)
         if error is not None:
             partition.target_error = f"{aside.reason}; it cannot be put aside: {error}"
-            self._wait(partition, recovery.block(partition))
+            self._wait(partition, partition.block())
             return
-        recovery.skip_head(partition)
+        partition.skip_head()
         partition.failures = 0
         partition.target_error = None
         self._on_quarantined(partition, aside)
-        self._activate(partition)
+        self._waited(partition)
 
-    def relieve(self, partition: PartitionCopy) -> None:
-        """Its target is silent or not known: hold no more memory for it than must be."""
+    def relieve(self, partition: TargetPartition) -> None:
+        """Its leader is silent or not known: hold no more memory for it than must be."""
         if partition.queue or partition.in_flight:
-            recovery.evacuate(partition, self._budget)
+            partition.evacuate(self._budget)
 
-    def _log(self, partition: PartitionCopy, failure: Failure, reason: str) -> None:
+    def _log(self, partition: TargetPartition, failure: Failure, reason: str) -> None:
         repeated = partition.failures > 1 and partition.failures % _REPEAT_WARNING_EVERY
         level = logging.DEBUG if repeated or failure is Failure.SPLIT else logging.WARNING
-        topic, number = partition.source
-        _LOG.log(level, "%s-%d: %s (%s)", topic, number, reason, failure.value)
+        _LOG.log(level, "%s: %s (%s)", partition.name, reason, failure.value)
 
-    def _backoff(self, partition: PartitionCopy) -> float:
+    def _backoff(self, partition: TargetPartition) -> float:
         first = self._settings.retry_backoff_ms
         most = self._settings.retry_backoff_max_ms
         return float(min(most, first * 2 ** min(partition.failures - 1, 16))) / 1000
 
-    def _wait(self, partition: PartitionCopy, seconds: float) -> None:
+    def _delay(self, partition: TargetPartition) -> None:
+        """Send the same batches again after a pause; perhaps to another leader."""
+        partition.delay()
+        self._link.request_refresh((partition.target[0],))
+        self._wait(partition, self._backoff(partition))
+
+    def _wait(self, partition: TargetPartition, seconds: float) -> None:
         partition.retry_at = self._loop.now() + seconds
-        self._loop.after(seconds, lambda: self._waited(partition))
+        if seconds < float("inf"):
+            self._loop.after(seconds, lambda: self._waited(partition))
         self._on_moved(partition)
 
-    def _waited(self, partition: PartitionCopy) -> None:
-        if partition.state in (CopyState.BACKOFF, CopyState.BLOCKED) and not self._closed:
-            self._activate(partition)
+    def _waited(self, partition: TargetPartition) -> None:
+        if not self._closed and partition.waited():
+            self._equip_and_move(partition)
 
-    def _activate(self, partition: PartitionCopy) -> None:
-        partition.state = CopyState.ACTIVE
-        self.equip(partition)
+    def _recovered(self, partition: TargetPartition) -> None:
+        partition.recovered()
+        self._equip_and_move(partition)
+
+    def _equip_and_move(self, partition: TargetPartition) -> None:
+        if isinstance(partition, PartitionCopy):
+            self.equip(partition)
         self._on_moved(partition)
 
     # Producer ids.
@@ -322,8 +366,10 @@ class Deliveries:
     def retire(self, partition: PartitionCopy) -> None:
         """It left. Should the target partition come back, its producer's sequence goes on: brokers
         remember every producer id for a day, so they must not get one for each coming."""
-        settled = partition.state in (CopyState.ACTIVE, CopyState.BLOCKED)
-        if settled and partition.producer_id != UNKNOWN and not partition.outcome_unknown:
+        if partition.outcome_unknown or partition.producer_id == UNKNOWN or self.transactions:
+            return
+        if partition.state in (CopyState.ACTIVE, CopyState.BLOCKED, CopyState.BACKOFF):
+            partition.drop_surely_absent()
             self._retired[partition.target] = (
                 partition.producer_id,
                 partition.producer_epoch,

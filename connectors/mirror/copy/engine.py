@@ -18,18 +18,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from connect.clients.cluster_access import OpenCluster
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy import recovery
 from connectors.mirror.copy.arrivals import Arrivals
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.deliveries import Deliveries, OnAcked
 from connectors.mirror.copy.log_checks import LogChecks
 from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.offsets_partitions import OffsetsPartition
 from connectors.mirror.copy.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.placement import Placement
 from connectors.mirror.copy.quarantine import OnQuarantined, Quarantine
@@ -37,6 +38,7 @@ from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.stall_watch import StallWatch
 from connectors.mirror.copy.start_positions import OnLoss, StartPositions
 from connectors.mirror.copy.target_node import TargetNode
+from connectors.mirror.copy.target_partition import TargetPartition
 from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
 from connectors.mirror.copy.transactions import Transactions
@@ -50,6 +52,9 @@ __all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
 _LOG = logging.getLogger(__name__)
 
 _HOUSEKEEPING_S = 1.0
+_LOOK_AT_TARGET_S = 20.0
+_MOST_LOOKED_AT = 2_000
+"""With more partitions, metadata costs too much to ask for it so often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +85,17 @@ class CopyEngine:
         quarantine: Quarantine | None = None,
         on_quarantined: OnQuarantined | None = None,
         on_begun: Callable[[PartitionCopy], None] | None = None,
+        *,
+        open_cluster: OpenCluster = ClusterLink,
+        loop: SelectorLoop | None = None,
     ) -> None:
         """`transactions`: to write exactly once; `on_acked` then hears of what is committed.
         `on_begun`: it is known where a partition begins that was to learn that (`begin`); it is
-        not fetched before `let_copy`."""
+        not fetched before `let_copy`. `open_cluster` and `loop`: other clusters and another loop
+        than the machine's, for simulations; `close` closes both."""
         self._settings = settings
         self._clock = clock
-        self._loop = SelectorLoop(clock)
+        self._loop = loop or SelectorLoop(clock)
         self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes)
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
         self._departed: list[PartitionCopy] = []
@@ -95,14 +104,14 @@ class CopyEngine:
         self._fetching = True
         self._on_begun = on_begun
         self._tell_loss = on_loss or (lambda *_: None)
-        self._source = ClusterLink(settings.source, self._on_metadata, clock, "mirror-source")
-        self._target = ClusterLink(settings.target, self._on_metadata, clock, "mirror-target")
+        self._source = open_cluster(settings.source, self._on_metadata, clock, "mirror-source")
+        self._target = open_cluster(settings.target, self._on_metadata, clock, "mirror-target")
         self._placement = Placement(
             self._source,
             self._target,
             self._loop,
             self._partitions,
-            self._ledgers,
+            self._offsets_partitions,
             settings.fetch.max_partition_fetch_bytes,
             self._new_source_node,
             self._new_target_node,
@@ -118,7 +127,14 @@ class CopyEngine:
             settings.losses,
             self._on_lost,
         )
-        self._checks = LogChecks(self._source, self._target, self._loop, self._starts, refresh)
+        self._checks = LogChecks(
+            self._source,
+            self._target,
+            self._loop,
+            self._starts,
+            refresh,
+            lambda partition: self._deliveries.advance(partition),
+        )
         self._deliveries = Deliveries(
             self._target,
             self._loop,
@@ -127,7 +143,7 @@ class CopyEngine:
             on_acked,
             refresh,
             self._on_left,
-            self._checks.target_went_back,
+            self._checks.landed_early,
             quarantine,
             on_quarantined,
         )
@@ -159,6 +175,7 @@ class CopyEngine:
             settings.fetch.isolation_level,
             settings.fetch.fetch_max_wait_ms / 1000,
         )
+        self._look_at_target_at = self._loop.now() + _LOOK_AT_TARGET_S
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
     # What the owner calls.
@@ -201,9 +218,8 @@ class CopyEngine:
         self._deliveries.equip(partition)
         partition.checking = learns
         if position is not None:
-            partition.position = partition.acked_position = position
+            partition.begin_at(position)
             partition.stored_position = position
-            partition.state = CopyState.ACTIVE
         elif learns:
             partition.is_new = True
         else:
@@ -219,7 +235,7 @@ class CopyEngine:
         if position is None:
             self._starts.locate(partition)
             return
-        partition.position = partition.acked_position = position
+        partition.relocate(position)
         partition.source_topic_id = topic_id
         self._on_located(partition)
 
@@ -280,9 +296,10 @@ class CopyEngine:
         if partition is None or partition.leaving:
             return
         partition.leaving = True
-        recovery.drop_unsent(partition)
+        if partition.position != UNKNOWN:
+            partition.drop_unsent()
         self._placement.refresh_interest(partition)
-        if not partition.in_flight:
+        if partition.may_leave:
             self._on_left(partition)
 
     def step(self, timeout: float) -> None:
@@ -332,7 +349,8 @@ class CopyEngine:
         answers, and not for partitions whose batches the target surely refused."""
         self.set_fetching(False)
         for partition in self._partitions.values():
-            recovery.drop_unsent(partition)
+            if partition.position != UNKNOWN:
+                partition.drop_unsent()
         waiting = [p for p in self._partitions.values() if p.outcome_unknown]
         while waiting:
             if deadline.expired():
@@ -416,17 +434,17 @@ class CopyEngine:
             self._loop,
             self._budget,
             self._settings.produce,
-            self._deliveries.on_result,
+            self._deliveries.on_results,
             self._placement.on_flow,
             self._transactions,
         )
 
     # What transactions ask.
 
-    def _ledgers(self) -> Collection[PartitionCopy]:
-        return () if self._transactions is None else self._transactions.ledgers
+    def _offsets_partitions(self) -> Collection[OffsetsPartition]:
+        return () if self._transactions is None else self._transactions.offsets_partitions
 
-    def refresh_interest(self, partition: PartitionCopy) -> None:
+    def refresh_interest(self, partition: TargetPartition) -> None:
         """It may be sent, or its position is another."""
         self._placement.refresh_interest(partition)
 
@@ -438,11 +456,11 @@ class CopyEngine:
         """The transaction does not take this partition."""
         self._deliveries.refuse(partition, code)
 
-    def waits_for_silent(self, partition: PartitionCopy) -> bool:
-        """Whether what is in flight went to a broker that has fallen silent."""
+    def waits_for_silent(self, partition: TargetPartition) -> bool:
+        """Whether the batches in flight went to a broker that has fallen silent."""
         return self._placement.waits_for_silent(partition)
 
-    def cut_off(self, partition: PartitionCopy) -> None:
+    def cut_off(self, partition: TargetPartition) -> None:
         """Close the connection that its answers do not come on."""
         self._placement.cut_off(partition)
 
@@ -451,6 +469,9 @@ class CopyEngine:
     def _on_left(self, partition: PartitionCopy) -> None:
         if self._partitions.get(partition.source) is partition:
             self._placement.leave(partition)
+            if self._transactions is not None and partition.outcome_unknown:
+                # The target may have a batch whose source offset would not be stored with it.
+                self._transactions.spoil(partition, "it was unassigned before all was answered")
             self._deliveries.retire(partition)
             partition.drop_all()
             del self._partitions[partition.source]
@@ -458,8 +479,7 @@ class CopyEngine:
 
     def _on_located(self, partition: PartitionCopy) -> None:
         begins = partition.state is CopyState.STARTING
-        if begins:
-            partition.state = CopyState.ACTIVE
+        partition.started()
         partition.source_retry_at = 0.0
         self._deliveries.equip(partition)
         if self._transactions is not None:
@@ -486,11 +506,20 @@ class CopyEngine:
         for partition in self._partitions.values():
             partition.drop_anchor()
             partition.forecast_loss(now)
-            if partition.standing and partition.halted and not partition.in_flight:
-                recovery.abandon(partition)
+            if partition.standing and partition.halted and not partition.unanswered:
+                partition.abandon()
         self._throttle.look(self._partitions.values())
         sources, targets = self._placement.sources, self._placement.targets
         partitions = self._partitions.values()
         self._stalls.look(partitions, sources, targets, paused=not self._fetching)
         self._placement.ask_for_leaders()
+        if now >= self._look_at_target_at:
+            self._look_at_target_at = now + _LOOK_AT_TARGET_S
+            self._look_at_target()
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
+
+    def _look_at_target(self) -> None:
+        """Ask for the ids of the target's topics: one that was deleted and created again while
+        nothing is copied would not be noticed otherwise before metadata.max.age.ms."""
+        if len(self._partitions) <= _MOST_LOOKED_AT:
+            self._target.request_refresh({p.target[0] for p in self._partitions.values()})

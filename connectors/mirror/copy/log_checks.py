@@ -15,8 +15,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from connect.clients.cluster_link import ClusterLink
-from connect.clients.epoch_ends import epoch_ends
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.offset_listing import LATEST, OffsetResult
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError
@@ -50,33 +49,39 @@ class _Check:
 class _Side:
     """The questions to one cluster, by the partition's name there."""
 
-    link: ClusterLink
+    link: ClusterAccess
     waiting: dict[TopicPartition, _Check] = field(default_factory=dict)
     asked: bool = False
 
 
 class LogChecks:
-    """See the module. `on_checked(partition)`: it may be fetched again."""
+    """See the module. `on_checked(partition)`: it may be fetched again; `on_explained(partition)`:
+    the cause of a batch that landed early is reported, and the batch can be acknowledged."""
 
     def __init__(
         self,
-        source: ClusterLink,
-        target: ClusterLink,
+        source: ClusterAccess,
+        target: ClusterAccess,
         loop: SelectorLoop,
         starts: StartPositions,
         on_checked: Callable[[PartitionCopy], None],
+        on_explained: Callable[[PartitionCopy], None],
     ) -> None:
         self._source = _Side(source)
         self._target = _Side(target)
         self._loop = loop
         self._starts = starts
         self._on_checked = on_checked
+        self._on_explained = on_explained
         self._closed = False
 
     # What calls for a look.
 
     def follow(self, partition: PartitionCopy) -> None:
         """The clusters' metadata is new: compare topic ids and leader epochs."""
+        if partition.landed_early is not None:
+            self._explain_early(partition)
+            return
         if not self._watched(partition):
             return
         source, target = self._source.link.snapshot, self._target.link.snapshot
@@ -103,9 +108,12 @@ class LogChecks:
         its offsets may well reach beyond those that were copied."""
         if topic_id is None or topic_id == partition.source_topic_id:
             return False
+        if topic_id in partition.former_source_ids:
+            return False  # a broker with old metadata
         if partition.source_topic_id is None:
             partition.source_topic_id = topic_id
             return False
+        partition.next_source_id = topic_id
         partition.source_checked = UNKNOWN
         self._starts.created_again(partition)
         return True
@@ -113,9 +121,12 @@ class LogChecks:
     def _another_target(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
         if topic_id is None or topic_id == partition.target_topic_id:
             return False
+        if topic_id in partition.former_target_ids:
+            return False  # a broker with old metadata
         if partition.target_topic_id is None:
             partition.target_topic_id = topic_id
             return False
+        partition.next_target_id = topic_id
         partition.target_checked = UNKNOWN
         end = max(0, partition.target_end)
         self._starts.target_lost(partition, LossKind.TARGET_RECREATED, 0, end, None)
@@ -131,10 +142,37 @@ class LogChecks:
             or partition.position == UNKNOWN
         )
 
-    def target_went_back(self, partition: PartitionCopy, base: int) -> None:
-        """The target put a batch at `base`, before the end of what it had acknowledged."""
-        if self._watched(partition):
+    def landed_early(self, partition: PartitionCopy, base: int) -> None:
+        """The target put the oldest batch in flight at `base`, before the end of its log as far as
+        known. Either it lost its end, or its topic is another one: fresh metadata tells which."""
+        if not self._watched(partition) or partition.landed_early is not None:
+            return
+        link = self._target.link
+        partition.landed_early = base
+        partition.landed_version = link.snapshot.version
+        link.request_refresh((partition.target[0],))
+
+    def _explain_early(self, partition: PartitionCopy) -> None:
+        """The target's metadata may be fresh: say what happened to its log."""
+        base, snapshot = partition.landed_early, self._target.link.snapshot
+        if base is None:
+            return
+        if not self._watched(partition):
+            partition.landed_early = None
+            self._on_explained(partition)
+            return
+        if snapshot.version <= partition.landed_version:
+            return
+        topic_id = snapshot.topic_ids.get(partition.target[0])
+        if topic_id is None and partition.target_topic_id is not None:
+            partition.landed_version = snapshot.version
+            self._target.link.request_refresh((partition.target[0],))
+            return
+        partition.landed_early = None
+        recreated = self._another_target(partition, topic_id)
+        if not recreated and base < partition.target_end:
             self._target_ends(partition, base, partition.target_end)
+        self._on_explained(partition)
 
     def out_of_range(self, partition: PartitionCopy) -> None:
         """The source does not have the position."""
@@ -171,7 +209,7 @@ class LogChecks:
         side.asked = True
         epochs = {key: check.epoch for key, check in asked.items() if check.epoch is not None}
         if side is self._source:
-            future = epoch_ends(side.link, epochs, _ASK_TIMEOUT_S)
+            future = side.link.epoch_ends(epochs, _ASK_TIMEOUT_S)
         else:
             future = side.link.list_offsets(asked, LATEST, 0, _ASK_TIMEOUT_S)
         future.add_done_callback(

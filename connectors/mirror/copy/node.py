@@ -10,7 +10,7 @@ import logging
 from concurrent.futures import CancelledError, Future
 
 from connect.clients.channel import BufferPool, Channel
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.selector_loop import READ, WRITE, SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.clients.wire import WireConnection
@@ -44,7 +44,7 @@ class BrokerNode:
     def __init__(
         self,
         node_id: int,
-        link: ClusterLink,
+        link: ClusterAccess,
         settings: WireSettings,
         loop: SelectorLoop,
         pool: BufferPool,
@@ -59,6 +59,7 @@ class BrokerNode:
         self._connecting: Future[WireConnection] | None = None
         self._retry_pending = False
         self._renewing = False
+        self._losing = False
         self._failures = 0
         self._closed = False
         self.round_trip_s = 0.0
@@ -80,7 +81,7 @@ class BrokerNode:
         raise NotImplementedError
 
     def on_lost(self, error: ConnectError) -> None:
-        """The connection is gone, or could not be made: `error` says why."""
+        """The connection is gone, or could not be made: `error` says why. Sends nothing."""
         raise NotImplementedError
 
     def on_connected(self) -> None:
@@ -100,7 +101,7 @@ class BrokerNode:
         if channel is None:
             self._connect()
             return False
-        if self._renewing:
+        if self._renewing or self._losing:
             return False
         wait = channel.throttled_until - self._loop.now()
         return wait <= 0
@@ -234,6 +235,16 @@ class BrokerNode:
         patience = min(self.patience_s * 2.0**self._stalls, most)
         return now - max(self._heard_at, channel.throttled_until) > patience
 
+    def lose_soon(self, channel: Channel, error: ConnectError) -> None:
+        """Sending failed: give the connection up once the event at hand is handled. Partitions do
+        not change in the middle of sending."""
+        self._losing = True
+        self._loop.soon(lambda: self._lose_if_open(channel, error))
+
+    def _lose_if_open(self, channel: Channel, error: ConnectError) -> None:
+        if self.channel is channel and not self._closed:
+            self.lose(error)
+
     def lose(self, error: ConnectError) -> None:
         """The connection failed: close it, tell the subclass, reconnect if there is work.
 
@@ -259,7 +270,7 @@ class BrokerNode:
             self._loop.unwatch(self.channel)
             self.channel.close()
             self.channel = None
-        self._renewing = False
+        self._renewing = self._losing = False
 
     def _pump_if_open(self) -> None:
         if not self._closed:

@@ -1,108 +1,45 @@
-"""One partition on its way from source to target: positions, batches under way, and its state.
+"""One mirrored partition on its way from source to target: the source's half.
 
-A `PartitionCopy` belongs to the copy engine's thread. Others see only `health()`'s values.
+A `PartitionCopy` belongs to the copy engine's thread. Other threads see only `health()`'s values.
 
-    source position ──fetch──> queue ──produce──> in flight ──ack──> acked position
+    position ──fetch──> queue ──produce──> in flight ──ack──> acked position
 
-The states, and who moves them (all in `engine.py` and `recovery.py`):
+The producing half is `target_partition.py`, its states are in `copy_states.py`. `position` is
+derived: it follows the last batch queued or in flight. Only `begin_at`, `go_back`, `relocate` and
+acknowledgements move `acked_position`.
 
-    STARTING    its first source offset is not known yet
-    ACTIVE      fetched and produced
-    RECOVERING  a produce failed: nothing is sent until all that was sent is answered
-    BACKOFF     waiting for `retry_at`, then ACTIVE again with the same batches
-    BLOCKED     a fatal answer for its oldest batch: waiting for `retry_at`, then fetched anew
-
-A partition that is unassigned is `leaving` besides: what is in flight finishes, nothing starts.
-One whose logs lost something stands still (`standing`) where the user's policy says so.
+A partition that is unassigned is `leaving`: batches in flight finish, nothing new starts. A
+partition whose logs lost something stands still (`standing`) where the user's policy says so.
 """
 
 from __future__ import annotations
 
-import enum
-from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from connect.plugin import PartitionHealth
-from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.copy_states import CopyEvent, CopyState
 from connectors.mirror.copy.epochs import EpochStarts
 from connectors.mirror.copy.loss_forecast import LossForecast
-from connectors.mirror.copy.memory import FetchBuffer
+from connectors.mirror.copy.outgoing import UNKNOWN, Failure, OffsetRun, Outgoing
+from connectors.mirror.copy.target_partition import TargetPartition
 from connectors.mirror.log_facts import LogFacts
 from connectors.mirror.losses import Loss, LossKind
-from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["UNKNOWN", "CopyState", "Failure", "OffsetRun", "Outgoing", "PartitionCopy"]
 
-OffsetRun = tuple[int, int]
-"""(first source offset, count): so many consecutive source offsets."""
-
-UNKNOWN = -1
-
-_FAILING_AFTER = 2
 _ANCHORS = 24
 
 
-class CopyState(enum.Enum):
-    STARTING = "starting"
-    ACTIVE = "active"
-    RECOVERING = "recovering"
-    BACKOFF = "backoff"
-    BLOCKED = "blocked"
-
-
-class Failure(enum.Enum):
-    """What to do about a batch that the target did not take."""
-
-    RETRY = "retry"
-    SPLIT = "split"
-    NEW_PRODUCER = "new producer"
-    BLOCK = "block"
-    ABORT = "abort the transaction"
-    QUARANTINE = "quarantine"
-    """As BLOCK, but the record itself is at fault, and can be put aside."""
-
-
 @dataclass(slots=True, eq=False)
-class Outgoing:
-    """One batch for the target, a whole magic-2 batch in `data`.
-
-    `runs` are its records' source offsets in order; `resume` is the source offset to go on from
-    once it is acknowledged (beyond skipped batches, if any followed).
-    """
-
-    data: memoryview
-    records: int
-    runs: Sequence[OffsetRun]
-    resume: int
-    max_timestamp: int
-    shallow: bool
-    buffer: FetchBuffer
-    sequence: int = UNKNOWN
-    """First sequence number; assigned when first sent, and kept: a resend must be the same."""
-    answered: bool = False
-    maybe_written: bool = False
-    """Sent, and the target may have it, though it did not say so."""
-    failure: Failure | None = None
-    reason: str = ""
-    base_offset: int = UNKNOWN
-
-
-@dataclass(slots=True, eq=False)
-class PartitionCopy:
+class PartitionCopy(TargetPartition):
     """See the module. `source` and `target` are (topic, partition)."""
 
-    source: TopicPartition
-    target: TopicPartition
-    metrics: PartitionMetrics
-    state: CopyState = CopyState.STARTING
     leaving: bool = False
     standing: str | None = None
     """Why it stands still until somebody decides: what was lost, and where."""
     placement_error: str | None = None
     source_error: str | None = None
-    target_error: str | None = None
     stall: str | None = None
     """That it does not move, though no error says so."""
     progress: tuple[int, float] = (UNKNOWN - 1, 0.0)
@@ -110,14 +47,10 @@ class PartitionCopy:
     held_since: float = float("inf")
     """Since when it is `held_back`; about now while it is not."""
 
-    ledger: bool = False
-    """One of the offsets topic: only written, together with what is copied."""
     end: int | None = None
     """Copy nothing at or after this source offset; None: there is no end."""
-    position: int = UNKNOWN
-    """Next source offset to fetch."""
-    acked_position: int = UNKNOWN
-    """Next source offset after the last one acknowledged: what is stored is one less."""
+    incoming: int | None = None
+    """Where the fetched batches end that are not queued yet; None: there are none."""
     stored_position: int = UNKNOWN
     """`acked_position` when it was last stored; not known after a loss for which it went back."""
     high_watermark: int = UNKNOWN
@@ -130,8 +63,12 @@ class PartitionCopy:
     source_node: int = UNKNOWN
     source_epoch: int = UNKNOWN
     source_topic_id: UUID | None = None
+    next_source_id: UUID | None = None
+    """The id of the topic that took the place of the source's, until it goes on there."""
+    former_source_ids: set[UUID] = field(default_factory=set)
+    """Ids of deleted topics. A broker with old metadata may still name one."""
     epochs: EpochStarts = field(default_factory=EpochStarts)
-    """Of what was fetched."""
+    """Leader epochs of the batches that were fetched."""
     source_checked: int = UNKNOWN
     """The leader epoch in which the source's log was last looked at."""
     checking: bool = False
@@ -143,21 +80,20 @@ class PartitionCopy:
     target_checking: bool = False
     """The target's log is being looked at: nothing is sent meanwhile."""
     halted: bool = False
-    """Nothing more is sent: what was fetched is not what the target is to get next."""
+    """Nothing more is sent: the batches fetched are not those that the target needs next."""
     quarantining: bool = False
-    """A batch that cannot be read is being put aside: it is not fetched meanwhile."""
+    """A batch that cannot be read goes to the quarantine: it is not fetched meanwhile."""
     searching: bool = False
-    """Where it goes on is being found out: it is not fetched meanwhile."""
+    """The offset to go on from is being asked for: it is not fetched meanwhile."""
     preferred_replica: int = UNKNOWN
     preferred_until: float = 0.0
     """When to ask the leader again which replica to read from (monotonic seconds)."""
     source_retry_at: float = 0.0
     source_failures: int = 0
-    fetching: bool = False
     paced: bool = False
     """Left out of fetches for now, as its topic is over its limit."""
     most_fetch_bytes: int = 0
-    """What a fetch may ask for of it because of such a limit; 0: there is none."""
+    """The most that a fetch may ask for of it because of such a limit; 0: there is none."""
     batch_bytes: int = 0
     """The largest batch of the last fetch that a limit counted; 0: not known."""
     limited_by: str | None = None
@@ -167,33 +103,26 @@ class PartitionCopy:
     undecided: int = 0
     """Offsets of the source from the first open transaction on, which are not to be read yet."""
     undecided_since: float = 0.0
-    """When it was noticed that that transaction is open (monotonic seconds)."""
+    """When that transaction was first seen open (monotonic seconds)."""
 
-    target_node: int = UNKNOWN
     target_checked: int = UNKNOWN
     target_topic_id: UUID | None = None
-    queue: deque[Outgoing] = field(default_factory=deque)
-    in_flight: deque[Outgoing] = field(default_factory=deque)
-    unanswered: int = 0
-    pending_bytes: int = 0
-    sent_node: int = UNKNOWN
-    """The broker that everything in flight was sent to."""
-    pipelined_until: float = 0.0
-    """Until then the target surely knows the producer's last sequence number, so that several
-    batches may be in flight (monotonic seconds)."""
-    awaits_answers: bool = False
-    """Has more to send, and must not before what is in flight is answered."""
+    next_target_id: UUID | None = None
+    former_target_ids: set[UUID] = field(default_factory=set)
+    landed_early: int | None = None
+    """The target put the oldest batch in flight at this offset, before the end of its log as far
+    as known. It stays in flight until the cause is clear."""
+    landed_version: int = 0
+    """The version of the target's metadata when that happened."""
     target_end: int = UNKNOWN
     """The target offset after the last one acknowledged."""
     anchors: list[tuple[int, int]] = field(default_factory=list)
     """(source offset, target offset) pairs, ascending: where it was at times."""
-    producer_id: int = UNKNOWN
-    producer_epoch: int = UNKNOWN
-    next_sequence: int = 0
-    failures: int = 0
-    retry_at: float = 0.0
-    max_batch_bytes: int = 0
-    """The target's limit as far as known; 0: not known."""
+
+    @property
+    def position(self) -> int:
+        """Next source offset to fetch; UNKNOWN before it is begun with."""
+        return self.resume if self.incoming is None else self.incoming
 
     @property
     def fetched_all(self) -> bool:
@@ -205,61 +134,56 @@ class PartitionCopy:
         """Whether there is an end, and everything before it was acknowledged."""
         return self.end is not None and self.acked_position >= self.end
 
-    def enqueue(self, batch: Outgoing) -> None:
-        """Add a batch behind the others."""
-        self.queue.append(batch)
-        self.pending_bytes += len(batch.data)
-        self.metrics.waits(batch.records)
-        batch.buffer.retain()
+    # Where it is.
 
-    def forget(self, batch: Outgoing) -> None:
-        """A batch left the pipeline: acknowledged, replaced or dropped."""
-        self.pending_bytes -= len(batch.data)
-        self.metrics.waits(-batch.records)
-        batch.buffer.release()
+    def begin_at(self, offset: int) -> None:
+        """Begin to copy at this source offset."""
+        self.relocate(offset)
+        self.started()
 
-    @property
-    def resume(self) -> int:
-        """The source offset after the last batch under way."""
-        if self.queue:
-            return self.queue[-1].resume
-        return self.in_flight[-1].resume if self.in_flight else self.acked_position
+    def started(self) -> None:
+        """Its first source offset is known."""
+        if self.state is CopyState.STARTING:
+            self.life.on(CopyEvent.STARTED, self.name)
 
-    def skipped_to(self, offset: int) -> None:
-        """Everything before `offset` that is not in a batch needs no copying."""
-        if self.queue:
-            self.queue[-1].resume = offset
-        elif self.in_flight:
-            self.in_flight[-1].resume = offset
-        else:
-            self.acked_position = offset
+    def relocate(self, offset: int) -> None:
+        """Go on at another source offset. Nothing may be queued or in flight."""
+        if self.queue or self.in_flight or self.incoming is not None:
+            raise self._broken(f"it was moved to {offset} with batches under way")
+        self.acked_position = offset
+        self.life.note("moved to", offset)
 
-    def drop_all(self) -> None:
-        """Forget every batch under way, none of which may still wait for an answer: its memory
-        would be used again while it is being sent. The caller decides where to go on from."""
-        assert self.unanswered == 0
-        for batch in self.queue:
-            self.forget(batch)
-        for batch in self.in_flight:
-            self.forget(batch)
-        self.queue.clear()
-        self.in_flight.clear()
+    def fetched_to(self, offset: int) -> None:
+        """Batches up to this offset were fetched, and are queued next."""
+        if self.incoming is not None or offset < self.resume:
+            raise self._broken(f"batches up to {offset} were fetched behind {self.position}")
+        self.incoming = offset
+
+    def queued(self, offset: int) -> None:
+        """The batches of the last fetch are queued; those up to `offset` that are not need no
+        copying. Beyond `offset` it is fetched again."""
+        self.incoming = None
+        self.skip_to(offset)
+
+    def fetch_again(self) -> None:
+        """The batches of the last fetch are not queued: they are fetched again."""
+        self.incoming = None
 
     def go_back(self, offset: int) -> None:
-        """Forget everything since this source offset, which is next again. Nothing of it may still
-        wait for an answer."""
-        self.drop_all()
-        self.position = self.acked_position = offset
+        """Drop everything since this source offset, which is next again. Nothing may await an
+        answer."""
+        self.incoming = None
+        self.landed_early = None
+        TargetPartition.go_back(self, offset)
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= offset]
-        self.awaits_answers = False
-        if self.state is CopyState.RECOVERING:
-            self.state = CopyState.ACTIVE
 
-    def assign_sequence(self, batch: Outgoing) -> None:
-        """Give a batch its place in the producer's sequence, once."""
-        if batch.sequence == UNKNOWN:
-            batch.sequence = self.next_sequence
-            self.next_sequence = (self.next_sequence + batch.records) & 0x7FFFFFFF
+    def abandon(self) -> None:
+        """Drop everything not acknowledged, whatever became of it: the next batch has another
+        producer, which is to be asked for."""
+        self.incoming = None
+        self.landed_early = None
+        self.drop_all()
+        self.restart_sequence()
 
     def drop_anchor(self) -> None:
         """Note where it is on both sides. The older, the farther apart are those that are kept."""
@@ -274,8 +198,7 @@ class PartitionCopy:
             self.anchors[:old] = self.anchors[:old:2]
 
     def forget_lost(self, loss: Loss) -> None:
-        """What was lost is known, and it goes on at `loss.resume`: so this is not to be found
-        again."""
+        """The loss is reported, and it goes on at `loss.resume`: it must not be found again."""
         if loss.resume is not None and loss.resume < self.acked_position:
             # Should nothing be stored any more, the next start has to find it again.
             self.stored_position = UNKNOWN
@@ -283,19 +206,23 @@ class PartitionCopy:
             self.target_end = UNKNOWN
             self.anchors = [anchor for anchor in self.anchors if anchor[1] <= loss.first]
             if loss.kind is LossKind.TARGET_RECREATED:
-                self.target_topic_id = None
+                if self.target_topic_id is not None:
+                    self.former_target_ids.add(self.target_topic_id)
+                self.target_topic_id, self.next_target_id = self.next_target_id, None
                 self.anchors.clear()
             return
         resume = 0 if loss.resume is None else loss.resume
         self.epochs.cut(resume)
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= resume]
         if loss.kind is LossKind.SOURCE_RECREATED:
-            self.source_topic_id = None
+            if self.source_topic_id is not None:
+                self.former_source_ids.add(self.source_topic_id)
+            self.source_topic_id, self.next_source_id = self.next_source_id, None
             self.epochs = EpochStarts()
             self.anchors.clear()
 
     def forecast_loss(self, now: float) -> None:
-        """Say when records will be lost that wait."""
+        """Estimate when retention will delete records that are not copied yet."""
         start, position = self.log_start_offset, self.acked_position
         if start == UNKNOWN or position == UNKNOWN:
             return
@@ -304,7 +231,7 @@ class PartitionCopy:
         self.metrics.set_time_to_loss(max(0, position - start), seconds)
 
     def anchored(self, target_offset: int) -> tuple[int, int] | None:
-        """The last known place on both sides that is not after `target_offset`."""
+        """The last known (source offset, target offset) that is not after `target_offset`."""
         found = [anchor for anchor in self.anchors if anchor[1] <= target_offset]
         return found[-1] if found else None
 
@@ -333,19 +260,42 @@ class PartitionCopy:
 
     @property
     def unstored(self) -> bool:
-        """Whether it moved since its source offset was stored."""
-        return self.acked_position > 0 and self.acked_position != self.stored_position
+        """Whether it moved since its source offset was stored. Never of a broken partition: its
+        positions cannot be trusted."""
+        return (
+            self.broken is None
+            and self.acked_position > 0
+            and self.acked_position != self.stored_position
+        )
 
     @property
-    def outcome_unknown(self) -> bool:
-        """Whether the target has, or may have, batches that it did not acknowledge."""
-        return bool(self.in_flight) or any(batch.maybe_written for batch in self.queue)
+    def send_held(self) -> bool:
+        """Whether nothing may be sent for now, whatever else is the case."""
+        return (
+            self.halted
+            or self.target_checking
+            or self.landed_early is not None
+            or self.broken is not None
+        )
+
+    @property
+    def to_resolve(self) -> bool:
+        """Whether a recovery has all its answers, and none of them is in doubt."""
+        recovering = self.state is CopyState.RECOVERING and not self.unanswered
+        return recovering and self.landed_early is None
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether it is unassigned, and nothing of it is in flight any more."""
+        in_flight = bool(self.in_flight) if self.broken is None else bool(self.unanswered)
+        return self.leaving and not in_flight
 
     @property
     def held_back(self) -> bool:
-        """Whether it is not to be fetched for now, whatever else is the case."""
+        """Whether it must not be fetched for now, whatever else is the case."""
         return (
             bool(self.standing)
+            or self.broken is not None
             or self.checking
             or self.searching
             or self.quarantining
@@ -353,18 +303,15 @@ class PartitionCopy:
         )
 
     @property
-    def failing(self) -> bool:
-        """Whether the target refused it more than once in a row: fetching more is no use then."""
-        return self.failures >= _FAILING_AFTER
-
-    @property
     def error(self) -> str | None:
         """Why it does not move; None while it moves or is caught up."""
         return (
-            self.standing
+            self.broken
+            or self.standing
             or self.placement_error
             or self.source_error
             or self.target_error
+            or self.unreachable
             or self.stall
         )
 

@@ -6,16 +6,27 @@ be read); its owner's `Quarantine` keeps them (`quarantine_topic.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
+from connect.errors import CorruptData
+from connect.protocol.batches import BatchHeader, crc_matches
+from connect.protocol.legacy_records import first_legacy_offset
 from connect.protocol.messages import TopicPartition
 from connect.protocol.record_codec import iter_records
+from connectors.mirror.copy.chooser import Unreadable
 from connectors.mirror.copy.partition import Outgoing, PartitionCopy
 
-__all__ = ["OnQuarantined", "PutAside", "Quarantine", "refused_record", "unreadable_batch"]
+__all__ = [
+    "OnQuarantined",
+    "PutAside",
+    "Quarantine",
+    "offset_after",
+    "refused_record",
+    "unreadable_batch",
+]
 
 OnQuarantined = Callable[[PartitionCopy, "PutAside"], None]
 
@@ -64,3 +75,30 @@ def unreadable_batch(
 ) -> PutAside:
     """A batch whose records nobody can read."""
     return PutAside(partition.source, first, last, -1, reason, None, data, whole_batch=True)
+
+
+def offset_after(
+    records: memoryview, unreadable: Unreadable, headers: Sequence[BatchHeader], end: int
+) -> int | None:
+    """The first offset after an unreadable batch, whose header may be as wrong as the rest of it;
+    None where that cannot be told. `headers`: all of the record set `records`; `end`: of the
+    partition."""
+    header = unreadable.header
+    following = next((other for other in headers if other.start > header.start), None)
+    if following is not None:
+        first = _first_offset(records, following)
+        return first if first is not None and first > unreadable.position else None
+    whole = header.magic == 2 and header.records == header.last_offset_delta + 1 > 0
+    return header.next_offset if whole and header.next_offset <= end else None
+
+
+def _first_offset(records: memoryview, header: BatchHeader) -> int | None:
+    """The offset that a batch begins at; None for a corrupt message of magic 0 or 1."""
+    if header.magic == 2:
+        return header.base_offset
+    if not crc_matches(records, header):
+        return None
+    try:
+        return first_legacy_offset(records[header.start : header.start + header.size])
+    except CorruptData:
+        return None

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from connect.clients.channel import Response
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import error_from_code
 from connect.clients.fetch_session import FetchSession
 from connect.clients.selector_loop import SelectorLoop
@@ -59,7 +59,7 @@ class SourceNode(BrokerNode):
     def __init__(
         self,
         node_id: int,
-        link: ClusterLink,
+        link: ClusterAccess,
         settings: WireSettings,
         loop: SelectorLoop,
         budget: MemoryBudget,
@@ -156,7 +156,7 @@ class SourceNode(BrokerNode):
             channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
             self._loop.update(channel)
         except ConnectError as error:
-            self.lose(error)
+            self.lose_soon(channel, error)
 
     def _note_waiting(self) -> None:
         if self.waits_since is None:

@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError, Future
 from datetime import UTC, datetime
 from typing import Literal
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.offset_listing import EARLIEST, LATEST, OffsetResult
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError
@@ -45,7 +45,7 @@ class StallWatch:
     """See the module. `isolation`: as fetches have it."""
 
     def __init__(
-        self, link: ClusterLink, loop: SelectorLoop, isolation: Literal[0, 1], fetch_wait_s: float
+        self, link: ClusterAccess, loop: SelectorLoop, isolation: Literal[0, 1], fetch_wait_s: float
     ) -> None:
         self._link = link
         self._loop = loop

@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import FetchSettings
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy import recovery
 from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.losses import Loss, LossKind, LossPolicies, LossPolicy
 
@@ -56,7 +55,7 @@ class StartPositions:
 
     def __init__(
         self,
-        link: ClusterLink,
+        link: ClusterAccess,
         loop: SelectorLoop,
         fetch: FetchSettings,
         on_located: Callable[[PartitionCopy], None],
@@ -125,6 +124,7 @@ class StartPositions:
             self._on_located(partition)
             return
         partition.halted = True
+        partition.landed_early = None
         ask = EARLIEST if again is None else None
         self._search(_Search(partition, ask, kind, first, end, again or 0))
 
@@ -211,8 +211,8 @@ class StartPositions:
 
     @staticmethod
     def _idle(partition: PartitionCopy) -> bool:
-        if partition.halted and not partition.in_flight:
-            recovery.abandon(partition)
+        if partition.halted and not partition.unanswered:
+            partition.abandon()
         return not partition.queue and not partition.in_flight
 
     def _answered(self, future: Future[Located], asked: Mapping[TopicPartition, _Search]) -> None:
@@ -262,8 +262,7 @@ class StartPositions:
             self._tell(search, offset)
         partition.searching = partition.halted = False
         partition.source_error = None
-        partition.position = offset
-        partition.skipped_to(offset)
+        partition.relocate(offset)
         self._on_located(partition)
 
     def close(self) -> None:

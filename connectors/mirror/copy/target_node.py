@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from connect.clients.channel import Response
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import ProduceSettings, WireSettings
 from connect.errors import ConnectError, CorruptData
@@ -20,14 +20,25 @@ from connect.protocol.messages import (
     encode_produce,
     parse_produce,
 )
+from connectors.mirror.copy.copy_states import CopyState
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.node import BrokerNode
-from connectors.mirror.copy.partition import CopyState, Outgoing, PartitionCopy
+from connectors.mirror.copy.outgoing import Outgoing
+from connectors.mirror.copy.target_partition import MOST_IN_FLIGHT, TargetPartition
 
-__all__ = ["SendGate", "TargetNode"]
+__all__ = ["ProduceResult", "SendGate", "TargetNode"]
 
-Sent = Sequence[tuple[PartitionCopy, Outgoing]]
-OnResult = Callable[[PartitionCopy, Outgoing, "ProducedPartition | ConnectError"], None]
+
+class ProduceResult(NamedTuple):
+    """The answer to one batch that was sent, or why its connection was lost."""
+
+    partition: TargetPartition
+    batch: Outgoing
+    answer: ProducedPartition | ConnectError
+
+
+Sent = Sequence[tuple[TargetPartition, Outgoing]]
+OnResults = Callable[[Sequence[ProduceResult]], None]
 OnFlow = Callable[["TargetNode"], None]
 
 STALLED_AFTER_S = 3.0
@@ -46,13 +57,17 @@ class SendGate(Protocol):
 
     @property
     def transactional_id(self) -> str: ...
-    def admits(self, partition: PartitionCopy) -> bool:
+    def admits(self, partition: TargetPartition) -> bool:
         """Whether its next batch may be sent now. If not, it is offered again when it may."""
 
 
 class TargetNode(BrokerNode):
-    """See the module. `on_result` hears once about every batch that was sent; `on_flow` when the
-    broker stops to answer (`stalled`), and when it does again."""
+    """See the module.
+
+    `on_results` is told of every batch that was sent, once, and of all batches of a response
+    together. `on_flow` is told when the broker stops answering (`stalled`) and when it answers
+    again. Neither may send.
+    """
 
     role = "target broker"
     speaks = (PRODUCE_API, PRODUCE_VERSION, "Produce")
@@ -60,37 +75,38 @@ class TargetNode(BrokerNode):
     def __init__(
         self,
         node_id: int,
-        link: ClusterLink,
+        link: ClusterAccess,
         settings: WireSettings,
         loop: SelectorLoop,
         budget: MemoryBudget,
         produce: ProduceSettings,
-        on_result: OnResult,
+        on_results: OnResults,
         on_flow: OnFlow,
         gate: SendGate | None = None,
     ) -> None:
         """`gate` None: nothing is sent in transactions."""
         super().__init__(node_id, link, settings, loop, budget.pool)
         self._produce = produce
-        self._on_result = on_result
+        self._on_results = on_results
         self._on_flow = on_flow
         self._gate = gate
         self.stalled = False
         self._gone = False
         self._progress_at = 0.0
-        self._ready: OrderedDict[PartitionCopy, None] = OrderedDict()
+        self._ready: OrderedDict[TargetPartition, None] = OrderedDict()
         self._sent: deque[Sent] = deque()
         self._request_bytes = max(produce.max_request_size, budget.limit // REQUEST_SHARE)
 
     def needed(self) -> bool:
         known = self.node_id in self._link.snapshot.nodes
+        # Batches that are not sent yet wait for the connection, too.
         return bool(self._ready) or ((self.stalled or self._gone) and known)
 
-    def offer(self, partition: PartitionCopy) -> None:
+    def offer(self, partition: TargetPartition) -> None:
         """This partition has a batch to send; `pump` sends it."""
         self._ready[partition] = None
 
-    def withdraw(self, partition: PartitionCopy) -> None:
+    def withdraw(self, partition: TargetPartition) -> None:
         """This partition is led by another broker now."""
         self._ready.pop(partition, None)
 
@@ -104,21 +120,19 @@ class TargetNode(BrokerNode):
 
     def _send_one(self) -> bool:
         batches: dict[TopicPartition, memoryview | bytearray] = {}
-        sent: list[tuple[PartitionCopy, Outgoing]] = []
+        sent: list[tuple[TargetPartition, Outgoing]] = []
         size = 0
         now = self._loop.now()
-        again: list[PartitionCopy] = []
+        again: list[TargetPartition] = []
         while self._ready:
             partition = next(iter(self._ready))
             if not self._may_send(partition, now):
                 del self._ready[partition]
                 continue
-            batch = partition.queue[0]
-            if sent and size + len(batch.data) > self._request_bytes:
+            if sent and size + len(partition.queue[0].data) > self._request_bytes:
                 break
             del self._ready[partition]
-            partition.queue.popleft()
-            self._stamp(partition, batch)
+            batch = self._stamp(partition)
             batches[partition.target] = batch.data
             sent.append((partition, batch))
             size += len(batch.data)
@@ -130,29 +144,33 @@ class TargetNode(BrokerNode):
             self._transmit(batches, sent)
         return bool(sent)
 
-    def _may_send(self, partition: PartitionCopy, now: float) -> bool:
+    def _may_send(self, partition: TargetPartition, now: float) -> bool:
         if (
             not partition.queue
             or partition.target_node != self.node_id
             or partition.state is not CopyState.ACTIVE
-            or partition.halted
-            or partition.target_checking
+            or partition.send_held
             or partition.producer_id < 0
         ):
             return False
         # A broker that knows nothing of the producer takes a batch with any sequence number. So a
         # later batch must not reach one before an earlier batch surely did: not another leader
         # while the old one has not answered, and not one that never answered this producer.
+        sent_to = (partition.sent_node, partition.sent_epoch)
+        moved = sent_to != (self.node_id, partition.target_epoch)
+        if moved and not partition.in_flight:
+            partition.pipelined_until = 0.0
         partition.awaits_answers = bool(partition.in_flight) and (
-            partition.sent_node != self.node_id or now >= partition.pipelined_until
+            moved or now >= partition.pipelined_until or len(partition.in_flight) >= MOST_IN_FLIGHT
         )
         if partition.awaits_answers:
             return False
         return self._gate is None or self._gate.admits(partition)
 
-    def _stamp(self, partition: PartitionCopy, batch: Outgoing) -> None:
-        partition.sent_node = self.node_id
-        partition.assign_sequence(batch)
+    def _stamp(self, partition: TargetPartition) -> Outgoing:
+        """Take the partition's next batch, made ready to be sent."""
+        partition.sent_node, partition.sent_epoch = self.node_id, partition.target_epoch
+        batch = partition.take_next()
         stamp_for_produce(
             batch.data,
             partition.producer_id,
@@ -160,15 +178,12 @@ class TargetNode(BrokerNode):
             batch.sequence,
             transactional=self._gate is not None,
         )
-        batch.answered = False
-        batch.failure = None
-        partition.in_flight.append(batch)
-        partition.unanswered += 1
+        return batch
 
     def _transmit(
         self,
         batches: dict[TopicPartition, memoryview | bytearray],
-        sent: list[tuple[PartitionCopy, Outgoing]],
+        sent: list[tuple[TargetPartition, Outgoing]],
     ) -> None:
         channel = self.channel
         assert channel is not None
@@ -184,7 +199,7 @@ class TargetNode(BrokerNode):
             channel.send(PRODUCE_API, PRODUCE_VERSION, body, size, deadline, self._answered)
             self._loop.update(channel)
         except ConnectError as error:
-            self.lose(error)
+            self.lose_soon(channel, error)
 
     def _answered(self, response: Response) -> None:
         results, throttle_ms = parse_produce(response.body)
@@ -193,14 +208,13 @@ class TargetNode(BrokerNode):
         self._progress_at = self._loop.now()
         sent = self._sent.popleft()
         by_partition = {(result.topic, result.partition): result for result in results}
-        for partition, batch in sent:
-            result = by_partition.get(partition.target)
-            self._on_result(
-                partition,
-                batch,
-                result
-                or CorruptData(f"{self.role} {self.node_id} left {partition.target} unanswered"),
-            )
+        missing = CorruptData(f"{self.role} {self.node_id} left a batch unanswered")
+        self._on_results(
+            [
+                ProduceResult(partition, batch, by_partition.get(partition.target) or missing)
+                for partition, batch in sent
+            ]
+        )
         self._flow(stalled=False)
         self.pump()
 
@@ -227,11 +241,7 @@ class TargetNode(BrokerNode):
         # only trying to connect tells that another does.
         self._gone = True
         waiting, self._sent = self._sent, deque()
-        for sent in waiting:
-            for partition, batch in sent:
-                self._on_result(partition, batch, error)
-        # Those not sent yet are retried when the connection is back; `needed` keeps it coming.
-        for partition in self._ready:
-            partition.target_error = partition.target_error or str(error)
+        lost = [each for sent in waiting for each in sent]
+        self._on_results([ProduceResult(partition, batch, error) for partition, batch in lost])
         if self.error is not None:
             self._flow(stalled=True)

@@ -7,7 +7,9 @@ from typing import NamedTuple, Protocol
 
 from connect.plugin import SourcePartition, TransferTransactions
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.outgoing import OffsetRun
+from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.copy.target_partition import TargetPartition
 
 __all__ = ["Settled", "TransactionHooks", "TransactionPlan"]
 
@@ -33,19 +35,19 @@ class TransactionPlan(NamedTuple):
 
 
 class TransactionHooks(Protocol):
-    """The engine, as far as transactions must know it. On its thread."""
+    """The engine, as far as transactions must know it. On its thread. No method sends."""
 
     @property
     def partitions(self) -> Collection[PartitionCopy]: ...
     @property
     def fetching(self) -> bool: ...
-    def refresh_interest(self, partition: PartitionCopy) -> None:
+    def refresh_interest(self, partition: TargetPartition) -> None:
         """It may be sent, or its position is another."""
 
-    def waits_for_silent(self, partition: PartitionCopy) -> bool:
-        """Whether what is in flight went to a broker that has fallen silent."""
+    def waits_for_silent(self, partition: TargetPartition) -> bool:
+        """Whether the batches in flight went to a broker that has fallen silent."""
 
-    def cut_off(self, partition: PartitionCopy) -> None:
+    def cut_off(self, partition: TargetPartition) -> None:
         """Close the connection that its answers do not come on."""
 
     def refuse(self, partition: PartitionCopy, code: int) -> None:

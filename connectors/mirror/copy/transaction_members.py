@@ -1,7 +1,8 @@
-"""Who takes part in the open transaction: partitions with something to send, and their ledgers.
+"""The members of the open transaction: partitions with something to send, and the partitions of the
+offsets topic that take their source offsets.
 
-Those that wait are added in one request to the coordinator, one request at a time; with a partition
-comes the ledger that its source offset goes to. Runs on the copy engine's thread.
+Partitions that wait are added in one request to the coordinator, one request at a time. Runs on the
+copy engine's thread.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.plugin import TransferTransactions
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.ledgers import Ledgers
+from connectors.mirror.copy.offsets_partitions import OffsetsPartitions
 from connectors.mirror.copy.partition import PartitionCopy
 from connectors.mirror.copy.transaction_hooks import TransactionHooks
 from connectors.mirror.copy.transaction_pace import PAUSE_S
@@ -47,18 +48,18 @@ class TransactionMembers:
         self,
         control: TransferTransactions,
         loop: SelectorLoop,
-        ledgers: Ledgers,
+        offsets: OffsetsPartitions,
         hooks: TransactionHooks,
         owner: MembershipOwner,
     ) -> None:
         self._control = control
         self._loop = loop
-        self._ledgers = ledgers
+        self._offsets = offsets
         self._hooks = hooks
         self._owner = owner
         self._begun: dict[PartitionCopy, int] = {}
         self._wanted: dict[PartitionCopy, None] = {}
-        self._wanted_ledgers: set[int] = set()
+        self._wanted_offsets: set[int] = set()
         self._asking = self._posted = self._closed = False
 
     @property
@@ -68,7 +69,7 @@ class TransactionMembers:
     @property
     def waiting(self) -> bool:
         """Whether somebody is to be added, or is being added."""
-        return self._asking or bool(self._wanted or self._wanted_ledgers)
+        return self._asking or bool(self._wanted or self._wanted_offsets)
 
     def begun(self, partition: PartitionCopy) -> int | None:
         """Where a member was before the transaction (source offset)."""
@@ -86,16 +87,15 @@ class TransactionMembers:
         self._wanted[partition] = None
         self.ask_soon()
 
-    def want_ledgers(self, partitions: Collection[PartitionCopy]) -> None:
+    def want_offsets(self, partitions: Collection[PartitionCopy]) -> None:
         """Their source offsets are to be stored, though nothing is sent of them."""
-        if self._ledgers.known:
-            self._wanted_ledgers |= {self._ledgers.number(p) for p in partitions}
+        if self._offsets.known:
+            self._wanted_offsets |= {self._offsets.number(p) for p in partitions}
         self.ask_soon()
 
     def forget(self) -> None:
         """The transaction has ended."""
         self._begun.clear()
-        self._ledgers.members.clear()
 
     def close(self) -> None:
         self._closed = True
@@ -114,30 +114,30 @@ class TransactionMembers:
         wait = self._owner.may_add()
         if self._asking or self._closed or wait is None:
             return
-        if wait > 0 or not self._ledgers.known:
+        if wait > 0 or not self._offsets.known:
             self.ask_soon(max(wait, PAUSE_S))
             return
         asked = [p for p in self._wanted if p.queue and p not in self._begun]
-        ledgers = {self._ledgers.number(p) for p in asked} | self._wanted_ledgers
-        ledgers -= self._ledgers.members
+        offsets = {self._offsets.number(p) for p in asked} | self._wanted_offsets
+        offsets -= self._offsets.members
         self._wanted.clear()
-        self._wanted_ledgers = set()
-        if not asked and not ledgers:
+        self._wanted_offsets = set()
+        if not asked and not offsets:
             self._owner.nothing_to_add()
             return
         self._asking = True
         asked_at = self._loop.now()
-        topic = self._ledgers.topic
-        future = self._control.add([*(p.target for p in asked), *((topic, n) for n in ledgers)])
+        topic = self._offsets.topic
+        future = self._control.add([*(p.target for p in asked), *((topic, n) for n in offsets)])
         future.add_done_callback(
-            lambda done: self._loop.post(lambda: self._answered(done, asked, ledgers, asked_at))
+            lambda done: self._loop.post(lambda: self._answered(done, asked, offsets, asked_at))
         )
 
     def _answered(
         self,
         future: Future[Mapping[TopicPartition, int]],
         asked: list[PartitionCopy],
-        ledgers: set[int],
+        offsets: set[int],
         asked_at: float,
     ) -> None:
         self._asking = False
@@ -152,7 +152,7 @@ class TransactionMembers:
             return
         answers = {p: codes.get(p.target, _NOT_ATTEMPTED) for p in asked}
         self._begun.update({p: p.acked_position for p, code in answers.items() if code == 0})
-        refused = self._take_ledgers(ledgers, codes)
+        refused = self._take_offsets(offsets, codes)
         if refused is not None:
             self._owner.add_failed(refused)
             return
@@ -166,22 +166,22 @@ class TransactionMembers:
                 self._hooks.refuse(partition, code)
             else:
                 self._hooks.refresh_interest(partition)
-        if self._wanted or self._wanted_ledgers:
+        if self._wanted or self._wanted_offsets:
             self.ask_soon(0.0 if any_added else PAUSE_S)
 
-    def _take_ledgers(
-        self, ledgers: set[int], codes: Mapping[TopicPartition, int]
+    def _take_offsets(
+        self, offsets: set[int], codes: Mapping[TopicPartition, int]
     ) -> ConnectError | None:
         """Why offsets can never be stored; None: they can."""
-        for number in ledgers:
-            code = codes.get((self._ledgers.topic, number), _NOT_ATTEMPTED)
+        for number in offsets:
+            code = codes.get((self._offsets.topic, number), _NOT_ATTEMPTED)
             if code == 0:
-                made = self._ledgers.add(number)
+                made = self._offsets.add(number)
                 if made is not None:
                     self._hooks.refresh_interest(made)
             elif code == _NOT_ATTEMPTED or code_facts(code).retriable:
-                self._wanted_ledgers.add(number)
+                self._wanted_offsets.add(number)
             else:
-                what = f"Adding {self._ledgers.topic}-{number} to the transaction"
+                what = f"Adding {self._offsets.topic}-{number} to the transaction"
                 return error_from_code(code, what)
         return None

@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 
-from connect.errors import ConnectError
+from connectors.mirror.copy.copy_states import InvariantBroken
 
 __all__ = ["Event", "InvalidTransition", "Phase", "TransactionLife"]
 
@@ -60,6 +60,7 @@ _TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
     (Phase.OPEN, Event.SPOIL): Phase.SPOILT,
     (Phase.CLOSING, Event.SPOIL): Phase.SPOILT,
     (Phase.STORING, Event.SPOIL): Phase.SPOILT,
+    # The coordinator refused to commit.
     (Phase.COMMITTING, Event.SPOIL): Phase.SPOILT,
     (Phase.SPOILT, Event.SPOIL): Phase.SPOILT,
     (Phase.ABORTING, Event.SPOIL): Phase.ABORTING,
@@ -72,8 +73,8 @@ _TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
 _HISTORY = 20
 
 
-class InvalidTransition(ConnectError):
-    """An event that cannot come in this phase; the message has what came before."""
+class InvalidTransition(InvariantBroken):
+    """An event that cannot come in this phase; the message has the phases before."""
 
 
 class TransactionLife:

@@ -15,17 +15,19 @@ from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError, Future
 from typing import NamedTuple
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import error_from_code
 from connect.clients.selector_loop import SelectorLoop
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import StoredOffset
 from connect.protocol.messages import ProducedPartition, TopicPartition
-from connectors.mirror.copy import recovery
 from connectors.mirror.copy.commit_requests import CommitRequests
-from connectors.mirror.copy.ledgers import Ledgers
+from connectors.mirror.copy.copy_states import CopyState
 from connectors.mirror.copy.memory import MemoryBudget
-from connectors.mirror.copy.partition import CopyState, PartitionCopy
+from connectors.mirror.copy.offsets_partitions import OffsetsPartition, OffsetsPartitions
+from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.copy.produce_errors import SPOILS
+from connectors.mirror.copy.target_partition import TargetPartition
 from connectors.mirror.copy.transaction_hooks import Settled, TransactionHooks, TransactionPlan
 from connectors.mirror.copy.transaction_members import TransactionMembers
 from connectors.mirror.copy.transaction_pace import LOOK_S, TransactionPace
@@ -57,7 +59,7 @@ class Transactions:
         self,
         plan: TransactionPlan,
         loop: SelectorLoop,
-        link: ClusterLink,
+        link: ClusterAccess,
         budget: MemoryBudget,
         hooks: TransactionHooks,
     ) -> None:
@@ -67,11 +69,10 @@ class Transactions:
         self._hooks = hooks
         self._life = TransactionLife()
         self.failure: Exception | None = None
-        self._ledgers = Ledgers(plan.control, plan.source_partition, link, budget)
-        self._members = TransactionMembers(plan.control, loop, self._ledgers, hooks, self)
+        self._offsets = OffsetsPartitions(plan.control, plan.source_partition, link, budget)
+        self._members = TransactionMembers(plan.control, loop, self._offsets, hooks, self)
         self._pace = TransactionPace(plan.control.timeout_s, plan.control.boundary_s, loop.now())
         self._held_back: dict[PartitionCopy, None] = {}
-        self._waiting: set[PartitionCopy] = set()
         self._equipped: set[TopicPartition] = set()
         self._renew_after: str | None = None
         self._settled: list[Settled | _Telling] = []
@@ -93,9 +94,9 @@ class Transactions:
         return self._life.phase
 
     @property
-    def ledgers(self) -> Collection[PartitionCopy]:
+    def offsets_partitions(self) -> Collection[OffsetsPartition]:
         """Partitions of the offsets topic."""
-        return self._ledgers.all
+        return self._offsets.all
 
     @property
     def trouble(self) -> str | None:
@@ -106,17 +107,14 @@ class Transactions:
         of this epoch before, it could take new ones for those, so there must be another epoch."""
         if partition.target in self._equipped:
             why = f"{partition.target[0]}-{partition.target[1]} begins its sequence numbers anew"
-            if self._life.phase is Phase.COMMITTING:
-                self._renew_after = why
-            else:
-                self._spoil(why)
+            self._spoil(why)
         self._equipped.add(partition.target)
         partition.producer_id, partition.producer_epoch = self._control.producer
 
-    def admits(self, partition: PartitionCopy) -> bool:
+    def admits(self, partition: TargetPartition) -> bool:
         """Whether its next batch may be sent now; if not, it is offered again when it may."""
         phase = self._life.phase
-        if partition.ledger:
+        if not isinstance(partition, PartitionCopy):
             return phase is Phase.STORING
         member = self._members.begun(partition) is not None
         if phase is Phase.OPEN and member:
@@ -134,16 +132,15 @@ class Transactions:
         if result.error == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             self._fail(error_from_code(result.error, "Producing in a transaction", result.message))
             return True
-        return result.error in recovery.SPOILS
+        return result.error in SPOILS
 
-    def spoil(self, partition: PartitionCopy, reason: str) -> None:
+    def spoil(self, partition: TargetPartition, reason: str) -> None:
         """Its oldest batch was answered so: what is open is aborted, and copied again."""
         self._spoil(f"{partition.target[0]}-{partition.target[1]}: {reason}")
 
     def hold(self, settled: Settled) -> None:
         """A batch is acknowledged: it is told when it is committed."""
-        if not settled.partition.ledger:
-            self._settled.append(settled)
+        self._settled.append(settled)
 
     def tell(self, partition: PartitionCopy, telling: Callable[[], None]) -> None:
         """Call it after what was acknowledged of the partition before is told, or is aborted."""
@@ -152,20 +149,18 @@ class Transactions:
         else:
             self._settled.append(_Telling(telling))
 
-    def answered(self, partition: PartitionCopy) -> None:
-        """Something that was sent is answered, or its connection is lost."""
+    def answered(self, *, some_idle: bool) -> None:
+        """Batches that were sent are answered, or their connection is lost. Call once all results
+        of a response are handled. `some_idle`: a partition among them has no batch left."""
         phase = self._life.phase
         if phase is Phase.OPEN:
-            if not partition.in_flight and not partition.queue:
+            if some_idle:
                 self._look_soon()
         elif phase is Phase.CLOSING:
-            if not partition.outcome_unknown:
-                self._waiting.discard(partition)
-                self._store_offsets()
+            self._store_offsets()
         elif phase is Phase.STORING:
             self._commit_if_stored()
-        elif phase is Phase.SPOILT and not partition.unanswered:
-            self._waiting.discard(partition)
+        elif phase is Phase.SPOILT:
             self._abort_if_answered()
 
     def relocated(self, partition: PartitionCopy) -> None:
@@ -187,7 +182,7 @@ class Transactions:
         is under way."""
         self._equipped.clear()
         self._renew_after = None
-        self._ledgers.start_over()
+        self._offsets.start_over()
 
     def close(self) -> None:
         self._closed = True
@@ -256,7 +251,6 @@ class Transactions:
         self._life.on(Event.DUE)
         now = self._loop.now()
         self._pace.closing(now)
-        self._waiting = {p for p in self._members.all if p.outcome_unknown}
         self._loop.after(self._pace.patience_s, lambda: self._give_up(now))
         self._store_offsets()
 
@@ -264,13 +258,14 @@ class Transactions:
         """Some batches were not answered for very long: the others cannot wait any more."""
         ending = self._life.phase in (Phase.CLOSING, Phase.STORING)
         if ending and self._pace.closing_at == closing_at:
-            late = [*self._waiting, *(p for p in self.ledgers if p.outcome_unknown)]
+            written = (*self._members.all, *self._offsets.all)
+            late = [p for p in written if p.outcome_unknown]
             names = ", ".join(sorted(f"{p.target[0]}-{p.target[1]}" for p in late))
             self._spoil(f"the target does not say whether it has what was sent to {names}")
 
     def _store_offsets(self) -> None:
         """Once everything is answered."""
-        if self._waiting:
+        if any(p.outcome_unknown for p in self._members.all):
             return
         self._life.on(Event.ANSWERED)
         self._storing = [(partition, partition.acked_position) for partition in self._moved()]
@@ -284,8 +279,8 @@ class Transactions:
             self._fail(error)
             return
         notes = [p.facts(position).newest.encode() for p, position in self._storing]
-        for ledger in self._ledgers.write(records, notes, self._loop.now_ms()):
-            self._hooks.refresh_interest(ledger)
+        for partition in self._offsets.write(records, notes, self._loop.now_ms()):
+            self._hooks.refresh_interest(partition)
         self._commit_if_stored()
 
     def _moved(self) -> list[PartitionCopy]:
@@ -293,7 +288,7 @@ class Transactions:
         if not self._requests.everything:
             return [p for p in self._members.all if p.unstored]
         moved = [p for p in self._hooks.partitions if p.unstored]
-        covered = [p for p in moved if self._ledgers.has(p)]
+        covered = [p for p in moved if self._offsets.has(p)]
         if len(covered) == len(moved):
             self._requests.covered()
         return covered
@@ -301,10 +296,10 @@ class Transactions:
     def _commit_if_stored(self) -> None:
         if self._life.phase is not Phase.STORING:
             return
-        refused = self._ledgers.blocked()
+        refused = self._offsets.blocked()
         if refused is not None:
             self._fail(TaskFailed(f"Source offsets cannot be stored: {refused.target_error}"))
-        elif self._ledgers.written():
+        elif self._offsets.stored:
             self._life.on(Event.STORED)
             records = sum(each.records for each in self._settled if isinstance(each, Settled))
             self._then(self._control.commit(records), self._committed)
@@ -314,6 +309,7 @@ class Transactions:
         self._pace.committed(self._loop.now())
         for partition, position in self._storing:
             partition.stored_position = position
+        self._offsets.next_transaction()
         settled, self._settled = self._settled, []
         self._forget()
         for each in settled:
@@ -323,14 +319,14 @@ class Transactions:
                 self._hooks.settle(each)
         self._plan.on_committed()
         self._requests.committed()
-        if self._renew_after is not None:
-            self._spoil(self._renew_after)
+        why, self._renew_after = self._renew_after, None
+        if why is not None:
+            self._spoil(why)
         self._go_on()
 
     def _forget(self) -> None:
         self._members.forget()
         self._storing = []
-        self._waiting.clear()
 
     def _go_on(self) -> None:
         """The next transaction may begin: those that were held back are offered again."""
@@ -359,7 +355,7 @@ class Transactions:
         moved = [p for p in self._hooks.partitions if p.unstored]
         if moved:
             self._requests.everything = True
-            self._members.want_ledgers(moved)
+            self._members.want_offsets(moved)
         return bool(moved)
 
     def _store_positions(self) -> None:
@@ -370,11 +366,22 @@ class Transactions:
 
     # Aborts.
 
+    def fail(self, error: Exception) -> None:
+        """The task is to fail with this error: nothing more is committed."""
+        self._fail(error)
+
     def _judge(self, error: ConnectError) -> None:
         if error.abortable and self._life.phase is not Phase.ABORTING:
             self._spoil(str(error))
         else:
             self._fail(error)
+
+    def _end_refused(self, error: ConnectError) -> None:
+        """The coordinator did not commit, or did not abort."""
+        if error.abortable and self._life.phase is Phase.COMMITTING:
+            self._abort_because(str(error))
+        else:
+            self._judge(error)
 
     def _fail(self, error: Exception) -> None:
         self._life.on(Event.FAIL)
@@ -383,25 +390,37 @@ class Transactions:
 
     def _spoil(self, reason: str) -> None:
         before = self._life.phase
-        if self._life.on(Event.SPOIL) is not Phase.SPOILT or before is Phase.SPOILT:
+        if before is Phase.COMMITTING:
+            # The coordinator was told, and its answer counts. What follows needs a new epoch.
+            self._renew_after = self._renew_after or reason
+            return
+        if before is Phase.SPOILT:
+            return
+        self._abort_because(reason)
+
+    def _abort_because(self, reason: str) -> None:
+        if self._life.on(Event.SPOIL) is not Phase.SPOILT:
             return
         self._reason = reason
         _LOG.warning(
             "%s: the transaction is aborted, and copied again: %s", self.transactional_id, reason
         )
-        self._waiting = {p for p in (*self._members.all, *self.ledgers) if p.unanswered}
         self._loop.after(_ANSWERS_S, lambda: self._cut_off(reason))
         # Its caller may be in the middle of a batch's answer.
         self._loop.post(self._abort_if_answered)
 
+    def _unanswered(self) -> list[TargetPartition]:
+        """Partitions of which batches await an answer."""
+        return [p for p in (*self._members.all, *self._offsets.all) if p.unanswered]
+
     def _cut_off(self, reason: str) -> None:
         """Brokers that do not answer now may well do so after the transaction's time."""
         if self._life.phase is Phase.SPOILT and self._reason == reason:
-            for partition in tuple(self._waiting):
+            for partition in self._unanswered():
                 self._hooks.cut_off(partition)
 
     def _abort_if_answered(self) -> None:
-        if self._life.phase is Phase.SPOILT and not self._waiting:
+        if self._life.phase is Phase.SPOILT and not self._unanswered():
             self._life.on(Event.ANSWERED)
             self._then(self._control.abort(self._reason), self._aborted)
 
@@ -419,9 +438,9 @@ class Transactions:
             begun = self._members.begun(partition)
             if begun is not None:
                 partition.go_back(begun)
-            recovery.restart_sequence(partition)
+            partition.restart_sequence()
             self.equip(partition)
-        self._ledgers.start_over()
+        self._offsets.start_over()
         self._forget()
         for partition in self._hooks.partitions:
             self._hooks.refresh_interest(partition)
@@ -438,7 +457,7 @@ class Transactions:
             except CancelledError:
                 return
             except ConnectError as error:
-                self._judge(error)
+                self._end_refused(error)
             else:
                 done()
 

@@ -18,6 +18,8 @@ from connect.protocol.batches import (
     shallow_copy_allowed,
     stamp_for_produce,
 )
+from connect.protocol.record_codec import Record, encode_batch
+from tests.support.record_sets import legacy_message, legacy_wrapper
 
 
 def batch(values: list[bytes], *, transactional: bool = False, codec: int = 0) -> bytearray:
@@ -128,7 +130,54 @@ def test_control_records_say_whether_they_abort(kind: int, aborts: bool) -> None
     # length, attributes, timestamp delta, offset delta, key length 4 (zigzag 8), key
     record = b"\x20\x00\x00\x00\x08" + key + b"\x0c" + bytes(6) + b"\x00"
     data = bytearray(HEADER_SIZE) + record
+    data[57:61] = (1).to_bytes(4, "big")  # recordsCount
     assert abort_marker(memoryview(data)) is aborts
+
+
+def test_a_control_batch_without_records_aborts_nothing() -> None:
+    """Compaction removed its marker, and kept the batch for its producer's epoch."""
+    data = encode_batch(
+        [], base_offset=4, last_offset_delta=0, producer_id=7, transactional=True, control=True
+    )
+    assert not abort_marker(memoryview(data))
+
+
+def test_a_control_record_without_a_key_is_corrupt() -> None:
+    data = bytearray(encode_batch([Record(4, 1, b"", b"")], base_offset=4, control=True))
+    with pytest.raises(CorruptData, match="without a key of 4 bytes"):
+        abort_marker(memoryview(data)[:64])
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_old_message_begins_at_the_earliest_after_the_one_before_it(magic: int) -> None:
+    records = [Record(offset, 1_000, b"k", b"v") for offset in range(10, 30)]
+    plain = legacy_message(records[0], magic)
+    first, second = (legacy_wrapper(records[n : n + 5], magic) for n in (5, 15))
+    headers = read_headers(memoryview(plain + first + second))
+    assert [(h.base_offset, h.next_offset) for h in headers] == [(0, 11), (11, 20), (20, 30)]
+    (alone,) = read_headers(memoryview(first))
+    assert (alone.base_offset, alone.next_offset) == (0, 20)
+
+
+def test_an_old_message_that_ends_before_the_batch_before_it_is_corrupt() -> None:
+    ten = legacy_message(Record(10, 1_000, None, b"v"), 1)
+    nine = legacy_wrapper([Record(9, 1_000, None, b"v")], 1)
+    with pytest.raises(CorruptData, match="offset 9, where 11 is the first"):
+        read_headers(memoryview(ten + nine))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_flipped_bit_fails_the_crc_of_an_old_message(magic: int, wrapped: bool) -> None:
+    record = Record(3, 1_000, b"key", b"value")
+    made = legacy_wrapper([record], magic) if wrapped else legacy_message(record, magic)
+    data = bytearray(made)
+    (header,) = read_headers(memoryview(data))
+    assert crc_matches(memoryview(data), header)
+    for at in range(16, len(data)):
+        data[at] ^= 1
+        assert not crc_matches(memoryview(data), header)
+        data[at] ^= 1
 
 
 def test_impossible_lengths_are_corrupt() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from types import MappingProxyType
+from uuid import UUID
 
 from connect.clients.cluster_snapshot import ClusterSnapshot
 from connect.clients.offset_listing import OffsetResult
@@ -26,11 +28,23 @@ class AskedCluster:
         self.asked: list[tuple[set[TopicPartition], int]] = []
         self.answers: list[Future[Listed]] = []
         self.snapshot = ClusterSnapshot(version=1)
+        self.refreshes = 0
 
     def leads(self, *keys: TopicPartition) -> None:
         """These partitions have a leader, too."""
         leaders = MappingProxyType({**self.snapshot.leaders, **dict.fromkeys(keys, (1, 0))})
-        self.snapshot = ClusterSnapshot(version=self.snapshot.version + 1, leaders=leaders)
+        self.snapshot = replace(self.snapshot, version=self.snapshot.version + 1, leaders=leaders)
+
+    def names(self, topic: str, topic_id: UUID) -> None:
+        """New metadata says that this topic has this id."""
+        self.snapshot = replace(
+            self.snapshot,
+            version=self.snapshot.version + 1,
+            topic_ids=MappingProxyType({topic: topic_id}),
+        )
+
+    def request_refresh(self, topics: Iterable[str]) -> None:
+        self.refreshes += 1
 
     def list_offsets(
         self, partitions: Iterable[TopicPartition], timestamp: int, isolation: int, limit: float
@@ -51,7 +65,7 @@ class SteppedLoop:
         """Of `topic`, which goes to `copy`."""
         metrics = PartitionMetrics("s", "t", "copy", number, clock=self.clock)
         made = PartitionCopy(("topic", number), ("copy", number), metrics)
-        made.position = made.acked_position = position
+        made.acked_position = position
         return made
 
     def turn(self, seconds: float = 0.0) -> None:

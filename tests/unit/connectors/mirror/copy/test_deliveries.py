@@ -7,7 +7,6 @@ socket pairs. The target is scripted (`scripted_target`), and time stands still 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, cast
 
 from hypothesis import HealthCheck, settings
@@ -35,6 +34,7 @@ from connectors.mirror.copy.partition import (
     PartitionCopy,
 )
 from connectors.mirror.copy.target_node import TargetNode
+from connectors.mirror.copy.target_partition import TargetPartition
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
 
@@ -72,7 +72,7 @@ class Copier:
                 self.loop,
                 self.budget,
                 ProduceSettings(max_request_size=1_500),
-                self.deliveries.on_result,
+                self.deliveries.on_results,
                 lambda node: None,
             )
             for n in NODES
@@ -85,8 +85,7 @@ class Copier:
     def add(self, number: int, position: int = 0) -> PartitionCopy:
         metrics = PartitionMetrics("s", "t", "copy", number, totals=self.totals, clock=self.clock)
         partition = PartitionCopy(("source", number), ("copy", number), metrics)
-        partition.position = partition.acked_position = position
-        partition.state = CopyState.ACTIVE
+        partition.begin_at(position)
         partition.target_node = 1
         self.deliveries.equip(partition)
         return partition
@@ -103,11 +102,11 @@ class Copier:
     def _back(self, partition: PartitionCopy, base: int) -> None:
         raise AssertionError(f"{partition.target} has lost nothing, yet went back to {base}")
 
-    def moved(self, partition: PartitionCopy) -> None:
+    def moved(self, partition: TargetPartition) -> None:
         if partition.queue and partition.target_node != UNKNOWN:
             node = self.nodes[partition.target_node]
             node.offer(partition)
-            node.pump()
+            self.loop.soon(node.pump)
 
     def fetch(self, partition: PartitionCopy, count: int) -> None:
         """`count` records arrive from the source, where the partition is fetched at all."""
@@ -131,9 +130,9 @@ class Copier:
                 max_timestamp=1_000,
                 shallow=True,
                 buffer=buffer,
-            )
+            ),
+            first,
         )
-        partition.position = first + count
         self.moved(partition)
 
     def lead(self, partition: PartitionCopy, node_id: int) -> None:
@@ -248,17 +247,9 @@ class Delivering(RuleBasedStateMachine):
         assert self.copier.totals.waiting == sum(batch.records for batch in under_way)
 
     @invariant()
-    def bytes_are_counted(self) -> None:
+    def partitions_are_valid(self) -> None:
         for partition in self.copier.partitions.values():
-            under_way = [*partition.in_flight, *partition.queue]
-            assert partition.pending_bytes == sum(len(batch.data) for batch in under_way)
-            sequences = [b.sequence for b in under_way if b.sequence != UNKNOWN]
-            assert sequences == sorted(sequences)
-            assert all(
-                a.sequence + a.records == b.sequence
-                for a, b in pairwise(under_way)
-                if b.sequence != UNKNOWN
-            )
+            partition.validate()
 
     def teardown(self) -> None:
         copier = getattr(self, "copier", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import cast
+from uuid import UUID
 
 import pytest
 
@@ -12,7 +13,7 @@ from connect.clients.offset_listing import LATEST
 from connect.clients.settings import FetchSettings
 from connect.errors import BrokerUnavailable
 from connectors.mirror.copy.log_checks import LogChecks
-from connectors.mirror.copy.partition import CopyState, PartitionCopy
+from connectors.mirror.copy.partition import PartitionCopy
 from connectors.mirror.copy.start_positions import StartPositions
 from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster, SteppedLoop
 
@@ -22,16 +23,23 @@ class Checking(SteppedLoop):
         super().__init__()
         self.target = AskedCluster()
         self.checked: list[PartitionCopy] = []
-        source = cast("ClusterLink", AskedCluster())
+        self.source = AskedCluster()
+        source = cast("ClusterLink", self.source)
         starts = StartPositions(source, self.loop, FetchSettings(), self.checked.append)
+        self.explained: list[PartitionCopy] = []
         self.checks = LogChecks(
-            source, cast("ClusterLink", self.target), self.loop, starts, self.checked.append
+            source,
+            cast("ClusterLink", self.target),
+            self.loop,
+            starts,
+            self.checked.append,
+            self.explained.append,
         )
 
     def copied_before(self, number: int, end: int) -> PartitionCopy:
         """A partition that earlier runs copied up to this offset, as a start finds it."""
         made = self.partition(number, end)
-        made.state = CopyState.ACTIVE
+        made.started()
         made.target_end = end
         self.target.leads(made.target)
         return made
@@ -87,3 +95,63 @@ def test_a_question_that_failed_is_asked_again_together_with_what_came(
     checking.turn(1.0)
     assert checking.target.asked[1:] == [({first.target, second.target}, LATEST)]
     assert first.held_back
+
+
+def test_an_id_of_a_deleted_topic_that_an_old_broker_names_is_not_another_creation(
+    checking: Checking,
+) -> None:
+    """Finding 12: the whole topic would be copied twice more."""
+    old, new = UUID(int=1), UUID(int=2)
+    partition = checking.copied_before(0, end=100)
+    partition.source_topic_id = old
+    checking.source.names(partition.source[0], new)
+    checking.source.leads(partition.source)
+    checking.checks.follow(partition)
+    checking.turn(1.0)
+    checking.source.answers[-1].set_result({partition.source: 0})
+    checking.turn()
+    assert (partition.source_topic_id, partition.position) == (new, 0)
+    asked = len(checking.source.asked)
+    checking.source.names(partition.source[0], old)
+    checking.checks.follow(partition)
+    checking.turn(1.0)
+    assert (partition.source_topic_id, partition.searching) == (new, False)
+    assert len(checking.source.asked) == asked
+
+
+def test_a_batch_that_lands_early_in_a_new_topic_tells_of_the_new_topic(
+    checking: Checking, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = checking.copied_before(0, end=100)
+    partition.target_topic_id = UUID(int=1)
+    checking.checks.landed_early(partition, 0)
+    assert partition.send_held, "its cause is not known yet"
+    checking.checks.follow(partition)
+    assert checking.explained == [], "the metadata is as old as before"
+    checking.target.names(partition.target[0], UUID(int=2))
+    checking.checks.follow(partition)
+    assert checking.explained == [partition]
+    assert "created again" in caplog.text
+    assert not partition.send_held
+
+
+def test_a_batch_that_lands_early_in_the_same_topic_tells_of_its_loss(
+    checking: Checking, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = checking.copied_before(0, end=100)
+    partition.target_topic_id = UUID(int=1)
+    checking.checks.landed_early(partition, 60)
+    checking.target.names(partition.target[0], UUID(int=1))
+    checking.checks.follow(partition)
+    assert checking.explained == [partition]
+    assert "60" in caplog.text
+    assert "created again" not in caplog.text
+
+
+def test_a_partition_that_leaves_does_not_wait_for_the_cause(checking: Checking) -> None:
+    partition = checking.copied_before(0, end=100)
+    checking.checks.landed_early(partition, 60)
+    partition.leaving = True
+    checking.checks.follow(partition)
+    assert checking.explained == [partition]
+    assert partition.landed_early is None

@@ -15,7 +15,7 @@ from connect.clients.offset_listing import EARLIEST
 from connect.clients.selector_loop import SelectorLoop
 from connect.clock import FakeClock
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.partition import CopyState, Outgoing, PartitionCopy
+from connectors.mirror.copy.partition import Outgoing, PartitionCopy
 from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.stall_watch import StallWatch
 from connectors.mirror.copy.target_node import TargetNode
@@ -53,8 +53,7 @@ class Watched:
         self.target = SimpleNamespace(throttled_at=never, role="target broker", node_id=7)
         metrics = PartitionMetrics("s", "t", "copy", 0, clock=self.clock)
         self.partition = PartitionCopy(KEY, ("copy", 0), metrics)
-        self.partition.state = CopyState.ACTIVE
-        self.partition.position = self.partition.acked_position = 100
+        self.partition.begin_at(100)
         self.partition.high_watermark = 100
         self.partition.source_node, self.partition.target_node = 1, 7
 
@@ -111,7 +110,7 @@ def test_a_quota_that_lets_nothing_through_is_named(watched: Watched) -> None:
     watched.partition.high_watermark = 200
     watched.node.throttled_at = watched.loop.now()
     assert "source broker 1 slows us down by a quota" in str(watched.pass_by(15))
-    watched.partition.in_flight.append(cast("Outgoing", SimpleNamespace()))
+    watched.partition.in_flight.append(cast("Outgoing", SimpleNamespace(resume=150)))
     assert "quota" not in str(watched.pass_by(1)), "that of the source does not hold up sending"
     watched.target.throttled_at = watched.loop.now()
     assert "target broker 7 slows us down by a quota" in str(watched.pass_by(1))
@@ -155,5 +154,5 @@ def test_what_waits_for_its_time_is_not_stuck_and_its_lag_is_known(watched: Watc
 def test_what_was_fetched_and_is_not_sent_is_stuck_also_at_a_limit(watched: Watched) -> None:
     watched.partition.high_watermark = 200
     watched.partition.limited_by = "a limit"
-    watched.partition.in_flight.append(cast("Outgoing", SimpleNamespace()))
+    watched.partition.in_flight.append(cast("Outgoing", SimpleNamespace(resume=150)))
     assert "being sent" in (watched.pass_by(15) or "")

@@ -130,7 +130,7 @@ def test_what_the_source_lost_is_reported(
 
 
 def test_a_position_is_not_replaced_before_what_was_fetched_is_copied(starting: Starting) -> None:
-    partition = starting.partition(0, position=20)
+    partition = starting.partition(0, position=10)
     data = bytearray(100)
     batch = Outgoing(
         data=memoryview(data),
@@ -141,8 +141,7 @@ def test_a_position_is_not_replaced_before_what_was_fetched_is_copied(starting: 
         shallow=True,
         buffer=FetchBuffer(MemoryBudget(1_000), data),
     )
-    partition.acked_position = 10
-    partition.enqueue(batch)
+    partition.enqueue(batch, 10)
     starting.source.leads(partition.source)
     starting.starts.created_again(partition)
     starting.turn(1.0)

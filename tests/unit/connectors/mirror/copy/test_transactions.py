@@ -24,9 +24,12 @@ from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, SourcePartition, StoredOffset
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connect.protocol.records import Record, encode_batch, iter_records
-from connectors.mirror.copy import recovery
+from connectors.mirror.copy.copy_states import CopyLife, CopyState
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
-from connectors.mirror.copy.partition import UNKNOWN, CopyState, Outgoing, PartitionCopy
+from connectors.mirror.copy.offsets_partitions import OffsetsPartition
+from connectors.mirror.copy.outgoing import UNKNOWN, Failure, Outgoing
+from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.copy.target_partition import TargetPartition
 from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
 from connectors.mirror.copy.transaction_phases import Phase
 from connectors.mirror.copy.transactions import Transactions
@@ -94,10 +97,10 @@ class Bench:
         self.control = Coordinator()
         self.control.boundary_s = boundary_s
         self.fetching = True
-        self.silent: set[PartitionCopy] = set()
+        self.silent: set[TargetPartition] = set()
         self.refused: list[tuple[PartitionCopy, int]] = []
         self.settled: list[Settled] = []
-        self.cut: list[PartitionCopy] = []
+        self.cut: list[TargetPartition] = []
         self.committed = 0
         self.partitions: Collection[PartitionCopy] = [self.partition(n) for n in (0, 1)]
         link = SimpleNamespace(
@@ -120,8 +123,7 @@ class Bench:
             source=("t", number),
             target=("A.t", number),
             metrics=PartitionMetrics("A", "B", "A.t", number),
-            state=CopyState.ACTIVE,
-            position=100,
+            life=CopyLife(CopyState.ACTIVE),
             acked_position=100,
             stored_position=100,
         )
@@ -131,20 +133,19 @@ class Bench:
 
     # What transactions ask.
 
-    def refresh_interest(self, partition: PartitionCopy) -> None:
+    def refresh_interest(self, partition: TargetPartition) -> None:
         """Offered again: as the target's node does, ask whether it may be sent."""
         if partition.queue:
             self.transactions.admits(partition)
 
-    def waits_for_silent(self, partition: PartitionCopy) -> bool:
+    def waits_for_silent(self, partition: TargetPartition) -> bool:
         return partition in self.silent
 
-    def cut_off(self, partition: PartitionCopy) -> None:
+    def cut_off(self, partition: TargetPartition) -> None:
         self.cut.append(partition)
 
     def refuse(self, partition: PartitionCopy, code: int) -> None:
-        partition.state = CopyState.BLOCKED
-        partition.drop_all()
+        partition.block()
         self.refused.append((partition, code))
 
     def settle(self, settled: Settled) -> None:
@@ -172,9 +173,9 @@ class Bench:
                 max_timestamp=0,
                 shallow=True,
                 buffer=FetchBuffer(self.budget, data),
-            )
+            ),
+            first,
         )
-        partition.position = first + records
         self.refresh_interest(partition)
         self.turn()
 
@@ -185,24 +186,20 @@ class Bench:
         )
         self.turn()
 
-    def send(self, partition: PartitionCopy) -> Outgoing:
+    def send(self, partition: TargetPartition) -> Outgoing:
         assert self.transactions.admits(partition)
-        batch = partition.queue.popleft()
-        partition.assign_sequence(batch)
-        partition.in_flight.append(batch)
-        partition.unanswered += 1
-        return batch
+        return partition.take_next()
 
-    def answer(self, partition: PartitionCopy, base: int = 0) -> None:
+    def answer(self, partition: TargetPartition, base: int = 0) -> None:
         """The oldest batch in flight is acknowledged."""
-        batch = partition.in_flight.popleft()
-        partition.unanswered -= 1
-        partition.acked_position = batch.resume
-        partition.forget(batch)
-        self.transactions.hold(
-            Settled(partition, batch.runs, base, batch.records, batch.max_timestamp, True)
-        )
-        self.transactions.answered(partition)
+        partition.accepted(partition.in_flight[0], base)
+        batch = partition.next_acknowledged()
+        assert batch is not None
+        if isinstance(partition, PartitionCopy):
+            self.transactions.hold(
+                Settled(partition, batch.runs, base, batch.records, batch.max_timestamp, True)
+            )
+        self.transactions.answered(some_idle=True)
         self.turn()
 
     def copy(self, partition: PartitionCopy) -> None:
@@ -211,16 +208,16 @@ class Bench:
         self.send(partition)
         self.answer(partition)
 
-    def until_storing(self) -> PartitionCopy:
+    def until_storing(self) -> OffsetsPartition:
         self.turn(10.0)
         assert self.phase() is Phase.STORING
-        (ledger,) = self.transactions.ledgers
-        return ledger
+        (offsets,) = self.transactions.offsets_partitions
+        return offsets
 
     def commit(self) -> None:
-        ledger = self.until_storing()
-        self.send(ledger)
-        self.answer(ledger)
+        offsets = self.until_storing()
+        self.send(offsets)
+        self.answer(offsets)
         self.control.commits[-1][1].set_result(None)
         self.turn()
 
@@ -247,14 +244,16 @@ def second(bench: Bench) -> PartitionCopy:
     return list(bench.partitions)[1]
 
 
-def test_batches_wait_until_their_partition_and_the_ledger_were_added(bench: Bench) -> None:
+def test_batches_wait_until_their_partitions_were_added(
+    bench: Bench,
+) -> None:
     one = first(bench)
     bench.fetched(one)
     assert bench.control.added == [(("A.t", 0), (OFFSETS, 0))]
     assert not bench.transactions.admits(one)
     bench.allow()
     assert bench.transactions.admits(one)
-    # The ledger is there already when another partition comes.
+    # The offsets partition is there already when another partition comes.
     bench.fetched(second(bench))
     assert bench.control.added[1:] == [(("A.t", 1),)]
 
@@ -262,10 +261,10 @@ def test_batches_wait_until_their_partition_and_the_ledger_were_added(bench: Ben
 def test_it_is_told_after_the_commit_and_not_before(bench: Bench) -> None:
     one = first(bench)
     bench.copy(one)
-    ledger = bench.until_storing()
+    offsets = bench.until_storing()
     assert not bench.transactions.admits(one) if one.queue else True
-    bench.send(ledger)
-    bench.answer(ledger)
+    bench.send(offsets)
+    bench.answer(offsets)
     assert [records for records, _ in bench.control.commits] == [10]
     assert bench.settled == []
     assert one.stored_position == 100
@@ -280,8 +279,8 @@ def test_what_is_known_of_the_logs_is_noted_with_the_source_offset(bench: Bench)
     one = first(bench)
     one.source_topic_id = UUID(int=5)
     bench.copy(one)
-    ledger = bench.until_storing()
-    (record,) = iter_records(ledger.queue[0].data)
+    offsets = bench.until_storing()
+    (record,) = iter_records(offsets.queue[0].data)
     note = dict(record.headers)[OFFSET_NOTE]
     facts = noted_facts(note, 110)
     assert facts is not None
@@ -292,13 +291,13 @@ def test_what_is_known_of_the_logs_is_noted_with_the_source_offset(bench: Bench)
 def test_nothing_is_sent_while_it_ends_and_all_of_it_goes_on_after(bench: Bench) -> None:
     one = first(bench)
     bench.copy(one)
-    ledger = bench.until_storing()
+    offsets = bench.until_storing()
     bench.fetched(one)
     bench.fetched(second(bench))
     assert not bench.transactions.admits(one)
     assert len(bench.control.added) == 1
-    bench.send(ledger)
-    bench.answer(ledger)
+    bench.send(offsets)
+    bench.answer(offsets)
     bench.control.commits[0][1].set_result(None)
     bench.turn()
     assert set(bench.control.added[1]) == {("A.t", 0), ("A.t", 1), (OFFSETS, 0)}
@@ -325,8 +324,8 @@ def test_what_was_aborted_is_next_again_under_another_producer(bench: Bench) -> 
     bench.spoil(one)
     bench.turn()
     assert bench.control.aborts == [], "what was sent is not answered yet"
-    one.unanswered -= 1
-    bench.transactions.answered(one)
+    one.failed(one.in_flight[0], Failure.RETRY, "gone", maybe=True)
+    bench.transactions.answered(some_idle=False)
     bench.turn()
     bench.control.producer = (7, 1)
     bench.control.aborts[0][1].set_result(None)
@@ -381,12 +380,12 @@ def test_a_place_in_a_log_that_is_another_now_is_not_what_is_stored(bench: Bench
     bench.allow()
     bench.send(two)
     bench.answer(two)
-    ledger = bench.until_storing()
-    one.position = one.acked_position = 0
+    offsets = bench.until_storing()
+    one.relocate(0)
     one.stored_position = UNKNOWN
     bench.transactions.relocated(one)
-    bench.send(ledger)
-    bench.answer(ledger)
+    bench.send(offsets)
+    bench.answer(offsets)
     bench.control.commits[0][1].set_result(None)
     bench.turn()
     assert (one.stored_position, two.stored_position) == (UNKNOWN, 110)
@@ -396,7 +395,7 @@ def test_a_sequence_that_begins_anew_is_of_another_epoch(bench: Bench) -> None:
     """Else the target could take its first batch for the one it has with the same numbers."""
     one = first(bench)
     bench.copy(one)
-    recovery.restart_sequence(one)
+    one.restart_sequence()
     bench.transactions.equip(one)
     bench.fetched(one)
     assert not bench.transactions.admits(one)
@@ -410,11 +409,11 @@ def test_a_sequence_that_begins_anew_is_of_another_epoch(bench: Bench) -> None:
 def test_what_is_being_committed_is_not_aborted_for_a_new_sequence(bench: Bench) -> None:
     one = first(bench)
     bench.copy(one)
-    ledger = bench.until_storing()
-    bench.send(ledger)
-    bench.answer(ledger)
+    offsets = bench.until_storing()
+    bench.send(offsets)
+    bench.answer(offsets)
     assert bench.phase() is Phase.COMMITTING
-    recovery.restart_sequence(one)
+    one.restart_sequence()
     bench.transactions.equip(one)
     bench.turn()
     assert bench.control.aborts == []
@@ -489,9 +488,9 @@ def test_a_fenced_one_is_over(bench: Bench) -> None:
 def test_a_commit_that_is_refused_is_an_abort(bench: Bench) -> None:
     one = first(bench)
     bench.copy(one)
-    ledger = bench.until_storing()
-    bench.send(ledger)
-    bench.answer(ledger)
+    offsets = bench.until_storing()
+    bench.send(offsets)
+    bench.answer(offsets)
     bench.control.commits[0][1].set_exception(TransactionSpoilt("TRANSACTION_ABORTABLE"))
     bench.turn()
     assert [why for why, _ in bench.control.aborts] == ["TRANSACTION_ABORTABLE"]
@@ -512,9 +511,9 @@ def test_an_abort_that_is_refused_fails_the_task(bench: Bench) -> None:
 
 def test_a_commit_of_unknown_outcome_fails_the_task(bench: Bench) -> None:
     bench.copy(first(bench))
-    ledger = bench.until_storing()
-    bench.send(ledger)
-    bench.answer(ledger)
+    offsets = bench.until_storing()
+    bench.send(offsets)
+    bench.answer(offsets)
     bench.control.commits[0][1].set_exception(ConnectError("INVALID_TXN_STATE"))
     bench.turn()
     assert str(bench.transactions.failure) == "INVALID_TXN_STATE"
@@ -523,7 +522,7 @@ def test_a_commit_of_unknown_outcome_fails_the_task(bench: Bench) -> None:
 
 def test_positions_that_moved_without_records_are_stored_on_request(bench: Bench) -> None:
     one = first(bench)
-    one.skipped_to(150)
+    one.skip_to(150)
     done = bench.transactions.request()
     bench.turn()
     assert bench.control.added == [((OFFSETS, 0),)]
@@ -549,3 +548,37 @@ def test_without_fetching_it_ends_at_once(bench: Bench) -> None:
     bench.fetching = False
     bench.turn(0.1)
     assert bench.phase() is Phase.STORING
+
+
+def test_adding_partitions_that_fails_while_it_is_committed_aborts_what_follows(
+    bench: Bench,
+) -> None:
+    """Finding 15: the answer to the commit came in a phase that does not know it."""
+    one, two = bench.partitions
+    bench.copy(one)
+    bench.fetched(two)
+    offsets = bench.until_storing()
+    bench.send(offsets)
+    bench.answer(offsets)
+    assert bench.phase() is Phase.COMMITTING
+    bench.control.adds[-1].set_exception(TransactionSpoilt("TRANSACTION_ABORTABLE"))
+    bench.turn()
+    assert bench.control.aborts == []
+    bench.control.commits[0][1].set_result(None)
+    bench.turn()
+    assert one.stored_position == 110
+    assert [why for why, _ in bench.control.aborts] == ["TRANSACTION_ABORTABLE"]
+
+
+def test_nothing_is_committed_before_the_offsets_are_acknowledged(bench: Bench) -> None:
+    """Finding 1: a silent leader of an offsets partition had its batch dropped, and the transaction
+    was committed without it."""
+    bench.copy(first(bench))
+    offsets = bench.until_storing()
+    offsets.evacuate(bench.budget)
+    bench.transactions.answered(some_idle=True)
+    bench.turn()
+    assert (bench.phase(), bench.control.commits) == (Phase.STORING, [])
+    bench.send(offsets)
+    bench.answer(offsets)
+    assert len(bench.control.commits) == 1

@@ -1,0 +1,87 @@
+"""Waiting until one of many sockets is ready, or until another thread asks to stop waiting.
+
+`SystemPoller` waits with the operating system's selector. A simulation passes a `Poller` of its own
+to `SelectorLoop`, which then neither opens a socket nor sleeps.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Iterable
+from typing import Protocol
+
+__all__ = ["READ", "WRITE", "Poller", "SystemPoller"]
+
+READ = selectors.EVENT_READ
+WRITE = selectors.EVENT_WRITE
+
+
+class Poller(Protocol):
+    """Masks are `READ`, `WRITE` or both. Only `wake` may be called from other threads."""
+
+    def register(self, descriptor: int, mask: int) -> None:
+        """Wait for this socket, too."""
+
+    def modify(self, descriptor: int, mask: int) -> None:
+        """Wait for other events of a registered socket."""
+
+    def unregister(self, descriptor: int) -> None:
+        """Wait for this socket no more. Before it is closed."""
+
+    def select(self, timeout: float) -> Iterable[tuple[int, int]]:
+        """Wait at most `timeout` seconds; the sockets that are ready, each with its mask."""
+
+    def wake(self) -> None:
+        """End a `select` that waits, or the next one. Does nothing after `close`."""
+
+    def close(self) -> None:
+        """Release what the poller holds. Registered sockets stay open."""
+
+
+class SystemPoller:
+    """The operating system's selector, and a socket pair that wakes it."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+        self._wake_descriptor = self._wake_reader.fileno()
+        self._selector.register(self._wake_reader, READ)
+
+    def register(self, descriptor: int, mask: int) -> None:
+        self._selector.register(descriptor, mask)
+
+    def modify(self, descriptor: int, mask: int) -> None:
+        self._selector.modify(descriptor, mask)
+
+    def unregister(self, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+
+    def select(self, timeout: float) -> list[tuple[int, int]]:
+        ready: list[tuple[int, int]] = []
+        for key, mask in self._selector.select(timeout):
+            if key.fd == self._wake_descriptor:
+                self._empty_wake_pipe()
+            else:
+                ready.append((key.fd, mask))
+        return ready
+
+    def wake(self) -> None:
+        try:
+            self._wake_writer.send(b"\0")
+        except OSError:
+            return  # full: the poller is being woken already; closed: nothing to wake
+
+    def _empty_wake_pipe(self) -> None:
+        try:
+            while self._wake_reader.recv(4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def close(self) -> None:
+        self._selector.close()
+        self._wake_reader.close()
+        self._wake_writer.close()

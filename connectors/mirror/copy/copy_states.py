@@ -1,0 +1,107 @@
+"""The states of a partition on its way to the target, as a table. Pure.
+
+STARTING    its first source offset is not known yet
+ACTIVE      fetched and produced
+RECOVERING  a produce failed: nothing is sent until all that was sent is answered
+BACKOFF     waits for `retry_at`, then ACTIVE again with the same batches
+BLOCKED     the target refused its oldest batch for good: waits, then fetched anew
+BROKEN      an invariant did not hold: nothing more of it is copied or stored
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+
+__all__ = ["CopyEvent", "CopyLife", "CopyState", "InvariantBroken"]
+
+
+class CopyState(enum.Enum):
+    STARTING = "starting"
+    ACTIVE = "active"
+    RECOVERING = "recovering"
+    BACKOFF = "backoff"
+    BLOCKED = "blocked"
+    BROKEN = "broken"
+
+
+class CopyEvent(enum.Enum):
+    STARTED = "its first source offset is known"
+    FAILED = "the target did not take a batch"
+    RECOVERED = "everything sent is answered, and the rest can be sent"
+    DELAYED = "everything sent is answered, and the rest is sent after a pause"
+    REFUSED = "everything sent is answered, and the oldest batch is refused for good"
+    WAITED = "the pause is over"
+    RESET = "it goes on at an earlier offset"
+    BROKE = "an invariant does not hold"
+
+
+_ACTIVE, _RECOVERING = CopyState.ACTIVE, CopyState.RECOVERING
+_BACKOFF, _BLOCKED = CopyState.BACKOFF, CopyState.BLOCKED
+
+_TRANSITIONS: dict[tuple[CopyState, CopyEvent], CopyState] = {
+    (CopyState.STARTING, CopyEvent.STARTED): _ACTIVE,
+    (_ACTIVE, CopyEvent.FAILED): _RECOVERING,
+    (_RECOVERING, CopyEvent.FAILED): _RECOVERING,
+    (_RECOVERING, CopyEvent.RECOVERED): _ACTIVE,
+    (_RECOVERING, CopyEvent.DELAYED): _BACKOFF,
+    (_RECOVERING, CopyEvent.REFUSED): _BLOCKED,
+    # A transaction does not take the partition: nothing of it is under way then.
+    (_ACTIVE, CopyEvent.DELAYED): _BACKOFF,
+    (_ACTIVE, CopyEvent.REFUSED): _BLOCKED,
+    (_BACKOFF, CopyEvent.DELAYED): _BACKOFF,
+    (_BACKOFF, CopyEvent.REFUSED): _BLOCKED,
+    (_BLOCKED, CopyEvent.DELAYED): _BACKOFF,
+    (_BLOCKED, CopyEvent.REFUSED): _BLOCKED,
+    (_BACKOFF, CopyEvent.WAITED): _ACTIVE,
+    (_BLOCKED, CopyEvent.WAITED): _ACTIVE,
+    # The pause that a partition is in goes on: the target is in trouble as before.
+    (CopyState.STARTING, CopyEvent.RESET): CopyState.STARTING,
+    (_ACTIVE, CopyEvent.RESET): _ACTIVE,
+    (_RECOVERING, CopyEvent.RESET): _ACTIVE,
+    (_BACKOFF, CopyEvent.RESET): _BACKOFF,
+    (_BLOCKED, CopyEvent.RESET): _BLOCKED,
+    **{(state, CopyEvent.BROKE): CopyState.BROKEN for state in CopyState},
+    **{(CopyState.BROKEN, event): CopyState.BROKEN for event in CopyEvent},
+}
+
+_HISTORY = 24
+
+
+class InvariantBroken(Exception):
+    """The copier's own books do not agree: a defect of the copier, never of a broker.
+
+    Deliberately no `ConnectError`: no retry and no reconnect may swallow it. The message names the
+    partition, the invariant and the events that came before.
+    """
+
+
+class CopyLife:
+    """The state of one partition and the events that led to it."""
+
+    __slots__ = ("_history", "state")
+
+    def __init__(self, state: CopyState = CopyState.STARTING) -> None:
+        self.state = state
+        self._history: deque[tuple[object, ...]] = deque(maxlen=_HISTORY)
+
+    def note(self, *event: object) -> None:
+        """Remember an event that changes no state, for the history. Cheap: nothing is formatted."""
+        self._history.append(event)
+
+    def on(self, event: CopyEvent, name: str) -> CopyState:
+        """Move on. Raises `InvariantBroken` where the table has no such transition."""
+        after = _TRANSITIONS.get((self.state, event))
+        if after is None:
+            raise self.broken(name, f"{event.name} cannot come while {self.state.name}")
+        self._history.append((event.name, self.state.name, after.name))
+        self.state = after
+        return after
+
+    def broken(self, name: str, invariant: str) -> InvariantBroken:
+        """The error that says which invariant does not hold, with the history."""
+        return InvariantBroken(f"{name}: {invariant}; before: {self.history()}")
+
+    def history(self) -> str:
+        """The last events, oldest first."""
+        return ", ".join(" ".join(str(part) for part in event) for event in self._history) or "none"

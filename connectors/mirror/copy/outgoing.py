@@ -1,0 +1,59 @@
+"""One batch on its way to the target, and the kinds of failure it may meet."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connectors.mirror.copy.memory import FetchBuffer
+
+__all__ = ["UNKNOWN", "Failure", "OffsetRun", "Outgoing"]
+
+OffsetRun = tuple[int, int]
+"""(first source offset, count): so many consecutive source offsets."""
+
+UNKNOWN = -1
+
+
+class Failure(enum.Enum):
+    """How the copier goes on after a batch that the target did not take."""
+
+    RETRY = "retry"
+    SPLIT = "split"
+    NEW_PRODUCER = "new producer"
+    BLOCK = "block"
+    ABORT = "abort the transaction"
+    QUARANTINE = "quarantine"
+    """As BLOCK, but the record itself is at fault and can be quarantined."""
+
+
+@dataclass(slots=True, eq=False)
+class Outgoing:
+    """One batch for the target, a whole magic-2 batch in `data`.
+
+    The batch covers the source offsets from `start` up to, but not including, `resume`. `runs`
+    are the source offsets of its records, in order; offsets of the range that are in no run need
+    no copying (markers, aborted or compacted records).
+    """
+
+    data: memoryview
+    records: int
+    runs: Sequence[OffsetRun]
+    resume: int
+    max_timestamp: int
+    shallow: bool
+    buffer: FetchBuffer
+    start: int = UNKNOWN
+    """First source offset of the range; set when the batch is queued."""
+    sequence: int = UNKNOWN
+    """First sequence number. Assigned when first sent, and kept: a resend must be the same."""
+    awaits_answer: bool = False
+    """Sent, and neither answered nor its connection lost."""
+    answered: bool = False
+    """Acknowledged by the target, though earlier batches may not be."""
+    maybe_written: bool = False
+    """Sent and not acknowledged, and the target may have it all the same."""
+    failure: Failure | None = None
+    reason: str = ""
+    base_offset: int = UNKNOWN

@@ -1,0 +1,46 @@
+"""The suites whose runs are recorded, and the code that each of them covers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["SUITES", "Suite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """`paths`: files and folders, from the root of the project. After a change to one of them the
+    suite's last run says nothing about the code as it is."""
+
+    paths: tuple[str, ...]
+
+
+_PRODUCT = ("api", "connect", "connectors", "deploy", "requirements-test.lock")
+_SIMULATED = ("connect", "connectors/mirror", "tests/simulation")
+
+SUITES: dict[str, Suite] = {
+    "slow": Suite((
+        *_PRODUCT,
+        "tests/compat",
+        "tests/conftest.py",
+        "tests/faults",
+        "tests/golden",
+        "tests/integration",
+        "tests/support",
+    )),
+    "faults": Suite((*_PRODUCT, "tests/conftest.py", "tests/faults", "tests/support")),
+    "fuzz": Suite((
+        "api/bodies.py",
+        "api/json_text.py",
+        "connect/config/properties.py",
+        "connect/data",
+        "connect/protocol",
+        "connect/storage",
+        "connectors/mirror/formats.py",
+        "connectors/mirror/offset_map.py",
+        "tests/fuzz",
+    )),
+    "simulate": Suite(_SIMULATED),
+    "mutants": Suite(_SIMULATED),
+    "bench": Suite(("connect", "connectors/mirror", "tests/benchmarks")),
+}  # fmt: skip
