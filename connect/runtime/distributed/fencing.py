@@ -140,7 +140,7 @@ class ZombieFencing:
 
     def give_up(self, connectors: Collection[str]) -> None:
         """End the rounds of these connectors: they have got other tasks."""
-        for connector in self._rounds.keys() & set(connectors):
+        for connector in sorted(self._rounds.keys() & set(connectors)):
             _fail(self._rounds.pop(connector), _conflict(connector))
 
     def close(self) -> None:
