@@ -374,7 +374,7 @@ class OffsetMap:
         ahead = source - segment.source
         if ahead < segment.length:
             return segment.target + ahead
-        if index + 1 < len(self._placed):
+        if index + 1 < len(self._placed) and segment.length:
             following, later = self._placed[index + 1]
             if later is page or page.end_source >= following.source:
                 return following.target

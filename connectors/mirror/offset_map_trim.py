@@ -79,14 +79,18 @@ class PageIndex:
 
         A page that a later session overrules stays until that session has copied as far: until
         then it says of which offsets older syncs are not to be gone by. A page before the log start
-        stays as long as an older one reaches further, which it overrules.
+        stays as long as an older one reaches further, which it overrules. The last page stays: it
+        says where the target goes on.
         """
         pages = self._pages.get(key, {})
         oldest = self._oldest.get(key, 0)
         again = _copied_again(pages.values())
         gone: list[int] = []
         reach = 0
+        last = max(pages.values(), default=None)
         for span in sorted(pages.values()):
+            if span is last:
+                continue
             covered = again.get(span.session)
             if (
                 span.session < oldest

@@ -14,7 +14,7 @@ from tests.simulation.outcome import Outcome
 
 __all__ = ["WORLDS", "run_world"]
 
-WORLDS: dict[str, str] = {}
+WORLDS: dict[str, str] = {"groups": "tests.simulation.groups.world"}
 """World name to module."""
 
 
