@@ -40,6 +40,8 @@ class _Copy:
     """Source offsets that were copied, and are not in written pages yet."""
     told_at: int | None = None
     """The number of the produced record by which a loss is told."""
+    told_once_read: bool = False
+    """It is told only when the map's topic was read."""
 
 
 class Copier:
@@ -80,6 +82,9 @@ class Copier:
         """What a task's step does besides copying."""
         self.books.poll()
         facts = self.books.facts()
+        for copy in self.copies.values():
+            if copy.told_once_read and not self.topics.reads:
+                copy.told_at, copy.told_once_read = self.topics.producer.produced, False
         if facts is not None:
             for copy in self.copies.values():
                 if not copy.learned:
@@ -153,6 +158,7 @@ class Copier:
         self.books.lost(key, loss, anchor)
         if loss.on_target:
             copy.told_at = self.topics.producer.produced
+            copy.told_once_read = self.topics.reads
             # The place may be known by an anchor before it only.
             copy.of.inexact |= set(range(0 if anchor is None else anchor[0], copy.position + 1))
         copy.standing = copy.standing or stands
@@ -171,6 +177,8 @@ class Copier:
             self.look(copy)  # it is not waited for long
         if copy.learned or not copy.of.untold:
             self.look(copy)
+        if copy.learned and copy.of.untold and copy.told_at is None:
+            copy.of.hidden = True  # what the target had is not known
         if copy.standing or (copy.of.untold and copy.told_at is None and not copy.of.hidden):
             return 0
         source, target = copy.of.source, copy.of.target
@@ -204,6 +212,7 @@ class Copier:
                 target.append(None)
             self.books.copied(_key(copy.of), runs, base)
         copy.position = end
+        copy.of.high = max(copy.of.high, end)
         if self._exactly_once and end > first:
             facts = self._facts(copy)
             copy.of.stored, copy.of.noted = end, (end, facts.newest.encode())
@@ -273,11 +282,18 @@ class Copier:
     def _see_told(self) -> None:
         producer = self.topics.producer
         for copy in self.copies.values():
-            if copy.told_at is None or producer.written < copy.told_at or self.topics.reads:
+            waits = copy.told_once_read or self.topics.reads
+            if copy.told_at is None or producer.written < copy.told_at or waits:
                 continue
             if producer.failing or producer.failed_at >= 0:
                 copy.of.hidden = True
             copy.of.untold, copy.told_at = False, None
+
+    def pages_are_gone(self) -> None:
+        """The map's topic was reset: what was written in it is not known any more."""
+        self._in_pages = []
+        for copy in self.copies.values():
+            copy.fresh.clear()
 
     def settle(self) -> None:
         """Everything that can be done without new events."""

@@ -62,6 +62,8 @@ class Partition:
     noted: tuple[int, bytes] | None = None
     """Under exactly-once: what was noted with that offset."""
 
+    high: int = 0
+    """How far it was ever copied, in this life of the source."""
     losses: int = 0
     """How often the target lost records, or was created again."""
     untold: bool = False

@@ -26,6 +26,11 @@ These cannot hold by design, and are left out, each for its reason:
   loses that one and has the earlier one still, groups do not go back to it.
 * `inexact`: what was lost, and what is copied again after a loss, has no exact place before the
   pages of the second copy are written; it must not be skipped all the same.
+* Offsets that were copied, but not stored, before a crash, while the target lost records besides:
+  until they are copied again, offset syncs of theirs are newer than anything that is known.
+* Offsets before the source's log start: their pages are deleted with the records.
+* After a start the checkpoint task does not know before which loss its checkpoints were emitted:
+  where the target ever lost something, it may emit one that goes back, once.
 * A group that committed on the target by itself: its offsets are its own. After a loss, and once
   again after each start of the checkpoint task, it may be set to a corrected checkpoint.
 """
@@ -60,7 +65,9 @@ def skipped(partition: Partition, offset: int, place: int, position: int) -> str
 
 def check_place(partition: Partition, offset: int, place: Place | None, position: int) -> None:
     """Raises `Broken`."""
-    if partition.untold or partition.hidden:
+    if partition.untold or partition.hidden or offset < partition.source.start:
+        return
+    if partition.losses and position < partition.high and offset >= position:
         return
     source, target = partition.source, partition.target
     name = f"partition {partition.number}: offset {offset} is translated to {place}"

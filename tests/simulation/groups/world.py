@@ -59,9 +59,10 @@ class World:
         self.source, self.target = SourceSide(), TargetSide()
         self.task = CheckpointTask(self.topics, FakeClock())
         self.starts = 1
-        self.emitted: dict[tuple[str, int], tuple[Checkpoint, int, int]] = {}
+        self.was_reset = False
+        self.emitted: dict[tuple[str, int], tuple[Checkpoint, int, int, int]] = {}
         """The last checkpoint of each group and partition, in which life, after how many losses
-        that were surely known."""
+        that were surely known, and starts of the task."""
         self.workers: dict[int, Copier | None] = {0: None, 1: None}
         """By partition."""
         for partition in self.partitions:
@@ -225,7 +226,6 @@ class World:
                 continue
             target.append((source.life, offset))
             partition.known.discard(offset)
-            partition.inexact.discard(offset)
             for up, down in rule.copied(offset, 1, target.end - 1):
                 self._write_sync(partition, up, down)
         delayed = rule.take_delayed()
@@ -289,6 +289,7 @@ class World:
         partition = self.random.choice(self.partitions)
         life = partition.source.life + 1
         partition.source = Source(life)
+        partition.high = 0
         self._produce(partition, self.random.randint(0, 30))
         if self.random.random() < 0.3:
             partition.source.start = min(partition.source.end, 4)
@@ -301,7 +302,7 @@ class World:
         partition = self.random.choice(self.partitions)
         target = partition.target
         end = max(0, target.end - self.random.randint(1, 40))
-        if end == target.end or partition.untold:
+        if end == target.end or self._is_told(partition):
             return
         gone = target.cut(end)
         self._lost(partition, {offset for life, offset in gone if life == partition.source.life})
@@ -310,16 +311,23 @@ class World:
                 partition.older_copies.add(origin)
         self.note(f"  the target lost {partition.number} from {end} on")
 
+    def _is_told(self, partition: Partition) -> bool:
+        """Whether a loss is under way; another one comes later."""
+        worker = self.workers[partition.number]
+        told = worker is not None and worker.copies[partition.number].told_at is not None
+        return told or partition.untold
+
     def _lost(self, partition: Partition, gone: set[int]) -> None:
         partition.losses += 1
         partition.untold = True
+        partition.hidden = partition.hidden or self.was_reset
         partition.known -= gone
         # What is copied again after a loss has been in other places.
         partition.inexact |= set(range(min(gone, default=0), partition.source.end + 1))
 
     def target_again(self) -> None:
         partition = self.random.choice(self.partitions)
-        if partition.untold:
+        if self._is_told(partition):
             return
         target = partition.target
         target.cut(0)
@@ -341,6 +349,9 @@ class World:
             topic.create_again()
         else:
             topic.delete_before(self.random.randint(0, topic.end))
+        self.was_reset = True
+        for worker in self._running():
+            worker.pages_are_gone()
         for partition in self.partitions:
             partition.known.clear()
             partition.hidden = partition.hidden or partition.losses > 0
@@ -421,17 +432,18 @@ class World:
                 last is not None
                 and each.downstream_offset < last[0].downstream_offset
                 and each.upstream_offset >= last[0].upstream_offset
-                and last[1:] == (partition.source.life, partition.told)
+                and last[1:3] == (partition.source.life, partition.told)
+                and (last[3] == self.starts or not partition.losses)
                 and not partition.untold
             ):
                 raise Broken(f"{each} is emitted after {last[0]}, and nothing was lost")
-            self.emitted[key] = each, partition.source.life, partition.told
+            self.emitted[key] = each, partition.source.life, partition.told, self.starts
 
     def sync(self) -> None:
         outcome = self.task.sync(self.target)
         for group, number, offset in self.target.written:
             partition = self.partitions[number]
-            checkpoint, life, told = self.emitted[group, number]
+            checkpoint, life, told, _ = self.emitted[group, number]
             before = self.target.held.get((group, number))
             self.note(f"  {group} goes to {offset} of {number}, from {before}")
             if before is not None and offset <= before.offset and partition.losses == 0:
