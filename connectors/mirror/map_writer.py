@@ -75,7 +75,8 @@ class MapWriter:
                 before = pages.session
                 others = pages.settle(found.pages.get(key, ()))
                 for page, loss in self._unplaced.pop(key, ()):
-                    place = anchor(others, loss.first) or (page.end_source, loss.first)
+                    known = [*others, *pages.begun(page.session)]
+                    place = anchor(known, loss.first) or (page.end_source, loss.first)
                     pages.found(page, *place)
                     self._urgent.add(key)
                 if pages.session != before:
@@ -109,7 +110,8 @@ class MapWriter:
             pages.lost_from(source, target, max(source, end))
         elif loss.kind is LossKind.TARGET_RECREATED:
             pages.take_unsaved()
-            pages.lost_from(0, 0, end)
+            # The map may know of offsets beyond, of another life of the source's topic.
+            pages.lost_from(0, 0, max(end, self._index.reach(key)))
         elif loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
             # The offsets are given again, to records that come after all that the target has.
             end_before = self._end_of(key, pages)

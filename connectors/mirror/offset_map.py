@@ -325,6 +325,10 @@ class PartitionPages:
         self._session += 1
         self._current = None
 
+    def begun(self, before: int) -> list[PageSpan]:
+        """The first page of each session of these pages that is earlier than `before`."""
+        return [page.span for page in self._begun if page.session < before]
+
     @property
     def session(self) -> int:
         """That of the pages to come."""

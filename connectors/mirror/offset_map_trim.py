@@ -63,6 +63,10 @@ class PageIndex:
         """As the function, of a partition's pages."""
         return anchor(self._pages.get(key, {}).values(), target)
 
+    def reach(self, key: TopicPartition) -> int:
+        """How far any page of a partition knows the source."""
+        return max((span.end_source for span in self._pages.get(key, {}).values()), default=0)
+
     def useless(self, key: TopicPartition, log_start: int) -> list[bytes]:
         """Take the pages that explain nothing at or after `log_start`: their record keys, for
         tombstones.
@@ -99,12 +103,17 @@ def anchor(pages: Iterable[PageSpan], target: int) -> tuple[int, int] | None:
     found: tuple[int, int] | None = None
     end = target
     first: int | None = None
+    lost_from: int | None = None
     for span in sorted(pages, reverse=True):
         first = span.first_source if first is None else min(first, span.first_source)
-        if span.first_target <= end and (found is None or found[1] < span.first_target):
+        holds = lost_from is None or span.first_source < lost_from
+        if holds and span.first_target <= end and (found is None or found[1] < span.first_target):
             found = span.first_source, span.first_target
         if span.lost:
             end = min(end, span.first_target - 1)
+            lost_from = (
+                span.first_source if lost_from is None else min(lost_from, span.first_source)
+            )
     if found is None and first is not None:
         return first, target
     return found

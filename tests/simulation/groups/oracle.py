@@ -31,6 +31,8 @@ These cannot hold by design, and are left out, each for its reason:
 * Offsets before the source's log start: their pages are deleted with the records.
 * After a start the checkpoint task does not know before which loss its checkpoints were emitted:
   where the target ever lost something, it may emit one that goes back, once.
+* What a group has on the target when it goes back on the source: group sync does not follow it, as
+  Java's does not, and does not know any more by which checkpoint that was written.
 * A group that committed on the target by itself: its offsets are its own. After a loss, and once
   again after each start of the checkpoint task, it may be set to a corrected checkpoint.
 """
