@@ -129,11 +129,13 @@ class PairOracle:
             self.recreation_to_tell = False
             self.settled_life = self.truth.life
             self.suspended = False
+            self.excuse(0, loss.resume or 0)
         elif loss.kind is LossKind.TARGET_RECREATED:
             if not self.target_recreations_due:
                 raise Broken(f"{self.name}: a re-creation of the target was reported, and was none")
             self.target_recreations_due -= 1
             self.target_recreation_to_tell = False
+            self.forgive()
             self.target_losses_due = 0
         elif loss.kind is LossKind.TARGET_LOSS:
             self.target_losses_due = 0
@@ -214,7 +216,7 @@ class PairOracle:
             return True
         if state in (RecordState.COMPACTED, RecordState.VANISHED):
             return True
-        if self._read_committed and (record.aborted or state is RecordState.OPEN):
+        if self._read_committed and (record.hidden or state is RecordState.OPEN):
             return True
         for life, first, end in self._reported:
             if life == record.life and first <= record.offset < end:

@@ -117,6 +117,8 @@ class Log:
             if batch.marker == ABORT:
                 self.aborted.append((batch.producer, first, batch.base))
             for each in self.from_offset(first):
+                if each.base >= batch.base:
+                    break
                 if each.producer == batch.producer and each.fate is None and each.marker is None:
                     each.fate = batch.marker
             return
@@ -184,6 +186,10 @@ class Log:
         while self.batches and self.batches[0].next <= self.start:
             del self.batches[0]
             del self._bases[0]
+        while len(self.epochs) > 1 and self.epochs[1][1] <= self.start:
+            del self.epochs[0]
+        epoch, first = self.epochs[0]
+        self.epochs[0] = (epoch, max(first, self.start))
 
     def replace(self, batch: Batch, data: bytes) -> None:
         """Compaction rewrote a batch: offsets and producer stay."""
