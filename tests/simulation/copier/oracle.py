@@ -59,6 +59,7 @@ class Oracle:
             pair.target_cut_off(0, lost=True)
             pair.forgive()
             pair.target_recreations_due += 1
+            pair.forgiving = True
             self._read[key] = 0
 
     def forgive(self) -> None:

@@ -386,6 +386,15 @@ class CopierWorld:
         facts = stored.facts
         knows_topic = facts is not None and facts.source_topic_id is not None
         pair.begins_at(stored.position, stored.life, knows_topic=knows_topic)
+        if facts is not None:
+            copy = self.target.topics.get(TARGET)
+            if facts.target_topic_id is not None and (
+                copy is None or copy.id != facts.target_topic_id
+            ):
+                pair.target_recreations_due += 1
+            topic = self.source.topics.get(SOURCE)
+            if knows_topic and (topic is None or topic.id != facts.source_topic_id):
+                pair.recreations_due = max(1, pair.recreations_due)
         if stored.cuts != pair.cuts:
             pair.suspended = True
 
