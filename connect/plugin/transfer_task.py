@@ -52,6 +52,9 @@ class TransferTask(ABC):
             when that future is done: store its offsets; when they are stored: committed()
         drain(deadline); prepare_commit() once more, stored; committed(); stop()
 
+    After `step` has raised, neither `step` nor `drain` is called again: `prepare_commit` once more,
+    `deliver` until its future is done, then `committed` and `stop`.
+
     Under exactly-once, where `writes_transactions`: the task commits through `context.transfer`, in
     its steps and at the end of `drain`, and `reconfigure` is called for nothing but the connector's
     `live_keys` and, where `grows_exactly_once`, what `only_adds`.
@@ -86,6 +89,11 @@ class TransferTask(ABC):
         """Gather the source offsets that are safe to store: every earlier record was acknowledged
         by the target, and whatever else must be durable first is. Only what changed since the last
         commit. Completed on any thread."""
+
+    def deliver(self) -> None:  # noqa: B027 - most tasks need none
+        """Take the acknowledgements that the future of `prepare_commit` waits for, read and write
+        nothing else, return at once. Called instead of `step` once the task has failed. For tasks
+        whose `step` completes that future."""
 
     @abstractmethod
     def committed(self) -> None:

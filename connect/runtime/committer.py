@@ -23,7 +23,7 @@ __all__ = ["OffsetCommitter"]
 
 _log = logging.getLogger(__name__)
 
-# While a final commit waits for others, the task's own loop gets turns this long.
+# While a final commit waits for others, it looks again this often.
 _PUMP_S = 0.05
 
 
@@ -102,8 +102,9 @@ class OffsetCommitter:
     def finish(self, deadline: Deadline, pump: Callable[[float], object]) -> bool:
         """The last commit: finish the one under way, then gather and store once more.
 
-        `pump(seconds)` gives the task's own loop a turn while others are waited for. False: not
-        everything was stored by the deadline.
+        `pump(seconds)` waits for others, at most so long: it gives the task's own loop a turn, or
+        only takes deliveries where the task has failed. False: not everything was stored by the
+        deadline.
         """
         if not self._wait_idle(deadline, pump):
             return False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from typing import Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
@@ -22,8 +22,6 @@ from connect.storage.offset_writer import OffsetWriter
 
 __all__ = ["WorkerTransferTask", "what_stands_still"]
 
-_log = logging.getLogger(__name__)
-
 # A step that has nothing to do waits at most this long; whatever matters earlier wakes it.
 _STEP_S = 1.0
 # The rest of a stopping task's time is kept for the final commit: its two round trips need little.
@@ -32,6 +30,15 @@ _DRAIN_SHARE = 0.7
 _NOTE_S = 0.5
 # Partitions that a status names.
 _TOLD = 20
+
+
+class Moved(Protocol):
+    """A `threading.Event`, as far as it is used here."""
+
+    def set(self) -> None: ...
+    def clear(self) -> None: ...
+    def wait(self, timeout: float) -> bool:
+        """Wait until it is set, for at most `timeout` seconds."""
 
 
 class WorkerTransferTask(WorkerTask):
@@ -47,7 +54,9 @@ class WorkerTransferTask(WorkerTask):
         commit_interval_s: float,
         commit_timeout_s: float,
         clock: Clock = SYSTEM_CLOCK,
+        commit_moved: Moved | None = None,
     ) -> None:
+        """`commit_moved`: what waits for the last commit of a failed task, for simulations."""
         self._task = task
         self._context = context
         self._config = config
@@ -56,6 +65,7 @@ class WorkerTransferTask(WorkerTask):
         context.figures.add(ERROR_GROUP, ErrorMetrics(clock).read)
         self._figures: SourceTaskMetrics | None = None
         self._note_due = clock.monotonic()
+        self._commit_moved: Moved = commit_moved or threading.Event()
         if task.counts() is not None:
             self._figures = SourceTaskMetrics(self._totals, clock)
             context.figures.add(SOURCE_TASK_GROUP, self._figures.read)
@@ -64,7 +74,7 @@ class WorkerTransferTask(WorkerTask):
             writer,
             task.prepare_commit,
             task.committed,
-            task.wake,
+            self._wake_committer,
             interval_s=commit_interval_s,
             timeout_s=commit_timeout_s,
             metrics=context.figures,
@@ -107,18 +117,22 @@ class WorkerTransferTask(WorkerTask):
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
         if failed:
-            # What the target acknowledged before the failure is still worth storing.
-            return self._committer.finish(deadline, self._step_if_it_can)
+            # The target has acknowledged records before the failure: their offsets are stored. The
+            # task must not step for that, as it may go on after records that it failed to copy.
+            return self._committer.finish(deadline, self._deliver)
         self._task.drain(Deadline(deadline.remaining() * _DRAIN_SHARE, self._clock))
         return self._committer.finish(deadline, self._task.step)
 
-    def _step_if_it_can(self, seconds: float) -> None:
-        """A turn of a task that failed already: gathering offsets may depend on its loop."""
-        try:
-            self._task.step(seconds)
-        except Exception as error:  # noqa: BLE001 - its failure is known and shown already
-            _log.debug("%s failed again: %s", type(self._task).__name__, error)
-            threading.Event().wait(seconds)
+    def _deliver(self, seconds: float) -> None:
+        """Let the commit of a task that has failed go on; wait for that at most so long."""
+        self._task.deliver()
+        self._commit_moved.wait(seconds)
+        self._commit_moved.clear()
+
+    def _wake_committer(self) -> None:
+        """A step of the commit is done. Called from any thread."""
+        self._commit_moved.set()
+        self._task.wake()
 
     def close(self) -> None:
         self._committer.abandon(ConnectError("The task has ended"))

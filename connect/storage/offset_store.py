@@ -17,7 +17,14 @@ from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, RecordMetadata
 from connect.storage.offset_codec import decode_key
 
-__all__ = ["READ_S", "KafkaOffsetStore", "MemoryOffsetStore", "OffsetStore", "gathered"]
+__all__ = [
+    "READ_S",
+    "KafkaOffsetStore",
+    "MemoryOffsetStore",
+    "OffsetLog",
+    "OffsetStore",
+    "gathered",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -134,6 +141,22 @@ class MemoryOffsetStore:
         """Nothing to close."""
 
 
+class OffsetLog(Protocol):
+    """The part of a `TopicLog` that is used here."""
+
+    def start(self, deadline: Deadline) -> None:
+        """Open the topic, and read it to its present end."""
+
+    def send(self, key: bytes | None, value: bytes | None) -> Future[RecordMetadata]:
+        """Append a record; the future completes when all in-sync replicas have it."""
+
+    def read_to_end(self, deadline: Deadline) -> None:
+        """Wait until everything that was in the log when called was read."""
+
+    def stop(self, deadline: Deadline) -> None:
+        """Finish what was sent, as far as the deadline allows, and close everything."""
+
+
 class KafkaOffsetStore:
     """Offsets on a compacted topic, in the place and bytes where Java's Connect keeps them.
 
@@ -150,9 +173,11 @@ class KafkaOffsetStore:
         consumer_properties: Mapping[str, str] | None = None,
         admin_properties: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        open_log: Callable[..., OffsetLog] = TopicLog,
     ) -> None:
+        """`open_log`: another log than Kafka's, made as a `TopicLog` is, for simulations."""
         self._table = _Table()
-        self._log = TopicLog(
+        self._log = open_log(
             topic.name,
             client_properties,
             self._take,

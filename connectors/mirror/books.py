@@ -8,25 +8,23 @@ copied. Belongs to one thread.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import NamedTuple
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.plugin import SourceOffset, StoredOffset
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.client_configs import offset_syncs_consumer, offset_syncs_producer
+from connectors.mirror.book_topics import BookTopics, KafkaBookTopics, MapReader
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.partition import OffsetRun
 from connectors.mirror.first_positions import FirstPosition, first_key
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.log_facts import LogFacts, facts_key
-from connectors.mirror.losses import Loss, LossKind, LossPolicy
-from connectors.mirror.offset_map import PageSpan, PartitionPages, page_key
-from connectors.mirror.offset_map_trim import MapTopic, PageIndex, PageIndexReader
+from connectors.mirror.losses import Loss
+from connectors.mirror.map_writer import DuePages, MapWriter
+from connectors.mirror.offset_map_trim import NOTHING_READ, MapTopic
 from connectors.mirror.offset_syncs import OffsetSyncRule
-from connectors.mirror.policy import replication_policy
 from connectors.mirror.sync_producer import SyncProducer
 
 __all__ = ["PAGES_EVERY_S", "FlowBooks", "Reached", "position_after", "source_partition"]
@@ -66,16 +64,6 @@ def position_after(offset: SourceOffset | None) -> int | None:
     return stored + 1
 
 
-class _PartitionBooks:
-    """What is written down for one partition: its sync rule and its map pages."""
-
-    __slots__ = ("pages", "rule")
-
-    def __init__(self, lag_max: int, session: int) -> None:
-        self.rule = OffsetSyncRule(lag_max)
-        self.pages = PartitionPages(session)
-
-
 class FlowBooks:
     """See the module."""
 
@@ -85,44 +73,33 @@ class FlowBooks:
         config: SourceConfig,
         index: str | None,
         clock: Clock = SYSTEM_CLOCK,
+        topics: BookTopics | None = None,
     ) -> None:
         """Args: props: the connector's properties, for clients; `config`: the same, parsed.
-        index: the task's number, for the clients' names."""
+        index: the task's number, for the clients' names.
+        topics: where the books are; None: on the clusters that `props` name."""
         self._config = config
-        self._session = clock.now_ms()
-        self._partitions: dict[TopicPartition, _PartitionBooks] = {}
+        self._clock = clock
+        self._rules: dict[TopicPartition, OffsetSyncRule] = {}
         self._syncs: SyncProducer | None = None
-        self._index = PageIndex()
-        self._index_reader: PageIndexReader | None = None
-        self._open_reader: Callable[[MapTopic], PageIndexReader] | None = None
+        self._map = MapWriter(clock)
+        self._topics: BookTopics | None = None
+        """Where the map is read; None: there is none, or these are closed."""
+        self._reader: MapReader | None = None
         self._read: deque[MapTopic] = deque()
-        self._map: MapTopic | None = None
+        self._found: MapTopic | None = None
         self._looks_again = False
-        self._facts: dict[TopicPartition, LogFacts] | None = None
+        self._facts: dict[TopicPartition, LogFacts] = {}
         self._firsts: dict[TopicPartition, FirstPosition] = {}
         self._kept: dict[TopicPartition, FirstPosition] = {}
         """Those of them that were written here, which may be under way while others are read."""
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
-        policy = replication_policy(props)
-        other = (
-            config.target_cluster_alias
-            if config.offset_syncs_topic_location == "source"
-            else config.source_cluster_alias
-        )
-        self._syncs = SyncProducer(
-            offset_syncs_producer(props, index),
-            policy.offset_syncs_topic(other),
-            policy.offset_map_topic(other),
-        )
+        topics = topics or KafkaBookTopics(props, config, index)
+        self._syncs = topics.writer()
         if config.mirror_offset_map_enabled:
-            self._open_reader = partial(
-                PageIndexReader,
-                policy.offset_map_topic(other),
-                offset_syncs_consumer(props, index),
-                self._read.append,  # on the reader's thread
-            )
-            self._index_reader = self._open_reader(MapTopic({}, {}))
+            self._topics = topics
+            self._read_map(NOTHING_READ)
 
     @property
     def trouble(self) -> str | None:
@@ -130,53 +107,61 @@ class FlowBooks:
         return None if self._syncs is None else self._syncs.trouble
 
     def facts(self) -> Mapping[TopicPartition, LogFacts] | None:
-        """What was known of the partitions' logs when this began; None while it is being read."""
-        if self._open_reader is None:
+        """What was known of the partitions' logs when this began, or began to look again; None
+        while it is being read."""
+        if self._topics is None:
             return {}
         self._take_read()
-        return self._facts
+        return self._facts if self._reader is None else None
+
+    def _read_map(self, before: MapTopic) -> None:
+        assert self._topics is not None, "the books are closed"
+        self._map.reads()
+        # The reader calls back on its own thread.
+        self._reader = self._topics.read_map(self._read.append, before)
 
     def _take_read(self) -> None:
         if not self._read:
             return
         self._close_reader()  # it has done its work
-        found = self._map = self._read.popleft()
+        found = self._read.popleft()
+        # The pages need not be kept twice.
+        self._found = found._replace(pages={}, facts={}, last_pages={})
         self._firsts = {**self._kept, **found.firsts}
-        if self._facts is None:
-            self._facts = dict(found.facts)
-            for key, spans in found.pages.items():
-                for span in spans:
-                    self._index.add(key, span)
-        if self._looks_again and self._open_reader is not None:
+        self._facts.update(found.facts)
+        self._map.has_read(found)
+        self._write_pages(())
+        if self._looks_again and self._topics is not None:
             self._looks_again = False
-            self._index_reader = self._open_reader(found)
+            self._read_map(self._found)
 
     def _close_reader(self) -> None:
-        if self._index_reader is not None:
-            self._index_reader.close()
-            self._index_reader = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     # Where partitions began, which have no stored offset yet.
 
     def look_again(self) -> None:
-        """Others may have kept first positions since this began: have them read, too."""
+        """Others may have copied partitions that come here, or begun with them: have read what
+        they wrote."""
         self._take_read()
-        if self._index_reader is not None:
+        if self._reader is not None:
             self._looks_again = True
-        elif self._open_reader is not None and self._map is not None:
-            self._index_reader = self._open_reader(self._map)
+        elif self._topics is not None and self._found is not None:
+            self._read_map(self._found)
 
     def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
         """What is kept; None while it is being read."""
         self._take_read()
-        return self._firsts if self._index_reader is None else None
+        return self._firsts if self._reader is None else None
 
     @property
     def keeps_first_positions(self) -> bool:
         """Whether any are, as far as is known: not where the map is off, or may not be read."""
-        if self._map is None:
-            return self._open_reader is not None
-        return self._map.reached is not None
+        if self._found is None:
+            return self._topics is not None
+        return self._found.reached is not None
 
     def keep_first(self, firsts: Mapping[TopicPartition, FirstPosition]) -> Future[None]:
         """Done when they are written."""
@@ -196,51 +181,27 @@ class FlowBooks:
     # What was copied, and what was lost.
 
     def lost(self, key: TopicPartition, loss: Loss, anchor: tuple[int, int] | None) -> None:
-        """One of the partition's logs lost something; the map is not to lead astray. `anchor`: a
-        place known to be before what the target lost, on both sides."""
+        """One of the partition's logs lost something; the map is not to lead astray, from now on.
+        `anchor`: a place known to be before what the target lost, on both sides."""
         if not self._config.mirror_offset_map_enabled or self._syncs is None:
             return
-        pages = self._of(key).pages
-        if loss.kind is LossKind.TARGET_LOSS:
-            if loss.resume is not None and loss.policy is LossPolicy.COPY:
-                return  # what is copied again overrules
-            exact = pages.source_of(loss.first)
-            if exact is not None:
-                pages.lost_from(exact, loss.first)
-            elif anchor is not None:
-                pages.lost_from(*anchor)
-            else:
-                self._begin_map_anew(key, pages)
-        elif loss.resume is not None and loss.kind in (
-            LossKind.SOURCE_RECREATED,
-            LossKind.TARGET_RECREATED,
-        ):
-            self._begin_map_anew(key, pages)
-
-    def _begin_map_anew(self, key: TopicPartition, pages: PartitionPages) -> None:
-        pages.take_unsaved()
-        pages.begin_anew()
-        self._index.discard(key, pages.session)
-
-    def _of(self, key: TopicPartition) -> _PartitionBooks:
-        books = self._partitions.get(key)
-        if books is None:
-            books = _PartitionBooks(self._config.offset_lag_max, self._session)
-            self._partitions[key] = books
-        return books
+        if self._map.lost(key, loss, anchor):
+            self._write_pages(())
 
     def copied(self, key: TopicPartition, runs: Sequence[OffsetRun], base_offset: int) -> None:
         """The target has these records from `base_offset` on, without gaps; below 0: it does not
         say where. In each partition's order."""
         if self._syncs is None or base_offset < 0:
             return
-        books = self._of(key)
+        rule = self._rules.get(key)
+        if rule is None:
+            rule = self._rules[key] = OffsetSyncRule(self._config.offset_lag_max)
         target = base_offset
         for source, count in runs:
             if self._config.mirror_offset_map_enabled:
-                books.pages.copied(source, count, target)
+                self._map.copied(key, source, count, target)
             if self._config.emit_offset_syncs_enabled:
-                for upstream, downstream in books.rule.copied(source, count, target):
+                for upstream, downstream in rule.copied(source, count, target):
                     self._syncs.sync(OffsetSync(key[0], key[1], upstream, downstream))
             target += count
 
@@ -253,8 +214,7 @@ class FlowBooks:
         """The source offsets of these partitions, once the map pages that explain them are
         written."""
         for source, position, *_ in reached:
-            if (books := self._partitions.get(source)) is not None:
-                books.pages.seen(position)
+            self._map.seen(source, position)
         alias = self._config.source_cluster_alias
         offsets: list[StoredOffset] = [
             (source_partition(alias, source), {"offset": position - 1})
@@ -264,67 +224,62 @@ class FlowBooks:
         self._write_pages(reached, lambda: result.set_result(offsets))
         return result
 
-    def _write_pages(self, reached: Sequence[Reached], then: Callable[[], None]) -> None:
+    def _write_pages(
+        self, reached: Sequence[Reached], then: Callable[[], None] = lambda: None
+    ) -> None:
         """Write the due pages, then call `then`: also after a failure, which costs exactness of
         translation until the pages are written, where storing no offsets would cost more."""
         if self._syncs is None:
             then()
             return
-        due = [
-            (source, books.pages, books.pages.take_unsaved())
-            for source, *_ in reached
-            if (books := self._partitions.get(source)) is not None
+        facts = [] if self.facts() is None else self._facts_of(reached)
+        due = self._map.due([each.source for each in reached])
+        records = [record for each in due for record in each.records()]
+        useless = [
+            (key, None)
+            for each in reached
+            for key in self._map.useless(each.source, each.log_start)
         ]
+        written = self._syncs.write_pages([*records, *facts, *useless])
+        written.add_done_callback(lambda future: self._written(future, due, then))
 
-        def written(future: Future[None]) -> None:
-            error = future.exception(timeout=0)
-            if error is not None:
-                for _, owner, pages in due:
-                    owner.put_back(pages)
-            then()
-
-        encoded: list[tuple[bytes, bytes | None]] = []
-        for key, _, pages in due:
-            for page in pages:
-                encoded.append((page_key(*key, page.first_source), page.encode()))
-                self._index.add(key, PageSpan(page.session, page.first_source, page.end_source))
-        if self.facts() is not None:
-            encoded += [
-                (facts_key(each.source), each.facts.encode())
-                for each in reached
-                if each.facts is not None and self._config.mirror_offset_map_enabled
-            ]
-        encoded += [(useless, None) for useless in self._useless_pages(reached)]
-        self._syncs.write_pages(encoded).add_done_callback(written)
-
-    def _useless_pages(self, reached: Sequence[Reached]) -> list[bytes]:
-        """Keys of pages to delete, of partitions that moved."""
-        self._take_read()
+    def _facts_of(self, reached: Iterable[Reached]) -> list[tuple[bytes, bytes | None]]:
+        """Not while the topic is read: what an earlier task knew is not to be taken for it."""
+        if not self._config.mirror_offset_map_enabled:
+            return []
         return [
-            useless
-            for source, _, log_start, _ in reached
-            for useless in self._index.useless(source, log_start)
+            (facts_key(each.source), each.facts.encode())
+            for each in reached
+            if each.facts is not None
         ]
+
+    def _written(
+        self, future: Future[None], due: Sequence[DuePages], then: Callable[[], None]
+    ) -> None:
+        if future.exception(timeout=0) is not None:
+            self._map.failed(due)
+        then()
 
     def committed(self) -> None:
         """The offsets of the last `prepare` are stored: partitions that are quiet now get an exact
         sync, too."""
         if self._syncs is None:
             return
-        for key, books in self._partitions.items():
-            delayed = books.rule.take_delayed()
+        for key, rule in self._rules.items():
+            delayed = rule.take_delayed()
             if delayed is not None:
                 self._syncs.sync(OffsetSync(key[0], key[1], *delayed))
         self._syncs.flush_syncs()
 
     def forget(self, key: TopicPartition) -> None:
         """A partition left, and all about it is stored."""
-        self._partitions.pop(key, None)
+        self._rules.pop(key, None)
+        self._map.forget(key)
 
     def close(self) -> None:
         """Send what waits, within seconds, and close every client."""
-        self._open_reader = None
+        self._topics = None
         self._close_reader()
         if self._syncs is not None:
-            self._syncs.close(Deadline(_CLOSE_SYNCS_S))
+            self._syncs.close(Deadline(_CLOSE_SYNCS_S, self._clock))
             self._syncs = None

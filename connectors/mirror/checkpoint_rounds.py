@@ -6,20 +6,22 @@ Without threads or timers of its own; the task's loop calls it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from connect.clients.consumer_groups import Committed, ConsumerGroups
+from connect.clients.consumer_groups import Committed
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.checkpoint_store import CheckpointBook
 from connectors.mirror.filters import TopicFilter
 from connectors.mirror.formats import Checkpoint
 from connectors.mirror.policy import ReplicationPolicy
+from connectors.mirror.translation import Place
 from connectors.mirror.translator import GroupOffset, Translator
 
-__all__ = ["CheckpointRounds", "Emission", "group_offsets", "target_topic"]
+__all__ = ["CheckpointRounds", "Emission", "SourceGroups", "group_offsets", "target_topic"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,6 +35,14 @@ class Emission(NamedTuple):
     read_at_ms: int
     known: bool
     unread: str | None = None
+
+
+class SourceGroups(Protocol):
+    """The groups of the source (`connect.clients.consumer_groups.ConsumerGroups`)."""
+
+    def committed(
+        self, groups: Iterable[str], deadline: Deadline
+    ) -> Mapping[str, Mapping[TopicPartition, Committed] | ConnectError]: ...
 
 
 def group_offsets(
@@ -57,6 +67,14 @@ def target_topic(
     return policy.format_remote_topic(source_alias, topic)
 
 
+def _void(last: Checkpoint | None, now: Place | None) -> int | None:
+    """Where the last checkpoint leads, if that does not hold any more. `now`: where its offset is
+    translated to now."""
+    if last is None or now is None or not (now.exact or now.anew):
+        return None
+    return last.downstream_offset if now.offset < last.downstream_offset else None
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointRounds:
     """What does not change from round to round."""
@@ -69,32 +87,42 @@ class CheckpointRounds:
     book: CheckpointBook
     clock: Clock = SYSTEM_CLOCK
 
-    def run(self, source: ConsumerGroups, translator: Translator, deadline: Deadline) -> Emission:
+    def run(self, source: SourceGroups, translator: Translator, deadline: Deadline) -> Emission:
         """A round. A group whose offsets cannot be read holds up no other, unless none can be.
         Raises `ConnectError`."""
         read_at_ms = self.clock.now_ms()
         committed, unread = self._read(source, deadline)
         offsets = group_offsets(committed, self.topics)
+        last = [self.book.last(each.group, self._target_of(each)) for each in offsets]
+        # What was emitted for a group that has gone back since may be void, too.
+        before = {
+            number: each._replace(offset=checkpoint.upstream_offset)
+            for number, (each, checkpoint) in enumerate(zip(offsets, last, strict=True))
+            if checkpoint is not None and each.offset < checkpoint.upstream_offset
+        }
+        places = translator.translate([*offsets, *before.values()], deadline)
+        since = dict(zip(before, places[len(offsets) :], strict=True))
         due: list[Checkpoint] = []
         known = not offsets
-        for each, place in zip(offsets, translator.translate(offsets, deadline), strict=True):
+        for number, (each, place) in enumerate(zip(offsets, places, strict=False)):
             if place is None:
                 continue
             known = True
+            topic, partition = self._target_of(each)
             checkpoint = Checkpoint(
-                each.group,
-                target_topic(self.policy, self.source_alias, self.target_alias, each.topic),
-                each.partition,
-                each.offset,
-                place.offset,
-                each.metadata,
+                each.group, topic, partition, each.offset, place.offset, each.metadata
             )
-            if self.book.emit(checkpoint, exact=place.exact):
+            void = _void(last[number], since.get(number))
+            if self.book.emit(checkpoint, anew=place.exact or place.anew, void=void):
                 due.append(checkpoint)
         return Emission(due, read_at_ms, known, unread)
 
+    def _target_of(self, offset: GroupOffset) -> TopicPartition:
+        name = target_topic(self.policy, self.source_alias, self.target_alias, offset.topic)
+        return name, offset.partition
+
     def _read(
-        self, source: ConsumerGroups, deadline: Deadline
+        self, source: SourceGroups, deadline: Deadline
     ) -> tuple[dict[str, Mapping[tuple[str, int], Committed]], str | None]:
         """What groups committed, and why some could not be read."""
         found: dict[str, Mapping[tuple[str, int], Committed]] = {}

@@ -18,46 +18,59 @@ from connect.errors import CorruptData
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.formats import Checkpoint
 
-__all__ = ["CheckpointBook", "CheckpointReader"]
+__all__ = ["CheckpointBook", "CheckpointReader", "Void"]
 
 _LOG = logging.getLogger(__name__)
 
 _CLOSE_S = 2.0
 
-"""The topic by its name on the target."""
+Void = Mapping[str, Mapping[TopicPartition, int]]
+"""By group and the target's partition: the furthest target offset that was emitted and does not
+hold any more."""
 
 
 class CheckpointBook:
-    """The last checkpoint of each group and partition. Safe to use from any thread."""
+    """The last checkpoint of each group and partition. Safe to use from any thread.
+
+    Where the target lost records, or was created again, what was emitted before may lead past the
+    records that came after. Then a checkpoint that is not as far is emitted, and what was committed
+    for the group on the target by the earlier one is `void`, until that was seen to (`settle`).
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}
+        self._void: dict[str, dict[TopicPartition, int]] = {}
 
     def load(self, checkpoint: Checkpoint) -> None:
         """One that was emitted before; later ones replace earlier ones."""
         with self._lock:
             self._put(checkpoint)
 
-    def emit(self, checkpoint: Checkpoint, *, exact: bool) -> bool:
+    def last(self, group: str, key: TopicPartition) -> Checkpoint | None:
+        """The last one of a group and the target's partition."""
+        with self._lock:
+            return self._known.get(group, {}).get(key)
+
+    def emit(self, checkpoint: Checkpoint, *, anew: bool, void: int | None = None) -> bool:
         """Whether this one is due; if so, it counts as emitted from now on.
 
         It is when it is the first, the group went back on the source, or it is further on the
-        target than the last one. One that is not further is due only where it is exact: the copy
-        was made anew then, and what was emitted before leads nowhere.
+        target than the last one. One that is not further is due only where the map knows that
+        (`anew`): the target has lost what was there, and the last one leads past records. `void`:
+        where the group went back on the source: the last one's place, if it does not hold any more.
         """
         with self._lock:
-            last = self._known.get(checkpoint.group, {}).get(
-                (checkpoint.topic, checkpoint.partition)
-            )
+            key = (checkpoint.topic, checkpoint.partition)
+            last = self._known.get(checkpoint.group, {}).get(key)
             due = (
                 last is None
                 or checkpoint.upstream_offset < last.upstream_offset
                 or checkpoint.downstream_offset > last.downstream_offset
-                or (exact and checkpoint.downstream_offset < last.downstream_offset)
+                or (anew and checkpoint.downstream_offset < last.downstream_offset)
             )
             if due:
-                self._put(checkpoint)
+                self._put(checkpoint, void)
             return due
 
     def groups(self) -> dict[str, dict[TopicPartition, Checkpoint]]:
@@ -65,9 +78,36 @@ class CheckpointBook:
         with self._lock:
             return {group: dict(known) for group, known in self._known.items()}
 
-    def _put(self, checkpoint: Checkpoint) -> None:
+    def void(self) -> dict[str, dict[TopicPartition, int]]:
+        """What was emitted and does not hold any more: as far as this, offsets that groups have on
+        the target and that are beyond their checkpoints are to go back to them."""
+        with self._lock:
+            return {group: dict(void) for group, void in self._void.items()}
+
+    def settle(self, void: Void) -> None:
+        """These groups have on the target what their checkpoints say, or went on by themselves."""
+        with self._lock:
+            for group, of_group in void.items():
+                known = self._void.get(group, {})
+                for key, offset in of_group.items():
+                    if known.get(key) == offset:
+                        del known[key]
+                if not known:
+                    self._void.pop(group, None)
+
+    def _put(self, checkpoint: Checkpoint, void: int | None = None) -> None:
+        key = (checkpoint.topic, checkpoint.partition)
         known = self._known.setdefault(checkpoint.group, {})
-        known[checkpoint.topic, checkpoint.partition] = checkpoint
+        last = known.get(key)
+        known[key] = checkpoint
+        if last is not None and checkpoint.upstream_offset >= last.upstream_offset:
+            void = last.downstream_offset
+        of_group = self._void.get(checkpoint.group, {})
+        void = max(of_group.get(key, -1), -1 if void is None else void)
+        if void > checkpoint.downstream_offset:
+            self._void.setdefault(checkpoint.group, {})[key] = void
+        elif of_group.pop(key, None) is not None and not of_group:
+            del self._void[checkpoint.group]
 
 
 class CheckpointReader:

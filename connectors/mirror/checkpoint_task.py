@@ -309,12 +309,15 @@ class MirrorCheckpointTask(SourceTask):
         translator = self._translator
         if self._target is None or translator is None:
             return  # the translating loop is opening another one
+        void = self._book.void()
         outcome = sync_group_offsets(
             self._target,
             self._book.groups(),
             Deadline(self._timeout),
             translator.plan_group_offsets,
+            void,
         )
+        self._book.settle(outcome.settled)
         self._report(outcome)
 
     def _report(self, outcome: GroupSyncOutcome) -> None:

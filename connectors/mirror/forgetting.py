@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import wait
 
 from connect.clients.admin import Admin
+from connect.clients.factory import producer
 from connect.clock import Deadline
 from connect.errors import ConfigError, ConnectError, DeadlineExceeded
 from connect.protocol.messages import TopicPartition
@@ -66,14 +67,14 @@ def _write(props: Mapping[str, str], topic: str, records: Records, deadline: Dea
             return
     finally:
         admin.close()
-    producer = SyncProducer(offset_syncs_producer(props), "", topic)
+    writer = SyncProducer(producer(offset_syncs_producer(props)), "", topic)
     try:
-        written = producer.write_pages(records)
+        written = writer.write_pages(records)
         while not written.done():
             if deadline.expired():
                 raise DeadlineExceeded("it took too long")
-            producer.poll()
+            writer.poll()
             wait([written], _TURN_S)
         written.result(timeout=0)
     finally:
-        producer.close(Deadline(0))
+        writer.close(Deadline(0))

@@ -1,7 +1,8 @@
 """Commits translated offsets for groups on the target: `sync.group.offsets.enabled`.
 
 What to write is decided purely (`plan_group_offsets`; on Spark: `connectors.spark.group_sync`),
-from checkpoints and what the target has: only for groups without members, and never back.
+from checkpoints and what the target has: only for groups without members, and never back, unless
+what was committed came from a checkpoint that does not hold any more, as the target lost records.
 MirrorMaker 2 remembers which groups were empty one interval ago and lets the broker refuse the
 others; here the target is asked right before writing, so that a group that ran meanwhile is not
 set back.
@@ -10,14 +11,17 @@ set back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
 
-from connect.clients.consumer_groups import Committed, ConsumerGroups, GroupListing
+from connect.clients.consumer_groups import Committed, GroupListing
 from connect.clients.errors import broker_code
 from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.checkpoint_store import Void
 from connectors.mirror.formats import Checkpoint
 
 __all__ = [
@@ -25,6 +29,7 @@ __all__ = [
     "GroupPlan",
     "GroupSyncOutcome",
     "PlanGroups",
+    "TargetGroups",
     "plan_group_offsets",
     "sync_group_offsets",
 ]
@@ -44,13 +49,34 @@ _UNKNOWN_MEMBER_ID = 25
 """The broker's answer for a group that has members."""
 
 
+_NOTHING_VOID: Void = MappingProxyType({})
+
+
+class TargetGroups(Protocol):
+    """The groups of the target (`connect.clients.consumer_groups.ConsumerGroups`)."""
+
+    def list_groups(
+        self, deadline: Deadline, states_of: Collection[str] = ()
+    ) -> Mapping[str, GroupListing]: ...
+
+    def committed(
+        self, groups: Iterable[str], deadline: Deadline
+    ) -> Mapping[str, Mapping[TopicPartition, Committed] | ConnectError]: ...
+
+    def commit(
+        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], deadline: Deadline
+    ) -> Mapping[str, ConnectError]: ...
+
+
 @dataclass(slots=True)
 class GroupSyncOutcome:
-    """What one round did. `failed`: group -> why. `active`: groups left alone, as they run."""
+    """What one round did. `failed`: group -> why. `active`: groups left alone, as they run.
+    `settled`: what was void, and is not on the target any more."""
 
     written: dict[str, int] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
     failed: dict[str, ConnectError] = field(default_factory=dict)
+    settled: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
 
 
 def plan_group_offsets(
@@ -88,17 +114,19 @@ def _is_ahead(checkpoint: Checkpoint, has: Committed | None) -> bool:
 
 
 def sync_group_offsets(
-    target: ConsumerGroups,
+    target: TargetGroups,
     checkpoints: Checkpoints,
     deadline: Deadline,
     plan: PlanGroups = plan_group_offsets,
+    void: Void = _NOTHING_VOID,
 ) -> GroupSyncOutcome:
-    """One round. A group that fails holds up no other. Raises `ConnectError` where the target's
-    groups cannot be listed, or `plan` raises it."""
+    """One round. A group that fails holds up no other. `void`: up to which offsets what groups have
+    does not hold any more: beyond their checkpoints, it is replaced by them. Raises `ConnectError`
+    where the target's groups cannot be listed, or `plan` raises it."""
     outcome = GroupSyncOutcome()
     if not checkpoints:
         return outcome
-    states = target.list_groups(deadline)
+    states = target.list_groups(deadline, checkpoints)
     empty = [group for group in checkpoints if group in states and states[group].empty]
     outcome.active = {
         group
@@ -110,7 +138,7 @@ def sync_group_offsets(
         if isinstance(found, ConnectError):
             outcome.failed[group] = found
         else:
-            committed[group] = found
+            committed[group] = _that_hold(found, checkpoints[group], void.get(group, {}))
     writes = plan(checkpoints, states, committed)
     refused = target.commit(writes, deadline)
     for group, offsets in writes.items():
@@ -121,4 +149,23 @@ def sync_group_offsets(
             outcome.active.add(group)
         else:
             outcome.failed[group] = error
+    # A group that runs there has its own offsets.
+    outcome.settled = {group: void[group] for group in void if group not in outcome.failed}
     return outcome
+
+
+def _that_hold(
+    committed: Mapping[TopicPartition, Committed],
+    checkpoints: Mapping[TopicPartition, Checkpoint],
+    void: Mapping[TopicPartition, int],
+) -> Mapping[TopicPartition, Committed]:
+    """Without the offsets that are void."""
+    if not void:
+        return committed
+    return {
+        key: each
+        for key, each in committed.items()
+        if key not in checkpoints
+        or each.offset is None
+        or not checkpoints[key].downstream_offset < each.offset <= void.get(key, -1)
+    }

@@ -11,11 +11,15 @@ of segments (source offset, target offset, length): exact, and small. It is kept
     segment  source gap VARINT | target gap ZIGZAG VARINT | length VARINT
 
 The gaps are counted from the end of the segment before (0 for the first). STRING is an int16 byte
-length and UTF-8; fixed-width numbers are big-endian; VARINT is unsigned LEB128. `session` is the
-time (epoch ms) at which the writing task began: where pages overlap, because a range was copied
-twice after a crash, the later session is right from its first offset on. `end of source` is how far
-the session has seen the source: the offset after the page's last segment, or, where it holds no
-record (a marker, say), after what follows that.
+length and UTF-8; fixed-width numbers are big-endian; VARINT is unsigned LEB128. `session` orders
+the writers: the time (epoch ms) at which one began, or one more than the highest session that the
+topic had, if that is more. Where pages overlap, because a range was copied twice after a crash,
+the later session is right from its first offset on. `end of source` is how far the session has seen
+the source: the offset after the page's last segment, or, where it holds no record (a marker, say),
+after what follows that.
+
+A page with one segment of length 0 is a loss page: the target lost what it had of the source
+offsets from that segment up to `end of source`, and goes on at the segment's target offset.
 
 Source: ours (docs/offset-map.md). Pure; not thread-safe.
 """
@@ -40,9 +44,9 @@ __all__ = [
     "page_key",
     "page_segments",
     "page_span",
-    "page_target",
     "parse_page_key",
     "put_varint",
+    "source_at",
 ]
 
 VERSION = 0
@@ -54,6 +58,8 @@ _LAST_OFFSET = (1 << 63) - 1
 _INT16 = struct.Struct(">h")
 _KEY_TAIL = struct.Struct(">iq")
 _VALUE_HEAD = struct.Struct(">hqqq")
+_LOSS = b"\x01\x00\x00\x00"
+"""The segments of a loss page: one, of length 0."""
 
 
 class Segment(NamedTuple):
@@ -96,8 +102,16 @@ class MapPage:
         return self.segments[0].source
 
     @property
+    def span(self) -> PageSpan:
+        """What it covers."""
+        first = self.segments[0]
+        lost = len(self.segments) == 1 and first.length == 0
+        return PageSpan(self.session, first.source, self.end_source, first.target, lost)
+
+    @property
     def end_source(self) -> int:
-        """How far the source is known: every record before it is in a segment."""
+        """How far the source is known: every record before it is in a segment, or, in a loss page,
+        lost."""
         last = self.segments[-1]
         return max(self.seen, last.source + last.length)
 
@@ -154,30 +168,35 @@ def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
 
 
 class PageSpan(NamedTuple):
-    """What a page covers: source offsets from `first_source` up to `end_source`."""
+    """What a page covers: source offsets from `first_source` up to `end_source`. The record at
+    `first_source` is at `first_target`; with `lost`, it is a loss page."""
 
     session: int
     first_source: int
     end_source: int
+    first_target: int = 0
+    lost: bool = False
 
 
 def page_span(first_source: int, value: bytes) -> PageSpan:
     """A page's span, without its segments. Raises CorruptData."""
     try:
-        version, session, _, end = _VALUE_HEAD.unpack_from(value)
+        version, session, target, end = _VALUE_HEAD.unpack_from(value)
     except struct.error as error:
         raise CorruptData("offset map page cut off") from error
     if version != VERSION:
         raise CorruptData(f"offset map page of version {version}")
-    return PageSpan(session, first_source, end)
+    return PageSpan(session, first_source, end, target, value[_VALUE_HEAD.size :] == _LOSS)
 
 
-def page_target(value: bytes) -> int:
-    """The first target offset of a page. Raises CorruptData."""
-    try:
-        return int(_VALUE_HEAD.unpack_from(value)[2])
-    except struct.error as error:
-        raise CorruptData("offset map page cut off") from error
+def source_at(segments: Iterable[Segment], target: int) -> int | None:
+    """The source offset that is at this target offset, or was to be next there; None where these
+    segments do not say."""
+    for segment in segments:
+        ahead = target - segment.target
+        if segment.length and 0 <= ahead <= segment.length:
+            return segment.source + ahead
+    return None
 
 
 def put_varint(out: bytearray, number: int) -> None:
@@ -203,12 +222,18 @@ def get_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 class PartitionPages:
-    """The pages that one session writes for one partition, and which of them are due."""
+    """The pages that one session writes for one partition, and which of them are due.
 
-    def __init__(self, session: int) -> None:
-        self._session = session
+    `session` is a guess as long as it is not known which pages others wrote: `settle` says that.
+    """
+
+    def __init__(self, session: int, *, settled: bool = False) -> None:
+        """`settled`: no other page of the partition has this session or a later one."""
+        self._first = self._session = session
         self._current: MapPage | None = None
         self._unsaved: list[MapPage] = []
+        self._guessed: dict[int, MapPage] | None = None if settled else {}
+        """Pages that were taken before `settle`, by their first source offsets."""
 
     def copied(self, source: int, count: int, target: int) -> None:
         """`count` records from `source` on are on the target from `target` on."""
@@ -225,6 +250,8 @@ class PartitionPages:
                 self._session += 1
                 page = None
             elif len(page.segments) >= PAGE_SEGMENTS:
+                # A reader that misses the next page must see that something is missing.
+                self.seen(source)
                 page = None
         if page is None:
             page = self._current = MapPage(self._session)
@@ -241,17 +268,13 @@ class PartitionPages:
     def source_of(self, target: int) -> int | None:
         """The source offset that is at this target offset, or was to be next there; None where the
         page in the making does not say."""
-        for segment in self._current.segments if self._current is not None else ():
-            ahead = target - segment.target
-            if 0 <= ahead <= segment.length:
-                return segment.source + ahead
-        return None
+        return None if self._current is None else source_at(self._current.segments, target)
 
-    def lost_from(self, source: int, target: int) -> None:
-        """The target has nothing of `source` and what follows it any more, but for what comes now:
-        until then, who is there goes on at `target`."""
+    def lost_from(self, source: int, target: int, end: int = 0) -> None:
+        """The target lost what it had of the source offsets from `source` up to `end`: groups that
+        are there go on at `target`, where what is copied next will be."""
         self.begin_anew()
-        self._unsaved.append(MapPage(self._session, [Segment(source, target, 0)]))
+        self._unsaved.append(MapPage(self._session, [Segment(source, target, 0)], end))
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -264,6 +287,40 @@ class PartitionPages:
         """That of the pages to come."""
         return self._session
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is known that no other page has a session as high as these."""
+        return self._guessed is None
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether pages are due, or may become due once others' sessions are known."""
+        return bool(self._unsaved) or not self.settled
+
+    def settle(self, spans: Iterable[PageSpan]) -> None:
+        """`spans`: the partition's pages in the topic. Where others wrote with as high a session,
+        the pages of this one get higher ones, and are due again."""
+        guessed, self._guessed = self._guessed, None
+        if guessed is None:
+            return
+        own = {first: page.session for first, page in guessed.items()}
+        others = [span.session for span in spans if own.get(span.first_source) != span.session]
+        raised = max(others, default=-1) + 1 - self._first
+        if raised <= 0:
+            return
+        unsaved = {id(page) for page in self._unsaved}
+        again = [page for page in guessed.values() if id(page) not in unsaved]
+        self._unsaved = sorted(
+            [*again, *self._unsaved], key=lambda page: (page.session, page.first_source)
+        )
+        moved = {id(page): page for page in self._unsaved}
+        if self._current is not None:
+            moved[id(self._current)] = self._current
+        for page in moved.values():
+            page.session += raised
+        self._first += raised
+        self._session += raised
+
     def _note(self, page: MapPage) -> None:
         if not self._unsaved or self._unsaved[-1] is not page:
             self._unsaved.append(page)
@@ -271,6 +328,8 @@ class PartitionPages:
     def take_unsaved(self) -> list[MapPage]:
         """Pages that changed since the last call, oldest first."""
         unsaved, self._unsaved = self._unsaved, []
+        if self._guessed is not None:
+            self._guessed.update((page.first_source, page) for page in unsaved)
         return unsaved
 
     def put_back(self, pages: list[MapPage]) -> None:
@@ -285,12 +344,10 @@ class OffsetMap:
     def __init__(self, pages: Iterable[MapPage]) -> None:
         """Pages in any order; later sessions win from their first offset on."""
         ordered = sorted(pages, key=lambda page: (page.session, page.first_source))
-        # How far each session knows the source, gaps included.
-        self._reach = {page.session: page.end_source for page in ordered}
         placed: list[_Placed] = []
         for page in ordered:
             placed = _cut(placed, page.first_source)
-            placed += [_Placed(segment, page.session) for segment in page.segments]
+            placed += [_Placed(segment, page) for segment in page.segments]
         self._placed = placed
         self._starts = [segment.source for segment, _ in placed]
 
@@ -301,7 +358,7 @@ class OffsetMap:
     @property
     def end_source(self) -> int | None:
         """How far the source is known; None for an empty map."""
-        return self._reach[self._placed[-1].session] if self._placed else None
+        return self._placed[-1].page.end_source if self._placed else None
 
     def downstream(self, source: int) -> int | None:
         """Where to go on reading on the target when `source` is next on the source: the offset of
@@ -313,25 +370,28 @@ class OffsetMap:
         index = bisect_right(self._starts, source) - 1
         if index < 0:
             return None
-        segment, session = self._placed[index]
+        segment, page = self._placed[index]
         ahead = source - segment.source
         if ahead < segment.length:
             return segment.target + ahead
         if index + 1 < len(self._placed):
             following, later = self._placed[index + 1]
-            if later == session or self._reach[session] >= following.source:
+            if later is page or page.end_source >= following.source:
                 return following.target
         return segment.target + segment.length
 
     def known(self) -> list[tuple[int, int]]:
         """(first, first one after) of the source offsets that the map explains: each is in a
-        segment, or the session that copied there saw that it has no record. In order, joined."""
+        segment, or the session that copied there saw that it has no record. In order, joined.
+        Without what the target lost."""
         found: list[tuple[int, int]] = []
-        for index, (segment, session) in enumerate(self._placed):
-            end = max(segment.source + segment.length, self._reach[session])
+        for index, (segment, page) in enumerate(self._placed):
+            if page.span.lost:
+                continue
+            end = max(segment.source + segment.length, page.end_source)
             if index + 1 < len(self._placed):
                 following, later = self._placed[index + 1]
-                end = following.source if later == session else min(end, following.source)
+                end = following.source if later is page else min(end, following.source)
             if found and segment.source <= found[-1][1]:
                 found[-1] = (found[-1][0], max(end, found[-1][1]))
             else:
@@ -341,14 +401,14 @@ class OffsetMap:
 
 class _Placed(NamedTuple):
     segment: Segment
-    session: int
+    page: MapPage
 
 
 def _cut(placed: list[_Placed], end: int) -> list[_Placed]:
     """What of the segments lies before source offset `end`."""
     kept = [each for each in placed if each.segment.source < end]
     if kept:
-        last, session = kept[-1]
+        last, page = kept[-1]
         if last.source + last.length > end:
-            kept[-1] = _Placed(Segment(last.source, last.target, end - last.source), session)
+            kept[-1] = _Placed(Segment(last.source, last.target, end - last.source), page)
     return kept

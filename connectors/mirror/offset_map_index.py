@@ -24,11 +24,17 @@ class PageRef(NamedTuple):
 
 class Stretch(NamedTuple):
     """Source offsets from `page.first_source` on, up to the first of `following`, are explained by
-    `page`. `seen`: what lies between both pages' segments was seen and holds no record."""
+    `page`. `reach`: earlier sessions had copied up to this source offset."""
 
     page: PageRef
     following: PageRef | None
-    seen: bool
+    reach: int
+
+    @property
+    def seen(self) -> bool:
+        """Whether what lies between both pages' segments was seen and holds no record."""
+        following = self.following
+        return following is not None and self.page.end_source >= following.first_source
 
 
 class PartitionIndex:
@@ -38,7 +44,8 @@ class PartitionIndex:
         self._pages: dict[int, PageRef] = {}
         self._placed: list[PageRef] | None = []
         self._starts: list[int] = []
-        self._reach: dict[int, int] = {}
+        self._reaches: list[int] = []
+        self._ends = _Ends()
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -52,7 +59,11 @@ class PartitionIndex:
         if placed is None:
             return replaced
         last = placed[-1] if placed else None
-        if replaced is not None and (replaced is not last or replaced.session != page.session):
+        if replaced is not None and (
+            replaced is not last
+            or replaced.session != page.session
+            or replaced.end_source > page.end_source
+        ):
             self._placed = None
         elif last is None or _order(last) <= _order(page):
             self._place(placed, page)
@@ -82,19 +93,14 @@ class PartitionIndex:
         index = bisect_right(self._starts, source) - 1
         if index < 0:
             return None
-        page = placed[index]
-        if index + 1 == len(placed):
-            return Stretch(page, None, False)
-        following = placed[index + 1]
-        seen = (
-            following.session == page.session or self._reach[page.session] >= following.first_source
-        )
-        return Stretch(page, following, seen)
+        following = placed[index + 1] if index + 1 < len(placed) else None
+        return Stretch(placed[index], following, self._reaches[index])
 
     def _sorted(self) -> list[PageRef]:
         if self._placed is None:
             placed: list[PageRef] = []
-            self._placed, self._starts, self._reach = placed, [], {}
+            self._placed, self._starts, self._reaches = placed, [], []
+            self._ends = _Ends()
             for page in self.pages():
                 self._place(placed, page)
         return self._placed
@@ -104,9 +110,25 @@ class PartitionIndex:
         while placed and placed[-1].first_source >= page.first_source:
             placed.pop()
             self._starts.pop()
+            self._reaches.pop()
         placed.append(page)
         self._starts.append(page.first_source)
-        self._reach[page.session] = page.end_source
+        self._reaches.append(self._ends.before(page))
+
+
+class _Ends:
+    """How far sessions have copied, as their pages come in the order of sessions."""
+
+    def __init__(self) -> None:
+        self._session = -1
+        self._earlier = self._all = 0
+
+    def before(self, page: PageRef) -> int:
+        """How far the sessions before this page's had copied."""
+        if page.session > self._session:
+            self._session, self._earlier = page.session, self._all
+        self._all = max(self._all, page.end_source)
+        return self._earlier
 
 
 def _order(page: PageRef) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from connectors.mirror.first_positions import FORGET_ALL, FirstPosition, parse_f
 from connectors.mirror.log_facts import LogFacts, is_facts_key, parse_facts_key
 from connectors.mirror.offset_map import PageSpan, page_key, page_span, parse_page_key
 
-__all__ = ["MapTopic", "PageIndex", "PageIndexReader"]
+__all__ = ["NOTHING_READ", "MapTopic", "MapTopicReading", "PageIndex", "PageIndexReader"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ class PageIndex:
     def __init__(self) -> None:
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
         self._oldest: dict[TopicPartition, int] = {}
+        self._newest: dict[TopicPartition, int] = {}
 
     def discard(self, key: TopicPartition, session: int) -> None:
         """Pages of sessions before this one explain nothing any more: a log was made anew."""
@@ -43,6 +44,7 @@ class PageIndex:
 
     def add(self, key: TopicPartition, span: PageSpan) -> None:
         """A page is in the topic (again)."""
+        self._newest[key] = max(span.session, self._newest.get(key, -1))
         known = self._pages.setdefault(key, {}).get(span.first_source)
         if known is None or known.session <= span.session:
             self._pages[key][span.first_source] = span
@@ -51,108 +53,159 @@ class PageIndex:
         """A page was deleted from the topic."""
         self._pages.get(key, {}).pop(first_source, None)
 
+    def newest(self, key: TopicPartition) -> int:
+        """The highest session that was seen of a partition; -1: none was."""
+        return self._newest.get(key, -1)
+
+    def anchor(self, key: TopicPartition, target: int) -> tuple[int, int] | None:
+        """The last page that begins at or before this target offset, which the target still has:
+        (source, target) of its beginning."""
+        found: tuple[int, int] | None = None
+        end = target
+        for span in sorted(self._pages.get(key, {}).values(), reverse=True):
+            if span.lost:
+                end = min(end, span.first_target - 1)
+            elif span.first_target <= end and (found is None or found[1] < span.first_target):
+                found = span.first_source, span.first_target
+        return found
+
+    def beginning(self, key: TopicPartition) -> int | None:
+        """The lowest source offset of a page; None where there is no page."""
+        return min(self._pages.get(key, {}), default=None)
+
     def useless(self, key: TopicPartition, log_start: int) -> list[bytes]:
         """Take the pages that explain nothing at or after `log_start`: their record keys, for
-        tombstones."""
+        tombstones.
+
+        A page that a later session overrules stays until that session has copied as far: until
+        then it says of which offsets older syncs are not to be gone by. A page before the log start
+        stays as long as an older one reaches further, which it overrules.
+        """
         pages = self._pages.get(key, {})
         oldest = self._oldest.get(key, 0)
-        covered_from = _later_starts(pages.values())
-        gone = [
-            span.first_source
-            for span in pages.values()
-            if span.end_source <= log_start
-            or span.session < oldest
-            or _reached(span.first_source, covered_from.get(span.session))
-        ]
+        again = _copied_again(pages.values())
+        gone: list[int] = []
+        reach = 0
+        for span in sorted(pages.values()):
+            covered = again.get(span.session)
+            if (
+                span.session < oldest
+                or (covered is not None and _inside(span, covered))
+                or max(span.end_source, reach) <= log_start
+            ):
+                gone.append(span.first_source)
+            else:
+                reach = max(reach, span.end_source)
         for first in gone:
             del pages[first]
         return [page_key(key[0], key[1], first) for first in gone]
 
 
-def _reached(first_source: int, covered_from: int | None) -> bool:
-    return covered_from is not None and first_source >= covered_from
+def _inside(span: PageSpan, covered: tuple[int, int]) -> bool:
+    return covered[0] <= span.first_source and span.end_source <= covered[1]
 
 
-def _later_starts(spans: Iterable[PageSpan]) -> dict[int, int]:
-    """Session -> the lowest source offset that a later session covers."""
-    lowest: dict[int, int] = {}
+def _copied_again(spans: Iterable[PageSpan]) -> dict[int, tuple[int, int]]:
+    """Session -> the source offsets that later sessions cover without a gap, from the lowest one
+    that they cover: (first, end)."""
+    sessions: dict[int, list[PageSpan]] = {}
     for span in spans:
-        lowest[span.session] = min(span.first_source, lowest.get(span.session, span.first_source))
-    starts: dict[int, int] = {}
-    least: int | None = None
-    for session in sorted(lowest, reverse=True):
-        if least is not None:
-            starts[session] = least
-        least = lowest[session] if least is None else min(least, lowest[session])
-    return starts
+        sessions.setdefault(span.session, []).append(span)
+    found: dict[int, tuple[int, int]] = {}
+    covered: tuple[int, int] | None = None
+    for session in sorted(sessions, reverse=True):
+        if covered is not None:
+            found[session] = covered
+        first, end = _run(sorted(sessions[session]))
+        if covered is None:
+            covered = first, end
+        elif first < covered[0]:
+            covered = first, (max(end, covered[1]) if end >= covered[0] else end)
+    return found
+
+
+def _run(spans: Sequence[PageSpan]) -> tuple[int, int]:
+    """(first, end) of what a session's pages cover from its first one on, without a gap. Of a loss
+    page's offsets nothing was copied."""
+    first = end = spans[0].first_source
+    for span in spans:
+        if span.first_source > end or span.lost:
+            break
+        end = max(end, span.end_source)
+    return first, end
 
 
 class MapTopic(NamedTuple):
-    """What the map topic holds: the spans of its pages, what is known of partitions' logs, and
-    where partitions began. `reached`: how far it was read; None: it could not be read."""
+    """What the map topic holds: the spans of its pages, what is known of partitions' logs, where
+    partitions began, and each partition's last page, as (first source offset, record value).
+    `reached`: how far it was read; None: it could not be read."""
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
     facts: Mapping[TopicPartition, LogFacts]
     firsts: Mapping[TopicPartition, FirstPosition] = MappingProxyType({})
     reached: Mapping[int, int] | None = None
+    last_pages: Mapping[TopicPartition, tuple[int, bytes]] = MappingProxyType({})
 
 
-_NOTHING = MapTopic({}, {})
+class MapTopicReading:
+    """Makes a `MapTopic` of the map topic's records. Pure; belongs to one thread."""
 
-
-class PageIndexReader:
-    """Reads the map topic once. `on_read` is called on the reader's thread."""
-
-    def __init__(
-        self,
-        topic: str,
-        properties: Mapping[str, str],
-        on_read: Callable[[MapTopic], None],
-        before: MapTopic = _NOTHING,
-    ) -> None:
-        """Args: properties: Java consumer properties of the cluster that hosts the map.
-        before: what an earlier reader found. What was written since is added to its first
+    def __init__(self, topic: str, before: MapTopic) -> None:
+        """`before`: what an earlier reading found. What was written since is added to its first
         positions; pages and facts are then only those that were written since."""
         self._topic = topic
-        self._on_read = on_read
-        self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
-        self._facts: dict[TopicPartition, LogFacts] = {}
         self._before = before
+        self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
+        self._last: dict[TopicPartition, tuple[PageSpan, bytes]] = {}
+        self._facts: dict[TopicPartition, LogFacts] = {}
         self._firsts = dict(before.firsts)
-        self._log = TopicLog(topic, properties, self._take, after=before.reached)
-        self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)
-        self._thread.start()
 
-    def _run(self) -> None:
-        found = self._before._replace(pages={}, facts={})
-        try:
-            self._log.start(Deadline(_READ_TIMEOUT_S))
-        except ConnectError as error:
-            _LOG.info("the offset map was not read, so old pages stay: %s", error)
-        else:
-            pages = {key: list(pages.values()) for key, pages in self._pages.items()}
-            found = MapTopic(pages, self._facts, self._firsts, self._log.positions)
-        finally:
-            self._log.stop(Deadline(_CLOSE_S))
-        self._on_read(found)
-
-    def _take(self, record: LogRecord) -> None:
+    def take(self, record: LogRecord) -> None:
+        """The next record."""
         try:
             begun = parse_first_key(record.key)
             if begun is not None:
                 self._take_first(begun, record)
-                return
-            if is_facts_key(record.key):
+            elif is_facts_key(record.key):
                 self._take_facts(record)
-                return
-            topic, partition, first = parse_page_key(record.key or b"")
-            pages = self._pages.setdefault((topic, partition), {})
-            if record.value is None:
-                pages.pop(first, None)
             else:
-                pages[first] = page_span(first, record.value)
+                self._take_page(record)
         except CorruptData as error:
             _LOG.warning("topic %s holds a record that is no page: %s", self._topic, error)
+
+    def read(self, reached: Mapping[int, int]) -> MapTopic:
+        """What was found. `reached`: how far was read."""
+        return MapTopic(
+            {key: list(pages.values()) for key, pages in self._pages.items()},
+            self._facts,
+            self._firsts,
+            reached,
+            {key: (span.first_source, value) for key, (span, value) in self._last.items()},
+        )
+
+    def unread(self) -> MapTopic:
+        """What is known where the topic could not be read."""
+        return self._before._replace(pages={}, facts={}, last_pages={})
+
+    def _take_page(self, record: LogRecord) -> None:
+        topic, partition, first = parse_page_key(record.key or b"")
+        key = (topic, partition)
+        pages = self._pages.setdefault(key, {})
+        last = self._last.get(key)
+        if last is not None and last[0].first_source == first:
+            del self._last[key]
+        if record.value is None:
+            pages.pop(first, None)
+            return
+        span = pages[first] = page_span(first, record.value)
+        last = self._last.get(key)
+        if last is not None and last[0][:2] > span[:2]:
+            return
+        if span.lost:
+            # What earlier pages say of the target's end does not hold any more.
+            self._last.pop(key, None)
+        else:
+            self._last[key] = span, record.value
 
     def _take_facts(self, record: LogRecord) -> None:
         key = parse_facts_key(record.key or b"")
@@ -168,6 +221,40 @@ class PageIndexReader:
             self._firsts.pop(key, None)
         else:
             self._firsts[key] = FirstPosition.decode(record.value)
+
+
+NOTHING_READ = MapTopic({}, {})
+
+
+class PageIndexReader:
+    """Reads the map topic once. `on_read` is called on the reader's thread."""
+
+    def __init__(
+        self,
+        topic: str,
+        properties: Mapping[str, str],
+        on_read: Callable[[MapTopic], None],
+        before: MapTopic = NOTHING_READ,
+    ) -> None:
+        """Args: properties: Java consumer properties of the cluster that hosts the map.
+        before: as `MapTopicReading` says; what it reached is not read again."""
+        self._on_read = on_read
+        self._reading = MapTopicReading(topic, before)
+        self._log = TopicLog(topic, properties, self._reading.take, after=before.reached)
+        self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        found = self._reading.unread()
+        try:
+            self._log.start(Deadline(_READ_TIMEOUT_S))
+        except ConnectError as error:
+            _LOG.info("the offset map was not read, so old pages stay: %s", error)
+        else:
+            found = self._reading.read(self._log.positions)
+        finally:
+            self._log.stop(Deadline(_CLOSE_S))
+        self._on_read(found)
 
     def close(self) -> None:
         """End the reading, also in the middle."""

@@ -13,7 +13,7 @@ from functools import partial
 
 from connect.clients.cancellation import Cancellation
 from connect.clients.properties import fetch_settings, produce_settings, wire_settings
-from connect.clock import SYSTEM_CLOCK, Deadline
+from connect.clock import Deadline
 from connect.plugin import (
     PartitionHealth,
     StoredOffset,
@@ -30,21 +30,22 @@ from connectors.mirror.books import (
     position_after,
     source_partition,
 )
-from connectors.mirror.client_configs import source_consumer, target_admin
+from connectors.mirror.client_configs import source_consumer
 from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceConfig, SourceTaskConfig
 from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import UNKNOWN, OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside
+from connectors.mirror.copy.tail_checks import TailPlan
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
-from connectors.mirror.lanes import fence_lanes
 from connectors.mirror.log_facts import noted_facts
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
-from connectors.mirror.quarantine_topic import QuarantineTopic
 from connectors.mirror.rates import NO_LIMITS
+from connectors.mirror.retention_watch import RetentionWatch
+from connectors.mirror.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 from connectors.mirror.task_history import TaskHistory
 
 __all__ = [
@@ -60,6 +61,8 @@ CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _LEARN_TURN_S = 0.05
 _ASSIGNMENT = "task.assigned.partitions"
 _CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
+
+_KAFKA = TaskClients()
 
 
 def engine_settings(
@@ -90,13 +93,17 @@ def engine_settings(
 class MirrorSourceTask(TransferTask):
     """See the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, clients: TaskClients = _KAFKA) -> None:
+        self._clients = clients
+        self._clock = clients.clock
         self._engine: CopyEngine | None = None
         self._cancellation: Cancellation | None = None
         self._books: FlowBooks | None = None
         self._beginnings: Beginnings | None = None
         self._history: TaskHistory | None = None
-        self._quarantine: QuarantineTopic | None = None
+        self._quarantine: OwnedQuarantine | None = None
+        self._tails: OwnedTailLookup | None = None
+        self._retention: RetentionWatch | None = None
         self._learning: dict[TopicPartition, int] = {}
         self._learn_by = 0.0
         self._totals = CopyTotals()
@@ -125,34 +132,51 @@ class MirrorSourceTask(TransferTask):
         control = self.context.transfer
         if control is not None:
             # Where Spark copied this flow before, its executors may still be at it.
-            fence_lanes(
+            self._clients.fence_lanes(
                 settings.target,
                 control.transactional_id,
                 self.context.task_index,
                 self._cancellation,
             )
-        self._history = TaskHistory(
+        self._history = self._clients.history(
             self._config, self.context.connector_name, self.context.task_index
         )
         if self._config.mirror_quarantine_topic is not None:
-            self._quarantine = QuarantineTopic(
+            self._quarantine = self._clients.quarantine(
                 self._config.mirror_quarantine_topic,
-                self._config.source_cluster_alias,
-                self._config.replication_factor,
+                config,
+                self._config,
                 self.context.producer_properties(),
-                target_admin(config),
             )
-        self._books = FlowBooks(config, self._config, task.task_index)
+        self._books = FlowBooks(
+            config,
+            self._config,
+            task.task_index,
+            self._clock,
+            self._clients.books(config, self._config, task.task_index),
+        )
+        self._tails = self._clients.tails(
+            settings.source, settings.target, read_committed=settings.options.read_committed
+        )
         self._engine = CopyEngine(
             settings,
             self._acked,
+            self._clock,
             transactions=self._transactions(),
             on_loss=self._lost,
             quarantine=self._quarantine,
             on_quarantined=self._put_aside,
             on_begun=self._begun,
+            tails=TailPlan(self._tails, self._passed),
+            open_cluster=self._clients.open_cluster,
+            loop=self._clients.loop(),
         )
-        self._beginnings = Beginnings(self._books, self.context.connector_name, self._engine)
+        self._beginnings = Beginnings(
+            self._books, self.context.connector_name, self._engine, self._clock
+        )
+        self._retention = self._clients.retention(
+            f"{self.context.connector_name} task {self.context.task_index}", config, consumer
+        )
         self._assign(task.task_assigned_partitions)
         self._limits = (self._config.limits, 1 / task.task_count)
         self._engine.limit(*self._limits)
@@ -183,20 +207,29 @@ class MirrorSourceTask(TransferTask):
         new: dict[TopicPartition, int] = {}
         not_new = []
         for key, offset in zip(added, offsets, strict=True):
-            position = came_back.get(key, position_after(offset))
-            learns = key not in came_back
-            engine.add(key, self._target(key), position, self._metrics(key), learns=learns)
+            stored = position_after(offset)
+            back = came_back.get(key)
+            position = stored if back is None else back.acked_position
+            engine.add(key, self._target(key), position, self._metrics(key), learns=True)
             if position is None:
                 new[key] = marks[key]
                 continue
-            not_new.append(key)
-            if learns:
+            if stored is not None:
+                not_new.append(key)
+            if back is None:
                 self._learning[key] = position
+            else:
+                # Its logs may have changed since it left.
+                engine.learn(key, back.facts(back.acked_position))
             if self._history is not None:
                 self._history.begun(key, position)
+        for partition in engine.partitions:
+            if partition.source in came_back:
+                # The position where it goes on is still to be stored.
+                partition.stored_position = came_back[partition.source].stored_position
         self._kept_beginnings().expect(new)
         self._kept_beginnings().stored(not_new)
-        self._learn_by = SYSTEM_CLOCK.monotonic() + WITHIN_S
+        self._learn_by = self._clock.monotonic() + WITHIN_S
         self._learn_noted(engine)
         engine.watch()
         _LOG.info(
@@ -207,16 +240,16 @@ class MirrorSourceTask(TransferTask):
             len(added),
         )
 
-    def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Positions of partitions that left and are here again before they were stored. Their old
-        copies must not be stored any more: that could come after what the new ones reached."""
+    def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionCopy]:
+        """Partitions that left and are here again before they were stored. Their old copies must
+        not be stored any more: that could come after what the new ones reached."""
         keys = set(added)
         self._left += self._running().take_departed()
-        back = {p.source: p.acked_position for p in self._left if p.source in keys}
+        back = {p.source: p for p in self._left if p.source in keys and p.acked_position >= 0}
         self._left = [p for p in self._left if p.source not in keys]
         for key in keys & self._metric_removers.keys():
             self._metric_removers.pop(key)()
-        return {key: position for key, position in back.items() if position >= 0}
+        return back
 
     def _target(self, key: TopicPartition) -> TopicPartition:
         return (
@@ -233,6 +266,7 @@ class MirrorSourceTask(TransferTask):
             source_topic=key[0],
             client_id=self._client_id,
             totals=self._totals,
+            clock=self._clock,
         )
         self._metric_removers[key] = metrics.register(self.context.metrics)
         return metrics
@@ -250,6 +284,8 @@ class MirrorSourceTask(TransferTask):
             self._learn(engine)
         if self._history is not None:
             self._history.look(engine.partitions)
+        if self._retention is not None:
+            self._retention.look(engine.partitions)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
         """Under exactly-once what was known is noted with the stored offset itself."""
@@ -269,7 +305,7 @@ class MirrorSourceTask(TransferTask):
         """Tell the engine what was known of the logs of partitions that it has just begun with."""
         facts = self._kept_books().facts()
         if facts is None:
-            if SYSTEM_CLOCK.monotonic() >= self._learn_by:
+            if self._clock.monotonic() >= self._learn_by:
                 # Rather late than never: what is found then is handled then.
                 for key in self._learning:
                     engine.learn(key, None)
@@ -330,6 +366,9 @@ class MirrorSourceTask(TransferTask):
         for remove in self._metric_removers.values():
             remove()
         self._metric_removers.clear()
+        if self._retention is not None:
+            self._retention.close()
+            self._retention = None
         if self._quarantine is not None:
             self._quarantine.close()
             self._quarantine = None
@@ -342,6 +381,9 @@ class MirrorSourceTask(TransferTask):
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+        if self._tails is not None:
+            self._tails.close()
+            self._tails = None
         if self._cancellation is not None:
             self._cancellation.close()
 
@@ -395,6 +437,11 @@ class MirrorSourceTask(TransferTask):
         if self._history is not None:
             self._history.quarantined(partition, aside.first, aside.last, text)
 
+    def _passed(self, partition: PartitionCopy, first: int, records: int) -> None:
+        """A crash had left these records on the target: they are not copied again."""
+        if self._history is not None:
+            self._history.already_copied(partition, first, records)
+
     def prepare_commit(self) -> Future[list[StoredOffset]]:
         """The acknowledged positions, once the map pages that explain them are written."""
         engine = self._running()
@@ -404,6 +451,9 @@ class MirrorSourceTask(TransferTask):
             for partition in (*engine.partitions, *self._left)
             if partition.unstored
         ]
+        for partition, _ in moved:
+            # The next start, after a crash, begins to compare both logs here.
+            partition.drop_anchor()
         self._committing = moved
         if self._history is not None:
             self._history.reached(moved)
@@ -418,6 +468,9 @@ class MirrorSourceTask(TransferTask):
                 for partition, position in moved
             ]
         )
+
+    def deliver(self) -> None:
+        self._kept_books().poll()
 
     def committed(self) -> None:
         for partition, position in self._committing:
@@ -440,7 +493,7 @@ class MirrorSourceTask(TransferTask):
         self._kept_books().committed()
 
     def _write_pages_now_and_then(self) -> None:
-        now = SYSTEM_CLOCK.monotonic()
+        now = self._clock.monotonic()
         if now >= self._pages_at + PAGES_EVERY_S:
             self._pages_at = now
             self._write_pages()

@@ -7,14 +7,13 @@ properties. Belongs to the task's thread; delivery reports come inside `poll`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from confluent_kafka import KafkaError
 
-from connect.clients.errors import from_librdkafka
-from connect.clients.factory import producer
+from connect.clients.errors import from_librdkafka, not_authorized
 from connect.clock import Deadline
 from connect.errors import ConnectError, RetriableError
 from connectors.mirror.formats import OffsetSync
@@ -22,26 +21,51 @@ from connectors.mirror.formats import OffsetSync
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-__all__ = ["SyncProducer"]
+__all__ = ["RecordProducer", "SyncProducer"]
 
 _LOG = logging.getLogger(__name__)
+
+_PAGES = "Pages of the offset map"
 
 MAX_SYNCS_IN_FLIGHT = 10
 """As MirrorMaker 2: more wait, and only the newest of each partition."""
 
 
+class RecordProducer(Protocol):
+    """As much of a confluent-kafka producer as is used here."""
+
+    def produce(
+        self,
+        topic: str,
+        *,
+        value: bytes | None,
+        key: bytes,
+        partition: int,
+        on_delivery: Callable[[KafkaError | None, Message], None],
+    ) -> None:
+        """Queue a record. Raises BufferError where the queue is full."""
+
+    def poll(self, timeout: float) -> int:
+        """Call the `on_delivery` of records that were delivered, or could not be."""
+
+    def purge(self) -> None:
+        """Drop what is queued."""
+
+
 class SyncProducer:
     """See the module."""
 
-    def __init__(self, properties: Mapping[str, str], syncs_topic: str, map_topic: str) -> None:
-        """Args: properties: Java producer properties of the cluster that hosts both topics."""
-        self._producer = producer(properties)
+    def __init__(self, producer: RecordProducer, syncs_topic: str, map_topic: str) -> None:
+        """Args: producer: of the cluster that hosts both topics."""
+        self._producer = producer
         self._syncs_topic = syncs_topic
         self._map_topic = map_topic
         self._pending: dict[tuple[str, int], OffsetSync] = {}
         self._syncs_in_flight = 0
         self._undelivered = 0
         self._troubles: dict[str, str] = {}
+        self._told: dict[str, str] = {}
+        self._map_works = False
 
     @property
     def trouble(self) -> str | None:
@@ -52,16 +76,24 @@ class SyncProducer:
         """Each reason is logged once, until writing works again."""
         if error is None:
             self._troubles.pop(what, None)
+            self._told.pop(what, None)
             return
         text = f"{what} are not written, so groups are translated to earlier places: {error}"
-        if self._troubles.get(what) != text:
+        if self._told.get(what) != text:
             _LOG.warning("%s", text)
+        self._told[what] = text
+        if what == _PAGES and not self._map_works and not_authorized(error):
+            return  # permissions for MirrorMaker 2, which has no map: such a flow is well
         self._troubles[what] = text
 
     # Offset syncs: best effort, as in Java.
 
     def sync(self, sync: OffsetSync) -> None:
-        """Send this sync soon; a newer one of the same partition replaces one that waits."""
+        """Send this sync soon; a newer one of the same partition replaces one that waits for syncs
+        in flight. As with MirrorMaker 2 the first sync of a partition is written: groups behind the
+        others are translated by it."""
+        if (sync.topic, sync.partition) in self._pending:
+            self.flush_syncs()
         self._pending[sync.topic, sync.partition] = sync
 
     def flush_syncs(self) -> None:
@@ -95,7 +127,8 @@ class SyncProducer:
             if error is not None:
                 failed.append(error)
             if left == 0:
-                self._note("Pages of the offset map", failed[0] if failed else None)
+                self._map_works = self._map_works or not failed
+                self._note(_PAGES, failed[0] if failed else None)
                 if failed:
                     result.set_exception(failed[0])
                 else:
@@ -119,7 +152,8 @@ class SyncProducer:
     ) -> None:
         def on_delivery(error: KafkaError | None, _: Message) -> None:
             self._undelivered -= 1
-            delivered(None if error is None else from_librdkafka(error, f"a write to {topic}"))
+            what, needs = f"a write to {topic}", f"Write on topic {topic}"
+            delivered(None if error is None else from_librdkafka(error, what, needs))
 
         self._producer.produce(topic, value=value, key=key, partition=0, on_delivery=on_delivery)
         self._undelivered += 1

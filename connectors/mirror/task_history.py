@@ -5,17 +5,18 @@ Belongs to the task's thread. Costs nothing where the history is switched off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock
+from connect.config.types import SecretStr
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config_source import SourceConfig
-from connectors.mirror.history import CopiedRow, EventRow, Flow, History, LagRow, open_history
+from connectors.mirror.history import CopiedRow, EventRow, Flow, LagRow, open_history
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import PartitionMetrics
 
-__all__ = ["CopiedPartition", "TaskHistory"]
+__all__ = ["CopiedPartition", "HistoryRows", "TaskHistory"]
 
 _LOOK_S = 1.0
 _WRITE_S = 10.0
@@ -46,15 +47,33 @@ class CopiedPartition(Protocol):
     def lag_ms(self, now_ms: int) -> int | None: ...
 
 
+class HistoryRows(Protocol):
+    """Where the rows go (`history.History`)."""
+
+    def add(self, flow: Flow, row: EventRow | CopiedRow | LagRow) -> None:
+        """Keep a row. Returns at once."""
+
+    def close(self) -> None: ...
+
+
+OpenRows = Callable[[SecretStr | None, int], HistoryRows | None]
+"""As `history.open_history`."""
+
+
 class TaskHistory:
     """See the module."""
 
     def __init__(
-        self, config: SourceConfig, connector: str, task: int, clock: Clock = SYSTEM_CLOCK
+        self,
+        config: SourceConfig,
+        connector: str,
+        task: int,
+        clock: Clock = SYSTEM_CLOCK,
+        open_rows: OpenRows = open_history,
     ) -> None:
         self._clock = clock
         self._flow = Flow(connector, task, config.source_cluster_alias, config.target_cluster_alias)
-        self._history: History | None = open_history(
+        self._history: HistoryRows | None = open_rows(
             config.mirror_history_url, config.mirror_history_retention_days
         )
         self._look_at = 0.0
@@ -92,6 +111,22 @@ class TaskHistory:
             first=first,
             last=last,
             records=last - first + 1,
+            resume=last + 1,
+        )
+
+    def already_copied(self, partition: CopiedPartition, first: int, records: int) -> None:
+        """A crash had left so many records on the target beyond the stored offset."""
+        last = partition.acked_position - 1
+        self._event(
+            partition,
+            "already.copied",
+            "passed over",
+            f"{records} records from source offset {first} to {last} were on the target already, "
+            "beyond the stored offset; they were not copied again",
+            side="target",
+            first=first,
+            last=last,
+            records=records,
             resume=last + 1,
         )
 
@@ -158,7 +193,7 @@ class TaskHistory:
         if self._history is not None:
             self._reached.update({p.source: (p, position) for p, position in moved})
 
-    def _write_ranges(self, history: History) -> None:
+    def _write_ranges(self, history: HistoryRows) -> None:
         reached, self._reached = self._reached, {}
         for key, (partition, position) in reached.items():
             start = self._from.get(key, max(0, partition.log_start_offset))
@@ -179,7 +214,7 @@ class TaskHistory:
             )
             history.add(self._flow, row)
 
-    def _lag(self, history: History, partition: CopiedPartition) -> None:
+    def _lag(self, history: HistoryRows, partition: CopiedPartition) -> None:
         """Partitions that are and were caught up need no rows."""
         lag = partition.lag
         if not lag:

@@ -8,9 +8,12 @@ record is on the other cluster:
 * where the source has no record (a transaction's marker, an aborted or compacted record): at the
   next record that exists;
 * before the map, where the copy begins at the target's offset 0: at that record;
+* where the target lost the record: at the end that the target had then, as what is copied next is
+  there;
 * where the map does not know (after its end, before its beginning, where another program copied):
   not after the record, as near as the map's last known record or MirrorMaker 2's own rule over the
-  offset syncs allow, whichever is nearer.
+  offset syncs allow, whichever is nearer. Offset syncs that are older than the map's last word
+  about these offsets do not count (`Known`): they may be of records that the target has lost.
 
 Going back (`BackwardMap`) is the same, read the other way. Pure functions. Source: ours
 (docs/offset-map.md), and Kafka 4.3.1 for the rule over syncs.
@@ -28,24 +31,45 @@ from connectors.mirror.offset_map_index import PageRef, Stretch
 
 __all__ = [
     "BackwardMap",
+    "Known",
     "Place",
     "before_the_map",
+    "best_place",
     "by_sync",
+    "known_in_stretch",
     "nearer",
+    "place_by_head",
     "places_in_stretch",
 ]
 
 
 class Place(NamedTuple):
     """An offset on the other cluster to go on at. `exact`: the next record to read is there, or
-    will be; otherwise it may lie behind, after at most `behind` records that were read already."""
+    will be; otherwise it may lie behind, after at most `behind` records that were read already.
+    `anew`: the offsets were copied once, and then copying began again before them: a place that was
+    given earlier does not hold, even if it is further."""
 
     offset: int
     exact: bool
     behind: int = 0
+    anew: bool = False
 
 
-def places_in_stretch(stretch: Stretch, value: bytes, sources: Sequence[int]) -> list[Place]:
+class Known(NamedTuple):
+    """What the map says of one source offset, and which offset syncs may say more: those of source
+    offsets from `syncs_from` on, and of target offsets before `syncs_below` (None: any)."""
+
+    place: Place | None
+    syncs_from: int = 0
+    syncs_below: int | None = None
+
+    def counts(self, sync: OffsetSync) -> bool:
+        """Whether this sync may be gone by."""
+        below = self.syncs_below is None or sync.downstream_offset < self.syncs_below
+        return below and sync.upstream_offset >= self.syncs_from
+
+
+def places_in_stretch(stretch: Stretch, value: bytes, sources: Sequence[int]) -> list[Known]:
     """Translate offsets that one page explains.
 
     `value`: the page's record value; `sources`: ascending, all within the stretch. Raises
@@ -54,12 +78,33 @@ def places_in_stretch(stretch: Stretch, value: bytes, sources: Sequence[int]) ->
     segments = page_segments(stretch.page.first_source, value)
     at = next(segments)
     ahead = next(segments, None)
-    places: list[Place] = []
+    found: list[Known] = []
     for source in sources:
         while ahead is not None and ahead.source <= source:
             at, ahead = ahead, next(segments, None)
-        places.append(_place(source, at, _next_in(stretch, ahead), stretch.page.end_source))
-    return places
+        place = _place(source, at, _next_in(stretch, ahead), stretch)
+        found.append(known_in_stretch(stretch, place))
+    return found
+
+
+def place_by_head(stretch: Stretch, source: int) -> Place:
+    """A place for an offset whose page cannot be read any more: where the page begins."""
+    page = stretch.page
+    return Place(page.first_target, False, source - page.first_source, source < stretch.reach)
+
+
+def known_in_stretch(stretch: Stretch, place: Place) -> Known:
+    """`place`, with the syncs that may lead further than it.
+
+    A sync before the end of the page adds nothing to it, or is older. One that an earlier session
+    had reached may be of what was copied then. One beyond the next page is of another log.
+    """
+    following = stretch.following
+    return Known(
+        place,
+        max(stretch.page.end_source, stretch.reach),
+        None if following is None else following.first_target,
+    )
 
 
 class _Next(NamedTuple):
@@ -76,22 +121,27 @@ def _next_in(stretch: Stretch, ahead: Segment | None) -> _Next | None:
     return None if following is None else _Next(following.first_target, stretch.seen)
 
 
-def _place(source: int, at: Segment, following: _Next | None, seen: int) -> Place:
+def _place(source: int, at: Segment, following: _Next | None, stretch: Stretch) -> Place:
     ahead = source - at.source
     if ahead < at.length:
         return Place(at.target + ahead, True)
     if following is not None and following.seen:
         return Place(following.target, True)
+    seen = stretch.page.end_source
+    if at.length == 0 and source < seen:
+        return Place(at.target, True)  # a loss page
     # What was seen and is no record is not read again.
     behind = source - max(at.source + at.length, min(source, seen))
-    return Place(at.target + at.length, False, behind)
+    return Place(at.target + at.length, False, behind, source < stretch.reach)
 
 
-def before_the_map(first: PageRef | None) -> Place | None:
+def before_the_map(first: PageRef | None) -> Known | None:
     """For an offset before every page: the first record, where the copy begins with it."""
-    if first is None or first.first_target != 0:
+    if first is None:
         return None
-    return Place(0, True)
+    if first.first_target == 0:
+        return Known(Place(0, True))
+    return Known(None, syncs_below=first.first_target)
 
 
 def by_sync(sync: OffsetSync | None, upstream: int) -> Place | None:
@@ -116,6 +166,15 @@ def nearer(of_map: Place | None, of_syncs: Place | None) -> Place | None:
     return of_map
 
 
+def best_place(known: Known | None, sync: OffsetSync | None, upstream: int) -> Place | None:
+    """Where `upstream` is, by what the map knows and the nearest sync that is not after it."""
+    if known is None:
+        return by_sync(sync, upstream)
+    if sync is None or not known.counts(sync):
+        return known.place
+    return nearer(known.place, by_sync(sync, upstream))
+
+
 class BackwardMap:
     """One partition's map from the target to the source, for groups that return."""
 
@@ -123,14 +182,13 @@ class BackwardMap:
         """All pages of the partition, in any order. Where target offsets were given twice, as the
         topic was made anew, the later ones count."""
         ordered = sorted(pages, key=lambda page: (page.session, page.first_source))
-        self._reach = {page.session: page.end_source for page in ordered}
-        self._placed: list[tuple[Segment, int]] = []
+        self._placed: list[tuple[Segment, MapPage]] = []
         for page in ordered:
             for segment in page.segments:
-                self._put(segment, page.session)
+                self._put(segment, page)
         self._starts = [segment.target for segment, _ in self._placed]
 
-    def _put(self, segment: Segment, session: int) -> None:
+    def _put(self, segment: Segment, page: MapPage) -> None:
         placed = self._placed
         while placed and placed[-1][0].target >= segment.target:
             placed.pop()
@@ -139,7 +197,7 @@ class BackwardMap:
             if last.target + last.length > segment.target:
                 kept = last._replace(length=segment.target - last.target)
                 placed[-1] = (kept, owner)
-        placed.append((segment, session))
+        placed.append((segment, page))
 
     def upstream(self, target: int) -> Place | None:
         """Where to go on reading on the source when `target` is next on the target. None: before
@@ -147,12 +205,13 @@ class BackwardMap:
         index = bisect_right(self._starts, target) - 1
         if index < 0:
             return None
-        at, session = self._placed[index]
+        at, page = self._placed[index]
         ahead = target - at.target
         if ahead < at.length:
             return Place(at.source + ahead, True)
-        if index + 1 < len(self._placed):
+        # What follows a loss comes after records that readers of the target have not seen.
+        if index + 1 < len(self._placed) and not page.span.lost:
             following, later = self._placed[index + 1]
-            if later == session or self._reach[session] >= following.source:
+            if later is page or page.end_source >= following.source:
                 return Place(following.source, True)
         return Place(at.source + at.length, False, ahead - at.length)

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from connect.clients.admin import Admin
-from connect.clients.record_lookup import read_records
-from connect.clients.topic_log import LogRecord, TopicLog
+from connect.clients.errors import not_authorized
+from connect.clients.topic_log import LogRecord
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
@@ -23,7 +22,12 @@ from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offset_map_store import OffsetMapStore
 from connectors.mirror.offset_sync_store import OffsetSyncStore
 from connectors.mirror.policy import replication_policy
-from connectors.mirror.translation import Place, by_sync, nearer
+from connectors.mirror.translation import Known, Place, best_place, by_sync, nearer
+from connectors.mirror.translation_logs import (
+    FollowedLog,
+    KafkaTranslationLogs,
+    TranslationLogs,
+)
 
 __all__ = [
     "GroupOffset",
@@ -38,7 +42,6 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-_FETCH_S = 30.0
 _CLOSE_S = 2.0
 
 
@@ -116,19 +119,26 @@ class InProcessTranslator:
         *,
         keep_all_while_loading: bool = True,
         backwards: bool = False,
+        open_logs: Callable[[Mapping[str, str]], TranslationLogs] = KafkaTranslationLogs,
     ) -> None:
         """`keep_all_while_loading`: as `OffsetSyncStore` says. `backwards`: also `translate_back`
-        is going to be called."""
+        is going to be called. `open_logs`: opens the cluster's topics, by its properties."""
         self._topics = topics
-        self._syncs = OffsetSyncStore(keep_all_while_loading=keep_all_while_loading)
-        # The same pairs the other way round: Java has no rule for going back.
-        self._returns = OffsetSyncStore() if backwards else None
+        self._keep_all = keep_all_while_loading
+        self._backwards = backwards
+        self._open_logs = open_logs
+        self._logs: TranslationLogs | None = None
         self._map = OffsetMapStore(self._fetch)
-        self._logs: list[TopicLog] = []
-        self._syncs_log: TopicLog | None = None
-        self._map_log: TopicLog | None = None
-        self._admin: Admin | None = None
+        self._syncs_log: _Followed | None = None
+        self._map_log: _Followed | None = None
+        self._told_of_map = False
         self._taken = 0
+        self._forget_syncs()
+
+    def _forget_syncs(self) -> None:
+        self._syncs = OffsetSyncStore(keep_all_while_loading=self._keep_all)
+        # The same pairs the other way round: Java has no rule for going back.
+        self._returns = OffsetSyncStore() if self._backwards else None
 
     @property
     def version(self) -> int:
@@ -140,12 +150,11 @@ class InProcessTranslator:
 
         `need_syncs` False: it is no error that there are no syncs. Raises `ConnectError`.
         """
-        self._admin = Admin(self._topics.properties)
-        if need_syncs or self._exists(self._topics.syncs, deadline):
-            self._syncs_log = self._follow(self._topics.syncs, self._sync, deadline)
-        self._syncs.finish_loading()
-        if self._returns is not None:
-            self._returns.finish_loading()
+        self._logs = self._open_logs(self._topics.properties)
+        topic = self._topics.syncs
+        if need_syncs or topic in self._logs.topic_ids([topic], deadline):
+            self._follow_syncs(deadline)
+        self._finish_loading()
         self.catch_up(deadline)
 
     def translate(
@@ -159,17 +168,17 @@ class InProcessTranslator:
         wanted: dict[TopicPartition, list[int]] = defaultdict(list)
         for each in offsets:
             wanted[each.topic, each.partition].append(each.offset)
-        known = self._map.places(wanted)
+        known = self._map.known(wanted)
         return [
-            self._nearer(each, known.get(((each.topic, each.partition), each.offset)))
+            self._best(each, known.get(((each.topic, each.partition), each.offset)))
             for each in offsets
         ]
 
-    def _nearer(self, group: GroupOffset, of_map: Place | None) -> Place | None:
-        if of_map is not None and of_map.exact:
-            return of_map
+    def _best(self, group: GroupOffset, known: Known | None) -> Place | None:
+        if known is not None and known.place is not None and known.place.exact:
+            return known.place
         sync = self._syncs.nearest(group.topic, group.partition, group.offset)
-        return nearer(of_map, by_sync(sync, group.offset))
+        return best_place(known, sync, group.offset)
 
     def pages(self, partitions: Iterable[TopicPartition]) -> Iterator[PageRow]:
         """The map of these source partitions, as far as it was read."""
@@ -201,37 +210,71 @@ class InProcessTranslator:
         return {offset: place for offset, place in found.items() if place is not None}
 
     def close(self, deadline: Deadline) -> None:
-        for log in tuple(self._logs):
-            log.stop(deadline)
-        if self._admin is not None:
-            self._admin.close()
+        if self._logs is not None:
+            self._logs.close(deadline)
 
     def catch_up(self, deadline: Deadline) -> None:
-        """Read what was written meanwhile. Raises `ConnectError`."""
-        if self._syncs_log is not None:
-            self._syncs_log.read_to_end(deadline)
-        if self._map_log is not None:
-            self._map_log.read_to_end(deadline)
-        elif self._exists(self._topics.map, deadline):
+        """Read what was written meanwhile; of a topic that was created again, all. Raises
+        `ConnectError`."""
+        ids = self._topic_ids(deadline)
+        syncs, its_map = self._syncs_log, self._map_log
+        if syncs is not None and syncs.is_another(ids.get(self._topics.syncs)):
+            self._left(syncs, self._topics.syncs)
+            self._forget_syncs()
+            syncs = self._syncs_log = None
+        if syncs is not None:
+            syncs.log.read_to_end(deadline)
+        elif self._syncs.loading:
+            self._follow_syncs(deadline)
+            self._finish_loading()
+        if its_map is not None and its_map.is_another(ids.get(self._topics.map)):
+            self._left(its_map, self._topics.map)
+            self._map.forget()
+            its_map = self._map_log = None
+        if its_map is not None:
+            its_map.log.read_to_end(deadline)
+        elif self._topics.map in ids:
             # Another mirror's flow, or one without a map, may get its map later.
             self._map_log = self._follow(self._topics.map, self._page, deadline)
 
+    def _left(self, followed: _Followed, topic: str) -> None:
+        _LOG.warning("topic %s was created again: it is read from its beginning", topic)
+        self._taken += 1
+        followed.log.stop(Deadline(_CLOSE_S))
+
+    def _follow_syncs(self, deadline: Deadline) -> None:
+        self._syncs_log = self._follow(self._topics.syncs, self._sync, deadline)
+
     def _follow(
         self, topic: str, on_record: Callable[[LogRecord], None], deadline: Deadline
-    ) -> TopicLog:
-        log = TopicLog(topic, self._topics.properties, on_record)
-        self._logs.append(log)
-        try:
-            log.start(deadline)
-        except ConnectError:
-            self._logs.remove(log)
-            log.stop(Deadline(_CLOSE_S))
-            raise
-        return log
+    ) -> _Followed:
+        logs = self._opened()
+        topic_id = logs.topic_ids([topic], deadline).get(topic)
+        return _Followed(logs.follow(topic, on_record, deadline), topic_id)
 
-    def _exists(self, topic: str, deadline: Deadline) -> bool:
-        assert self._admin is not None, "the translator is not open"
-        return bool(self._admin.describe_topics([topic], max(1.0, deadline.remaining())))
+    def _finish_loading(self) -> None:
+        self._syncs.finish_loading()
+        if self._returns is not None:
+            self._returns.finish_loading()
+
+    def _opened(self) -> TranslationLogs:
+        assert self._logs is not None, "the translator is not open"
+        return self._logs
+
+    def _topic_ids(self, deadline: Deadline) -> Mapping[str, str]:
+        """The ids of both topics. A client that may not see the map translates without it, as
+        MirrorMaker 2 does. Raises `ConnectError`."""
+        logs = self._opened()
+        try:
+            return logs.topic_ids([self._topics.syncs, self._topics.map], deadline)
+        except ConnectError as error:
+            if not not_authorized(error):
+                raise
+            found = logs.topic_ids([self._topics.syncs], deadline)
+            if not self._told_of_map:
+                self._told_of_map = True
+                _LOG.warning("Offsets are translated by offset syncs only: %s", error)
+            return found
 
     def _sync(self, record: LogRecord) -> None:
         self._taken += 1
@@ -258,5 +301,15 @@ class InProcessTranslator:
         self._map.take(record.key, record.value, record.offset)
 
     def _fetch(self, offsets: Collection[int]) -> Mapping[int, tuple[bytes, bytes | None]]:
-        topics = self._topics
-        return read_records(topics.properties, topics.map, 0, offsets, Deadline(_FETCH_S))
+        return self._opened().fetch(self._topics.map, offsets)
+
+
+class _Followed(NamedTuple):
+    """A log, and the id of its topic; None: it was not there yet."""
+
+    log: FollowedLog
+    topic_id: str | None
+
+    def is_another(self, topic_id: str | None) -> bool:
+        """Whether the topic was created again, by the id that it has now."""
+        return None not in (topic_id, self.topic_id) and topic_id != self.topic_id

@@ -103,16 +103,19 @@ class TopicTable:
         self._options = kafka_options(properties)
         self._parse = parse
         self._session: SparkSession | None = None
+        self._topic_id = ""
         self._pieces: list[DataFrame] = []
         self._end = 0
 
-    def read(self, session: SparkSession, beginning: int, end: int) -> DataFrame:
+    def read(self, session: SparkSession, topic_id: str, beginning: int, end: int) -> DataFrame:
         """The rows of all records before `end`, the topic's end offset; `beginning` is its first.
-        Lazy: what is new is read by the first query."""
-        lost = session is not self._session or end < self._end
+        `topic_id`: of a topic that was created again, nothing that was read before counts. Lazy:
+        what is new is read by the first query."""
+        another = topic_id != self._topic_id or end < self._end
+        lost = session is not self._session or another
         if lost or len(self._pieces) >= MOST_PIECES:
             self.close()
-            self._session = session
+            self._session, self._topic_id = session, topic_id
         if end > self._end or not self._pieces:
             first = max(self._end, beginning)
             self._pieces.append(self._piece(session, first, max(first, end)).persist())

@@ -53,30 +53,24 @@ def _heads(pages: DataFrame) -> DataFrame:
 def _stretches(heads: DataFrame) -> DataFrame:
     """Pages that are in force, with what follows each. A later session overrules everything from
     its first offset on."""
-    by_session = Window.partitionBy(*_PARTITION, "session")
-    later = (
-        Window.partitionBy(*_PARTITION)
-        .orderBy(F.col("session").desc())
-        .rangeBetween(Window.unboundedPreceding, -1)
-    )
+    by_session = Window.partitionBy(*_PARTITION).orderBy(F.col("session").desc())
+    later = by_session.rangeBetween(Window.unboundedPreceding, -1)
+    earlier = by_session.rangeBetween(1, Window.unboundedFollowing)
     in_order = Window.partitionBy(*_PARTITION).orderBy("first_source")
-    following = F.struct("session", "first_source", "first_target")
+    following = F.struct("first_source", "first_target")
     return (
-        heads.withColumn("reach", F.max_by("end_source", "first_source").over(by_session))
-        .withColumn("limit", F.min("first_source").over(later))
+        heads.withColumn("limit", F.min("first_source").over(later))
+        .withColumn("reach", F.coalesce(F.max("end_source").over(earlier), F.lit(0)))
         .where("limit is null or first_source < limit")
         .withColumn("following", F.lead(following).over(in_order))
         .withColumn("first", F.lag("first_source").over(in_order).isNull())
-        .withColumn(
-            "seen",
-            F.expr("following.session = session or reach >= following.first_source"),
-        )
+        .withColumn("seen", F.expr("end_source >= following.first_source"))
     )
 
 
 def _segments(stretches: DataFrame) -> DataFrame:
-    # Number -1: nothing was copied before the first record, as the copy begins with it.
-    from_start = F.expr("if(first and first_target = 0 and first_source > 0, -1, 0)")
+    # Number -1: what is before the first record.
+    from_start = F.expr("if(first and first_source > 0, -1, 0)")
     each = stretches.withColumn(
         "nth", F.explode(F.sequence(from_start, (F.col("count") - 1).cast("int")))
     )
@@ -93,6 +87,7 @@ def _segments(stretches: DataFrame) -> DataFrame:
         "end_source",
         "following",
         "seen",
+        "reach",
         "nth",
         number(1).alias("source_gap"),
         F.shiftrightunsigned(zigzag, 1)
@@ -114,11 +109,14 @@ def _segments(stretches: DataFrame) -> DataFrame:
         *_PARTITION,
         "if(nth < 0, 0L, start) as source_start",
         "if(nth < 0, 0L, least(start + length, following.first_source)) as source_end",
-        "if(nth < 0, 0L, target) as target_start",
-        "case when nth < 0 then 0L"
+        "if(nth >= 0, target, if(first_target = 0, 0L, null)) as target_start",
+        "case when nth < 0 then if(first_target = 0, 0L, null)"
         " when ahead is not null and (following is null or ahead.start < following.first_source)"
         " then ahead.target when seen then following.first_target end as gap_target",
-        "end_source as seen_end",
+        "if(nth < 0, 0L, end_source) as seen_end",
+        "if(nth < 0, 0L, reach) as reach",
+        "if(nth < 0, 0L, greatest(end_source, reach)) as syncs_from",
+        "if(nth < 0, first_target, following.first_target) as syncs_below",
     )
 
 

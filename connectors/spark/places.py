@@ -23,7 +23,9 @@ def places_on_spark(
     Raises what Spark raises."""
     found = collect(translate(session, syncs, breaks, session.createDataFrame(_table(offsets))))
     places: list[Place | None] = [None] * len(offsets)
-    columns = (found[name].to_pylist() for name in ("group", "downstream", "exact", "behind"))
+    columns = (
+        found[name].to_pylist() for name in ("group", "downstream", "exact", "behind", "anew")
+    )
     for number, *place in zip(*columns, strict=True):
         places[int(number)] = Place(*place)
     return places

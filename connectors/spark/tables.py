@@ -64,9 +64,12 @@ BREAKS = StructType(
         *_PARTITION,
         _required("source_start", LongType()),
         _required("source_end", LongType()),
-        _required("target_start", LongType()),
+        StructField("target_start", LongType(), nullable=True),
         StructField("gap_target", LongType(), nullable=True),
         _required("seen_end", LongType()),
+        _required("reach", LongType()),
+        _required("syncs_from", LongType()),
+        StructField("syncs_below", LongType(), nullable=True),
     ]
 )
 """The offset map, one row for each segment that is in force; those of a partition do not overlap.
@@ -77,9 +80,14 @@ For a source offset x whose nearest row at or before it (by `source_start`) is t
 * otherwise x lies in the gap behind it, and `gap_target` is where the next record that exists is;
 * `gap_target` null: what is behind is not known (the end of the map, or another program copied
   there), and `target_start + source_end - source_start`, the end of what is known, leaves nothing
-  out. Up to `seen_end` the source was seen to have no record there.
+  out. Up to `seen_end` the source was seen to have no record there, or, in a row of no length, the
+  target has lost the records: the next one will be at `target_start`;
+* before `reach` an earlier session had copied: a place that was given then does not hold;
+* offset syncs count from source offset `syncs_from` on, and with target offsets before
+  `syncs_below`, if that is not null.
 
-Where the copy begins at the target's offset 0, a row of no length at source offset 0 says so.
+For what is before the first page there is a row of no length at source offset 0. `target_start` is
+0 where the copy begins at the target's offset 0, otherwise null, as nothing is known.
 """
 
 PAGES = StructType(
@@ -111,11 +119,13 @@ CHECKPOINTS = StructType(
         _required("metadata", StringType()),
         _required("exact", BooleanType()),
         _required("behind", LongType()),
+        _required("anew", BooleanType()),
     ]
 )
 """Translated offsets: a group that committed `upstream` on the source goes on at `downstream` on
 the target. `exact`: that is the very record, or the next one that exists; false: it is earlier, or
-may be, by at most `behind` records that were read already, as nothing better is known."""
+may be, by at most `behind` records that were read already, as nothing better is known. `anew`: a
+place that was given earlier does not hold, even if it is further."""
 
 TOPICS = StructType([_required("topic", StringType()), _required("remote", StringType())])
 """Topics that are mirrored, and their names on the target."""

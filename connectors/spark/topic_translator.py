@@ -32,8 +32,8 @@ from connectors.spark.tables import BREAKS, SYNCS, arrow_table
 
 __all__ = ["SparkTopicTranslator"]
 
-Span = Mapping[str, tuple[int, int]]
-"""Beginning and end of each topic that exists."""
+Span = Mapping[str, tuple[str, int, int]]
+"""The id, the beginning and the end of each topic that exists."""
 
 
 class SparkTopicTranslator:
@@ -84,17 +84,20 @@ class SparkTopicTranslator:
         partitions = [(name, 0) for name in names if name in there]
         beginnings = self._admin.beginning_offsets(partitions, max(1.0, deadline.remaining()))
         ends = self._admin.end_offsets(partitions, max(1.0, deadline.remaining()))
-        return {name: (beginnings[name, 0], ends[name, 0]) for name, _ in partitions}
+        return {
+            name: (there[name].topic_id, beginnings[name, 0], ends[name, 0])
+            for name, _ in partitions
+        }
 
     def _tables(self, session: SparkSession, span: Span) -> tuple[DataFrame, DataFrame]:
         """SYNCS and BREAKS, up to what was written before this call."""
         syncs = session.createDataFrame(arrow_table(SYNCS, []))
         breaks = session.createDataFrame(arrow_table(BREAKS, []))
         if self._topics.syncs in span:
-            beginning, end = span[self._topics.syncs]
-            if self._loaded_to is None:
+            topic_id, beginning, end = span[self._topics.syncs]
+            if self._loaded_to is None or end < self._loaded_to:
                 self._loaded_to = end
-            syncs = self._syncs.read(session, beginning, end)
+            syncs = self._syncs.read(session, topic_id, beginning, end)
             if not self._keep_all:
                 syncs = newest_syncs_before(syncs, self._loaded_to)
         if self._topics.map in span:

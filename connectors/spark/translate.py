@@ -18,10 +18,17 @@ _PARTITION = ("topic", "partition")
 # At one offset, the break and the sync there come before the groups that are there.
 _BREAK, _SYNC, _GROUP = 0, 1, 2
 
-_BREAK_TYPE = (
-    "struct<source_start: bigint, source_end: bigint, target_start: bigint, gap_target: bigint, "
-    "seen_end: bigint>"
+_BREAK_COLUMNS = (
+    "source_start",
+    "source_end",
+    "target_start",
+    "gap_target",
+    "seen_end",
+    "reach",
+    "syncs_from",
+    "syncs_below",
 )
+_BREAK_TYPE = f"struct<{', '.join(f'{name}: bigint' for name in _BREAK_COLUMNS)}>"
 _SYNC_TYPE = "struct<upstream: bigint, downstream: bigint>"
 _GROUP_TYPE = "struct<group: string, metadata: string>"
 
@@ -32,9 +39,9 @@ def translate(
     """SYNCS, BREAKS, GROUP_OFFSETS -> CHECKPOINTS, without rows for offsets of which nothing is
     known.
 
-    A place in the map counts, unless it is not exact and the syncs lead further. `syncs`: of all
-    in the topic, the answer is at least as near as Java's and never after the record; of those
-    that Java's OffsetSyncStore keeps, it is Java's.
+    A place in the map counts, unless it is not exact and the syncs lead further; which of them may
+    be gone by, the map says. `syncs`: of all in the topic, the answer is at least as near as Java's
+    and never after the record; of those that Java's OffsetSyncStore keeps, it is Java's.
     """
     events = (
         _events(map_breaks, _BREAK, "source_start", "0L")
@@ -60,7 +67,7 @@ def _events(rows: DataFrame, kind: int, at: str, nth: str) -> DataFrame:
     def only(of: int, names: str, kind_type: str) -> str:
         return f"struct({names})" if of == kind else f"cast(null as {kind_type})"
 
-    breaks = "source_start, source_end, target_start, gap_target, seen_end"
+    breaks = ", ".join(_BREAK_COLUMNS)
     return rows.selectExpr(
         *_PARTITION,
         f"`{at}` as at",
@@ -84,10 +91,11 @@ def _since_rewind(syncs: DataFrame) -> DataFrame:
 
 def _by_map(placed: DataFrame) -> DataFrame:
     inside = "at < b.source_end"
+    lost = "(b.source_start = b.source_end and at < b.seen_end)"
     end = "b.target_start + b.source_end - b.source_start"
     return placed.withColumns(
         {
-            "map_exact": F.expr(f"{inside} or b.gap_target is not null"),
+            "map_exact": F.expr(f"coalesce({inside} or b.gap_target is not null or {lost}, false)"),
             "map_place": F.expr(
                 f"if({inside}, b.target_start + at - b.source_start, coalesce(b.gap_target, {end}))"
             ),
@@ -97,18 +105,28 @@ def _by_map(placed: DataFrame) -> DataFrame:
 
 
 def _by_sync(placed: DataFrame) -> DataFrame:
-    """MirrorMaker 2's rule: at the sync, or one after it, never further."""
+    """MirrorMaker 2's rule: at the sync, or one after it, never further. Null: there is no sync, or
+    none that may be gone by."""
+    counts = (
+        "s.upstream >= coalesce(b.syncs_from, 0L)"
+        " and (b.syncs_below is null or s.downstream < b.syncs_below)"
+    )
     return placed.withColumns(
         {
-            "sync_place": F.expr("s.downstream + if(at > s.upstream, 1, 0)"),
+            "sync_place": F.expr(
+                f"case when {counts} then s.downstream + if(at > s.upstream, 1, 0) end"
+            ),
             "sync_behind": F.expr("greatest(0L, at - s.upstream - 1)"),
         }
     )
 
 
 def _nearer(placed: DataFrame) -> DataFrame:
-    by_map = "(b is not null and (map_exact or s is null or sync_place <= map_place))"
-    return placed.where("b is not null or s is not null").selectExpr(
+    by_map = (
+        "(map_place is not null and (map_exact or sync_place is null or sync_place <= map_place))"
+    )
+    known = placed.where("map_place is not null or sync_place is not null")
+    return known.selectExpr(
         "`group`.`group` as `group`",
         *_PARTITION,
         "at as upstream",
@@ -117,4 +135,5 @@ def _nearer(placed: DataFrame) -> DataFrame:
         f"{by_map} and map_exact as exact",
         f"case when not {by_map} then sync_behind when map_exact then 0L else map_behind end"
         " as behind",
+        f"coalesce({by_map} and not map_exact and at < b.reach, false) as anew",
     )

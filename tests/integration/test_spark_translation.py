@@ -15,7 +15,7 @@ from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offset_map import MapPage, OffsetMap, Segment
 from connectors.mirror.offset_map_store import OffsetMapStore
 from connectors.mirror.offset_sync_store import OffsetSyncStore
-from connectors.mirror.translation import Place, by_sync, nearer
+from connectors.mirror.translation import best_place
 from connectors.spark.arrow import collect
 from connectors.spark.map_breaks import map_breaks
 from connectors.spark.tables import (
@@ -54,6 +54,7 @@ class Answer(NamedTuple):
     downstream: int
     exact: bool
     behind: int
+    anew: bool
 
 
 def translated(
@@ -63,7 +64,7 @@ def translated(
     rows = collect(translate(spark, syncs, breaks, offsets)).to_pylist()
     return {
         (row["group"], row["partition"]): Answer(
-            row["upstream"], row["downstream"], row["exact"], row["behind"]
+            row["upstream"], row["downstream"], row["exact"], row["behind"], row["anew"]
         )
         for row in rows
     }
@@ -79,16 +80,16 @@ def all_offsets(spark: SparkSession, ends: Sequence[int]) -> DataFrame:
 
 
 def expected(
-    ends: Sequence[int], places: list[dict[int, Place]], syncs: OffsetSyncStore
+    ends: Sequence[int], store: OffsetMapStore, syncs: OffsetSyncStore
 ) -> dict[tuple[str, int], Answer]:
+    known = store.known({("t", number): range(end) for number, end in enumerate(ends)})
     found: dict[tuple[str, int], Answer] = {}
     for number, end in enumerate(ends):
         for offset in range(end):
-            of_sync = by_sync(syncs.nearest("t", number, offset), offset)
-            place = nearer(places[number].get(offset), of_sync)
+            sync = syncs.nearest("t", number, offset)
+            place = best_place(known.get((("t", number), offset)), sync, offset)
             if place is not None:
-                behind = 0 if place.exact else place.behind
-                found[f"g{offset}", number] = Answer(offset, place.offset, place.exact, behind)
+                found[f"g{offset}", number] = Answer(offset, *place)
     return found
 
 
@@ -108,7 +109,7 @@ def test_every_offset_is_translated_as_it_would_be_alone(
     spark: SparkSession, logs: list[CopiedLog], syncs: list[list[tuple[int, int]]]
 ) -> None:
     ends = [len(log.source) + 3 for log in logs]
-    kept, places = OffsetSyncStore(), []
+    kept = OffsetSyncStore()
     kept.finish_loading()
     store = OffsetMapStore(no_pages)
     pages: list[tuple[str, int, int, bytes]] = []
@@ -123,18 +124,13 @@ def test_every_offset_is_translated_as_it_would_be_alone(
             ("t", number, sync.upstream_offset, sync.downstream_offset, -slot)
             for slot, sync in kept.syncs("t", number)
         ]
-    found = store.places({("t", number): range(end) for number, end in enumerate(ends)})
-    for number, end in enumerate(ends):
-        places.append(
-            {o: found[("t", number), o] for o in range(end) if (("t", number), o) in found}
-        )
     answers = translated(
         spark,
         frame(spark, SYNCS, slots),
         map_breaks(frame(spark, PAGES, pages)),
         all_offsets(spark, ends),
     )
-    alone = expected(ends, places, kept)
+    alone = expected(ends, store, kept)
     wrong = {
         key: (alone.get(key), answers.get(key))
         for key in alone.keys() | answers.keys()
@@ -183,11 +179,26 @@ def test_the_example_of_the_documentation(spark: SparkSession) -> None:
         {
             "topic": "t",
             "partition": 3,
+            "source_start": 0,
+            "source_end": 0,
+            "target_start": None,
+            "gap_target": None,
+            "seen_end": 0,
+            "reach": 0,
+            "syncs_from": 0,
+            "syncs_below": 5,
+        },
+        {
+            "topic": "t",
+            "partition": 3,
             "source_start": 7,
             "source_end": 10,
             "target_start": 5,
             "gap_target": 8,
             "seen_end": 211,
+            "reach": 0,
+            "syncs_from": 211,
+            "syncs_below": None,
         },
         {
             "topic": "t",
@@ -197,19 +208,20 @@ def test_the_example_of_the_documentation(spark: SparkSession) -> None:
             "target_start": 8,
             "gap_target": None,
             "seen_end": 211,
+            "reach": 0,
+            "syncs_from": 211,
+            "syncs_below": None,
         },
     ]
 
 
-def test_segments_of_no_length_say_where_to_go_on_until_there_is_more(
-    spark: SparkSession,
-) -> None:
-    """As the mirror writes them where the target lost what it had: alone, and followed by what was
-    copied then."""
+def test_what_the_target_lost_leads_to_what_is_copied_next(spark: SparkSession) -> None:
+    """Pages as the mirror writes them, and as earlier versions did, which did not say how far the
+    loss reaches: alone, and followed by what was copied then. Older syncs do not count."""
     before = MapPage(1, [Segment(0, 0, 10)])
-    lost = MapPage(2, [Segment(7, 7, 0)])
+    told, untold = MapPage(2, [Segment(7, 7, 0)], 10), MapPage(2, [Segment(7, 7, 0)])
     after = MapPage(3, [Segment(10, 7, 5)])
-    maps = [[before, lost], [before, lost, after]]
+    maps = [[before, told], [before, told, after], [before, untold], [before, untold, after]]
     rows = [
         ("t", number, page.first_source, page.encode())
         for number, pages in enumerate(maps)
@@ -220,12 +232,20 @@ def test_segments_of_no_length_say_where_to_go_on_until_there_is_more(
         (row["partition"], row["source_start"], row["source_end"], row["target_start"])
         for row in collect(breaks).to_pylist()
     )
-    assert shown == [(0, 0, 7, 0), (0, 7, 7, 7), (1, 0, 7, 0), (1, 7, 7, 7), (1, 10, 15, 7)]
-    answers = translated(spark, frame(spark, SYNCS, []), breaks, all_offsets(spark, [13, 13]))
+    ends, lost, then = (0, 7, 0), (7, 7, 7), (10, 15, 7)
+    assert shown == [
+        (number, *row)
+        for number, rows_of in enumerate([[ends, lost], [ends, lost, then]] * 2)
+        for row in rows_of
+    ]
+    syncs = frame(spark, SYNCS, [("t", n, at, at, 0) for n in range(4) for at in (8,)])
+    answers = translated(spark, syncs, breaks, all_offsets(spark, [13] * 4))
     for number, pages in enumerate(maps):
         alone = OffsetMap(pages)
         for offset in range(13):
-            assert answers[f"g{offset}", number].downstream == alone.downstream(offset), offset
+            answer = answers[f"g{offset}", number]
+            assert answer.downstream == alone.downstream(offset), (number, offset)
+            assert answer.exact or answer.anew or offset >= 10, (number, offset)
 
 
 def test_a_page_that_is_cut_off_is_named(spark: SparkSession) -> None:

@@ -16,6 +16,8 @@ __all__ = ["WORLDS", "run_world"]
 
 WORLDS: dict[str, str] = {
     "copier": "tests.simulation.copier",
+    "mirror": "tests.simulation.mirror",
+    "workers": "tests.simulation.workers",
 }
 """World name to module."""
 

@@ -494,6 +494,9 @@ class SparkSourceTask(TransferTask):
             ]
         )
 
+    def deliver(self) -> None:
+        _the(self._books).poll()
+
     def committed(self) -> None:
         for partition, position in self._committing:
             partition.stored = position

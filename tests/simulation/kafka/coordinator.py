@@ -150,6 +150,10 @@ class Coordinator:
         if known.stage is _Stage.OPEN:
             self._end(known, kind)
 
+    def check(self, transactional_id: str, identity: tuple[int, int]) -> None:
+        """Raises ProducerFenced where another producer has the id."""
+        self._current(transactional_id, identity)
+
     def _current(self, transactional_id: str, identity: tuple[int, int]) -> _Transaction:
         known = self._by_id[transactional_id]
         if (known.producer, known.epoch) != identity:
@@ -240,9 +244,12 @@ class SimulatedTransactions:
 
     def add(self, partitions: Sequence[Key]) -> Future[Mapping[Key, int]]:
         keys = tuple(partitions)
-        return self._submit(
-            lambda: self._coordinator.add(self.transactional_id, self.producer, keys)
-        )
+
+        def step() -> Mapping[Key, int] | None:
+            self._open = True
+            return self._coordinator.add(self.transactional_id, self.producer, keys)
+
+        return self._submit(step)
 
     def commit(self, records: int) -> Future[Any]:
         def step() -> bool:
@@ -257,6 +264,7 @@ class SimulatedTransactions:
             if self._open:
                 self._end(ABORT)
                 self._open = False
+            self._coordinator.check(self.transactional_id, self.producer)
             return self._init()
 
         return self._submit(step)

@@ -118,7 +118,7 @@ class Log:
                 self.aborted.append((batch.producer, first, batch.base))
             for each in self.from_offset(first):
                 if each.base >= batch.base:
-                    break
+                    break  # where the log is read anew, it holds later transactions, too
                 if each.producer == batch.producer and each.fate is None and each.marker is None:
                     each.fate = batch.marker
             return
@@ -186,10 +186,11 @@ class Log:
         while self.batches and self.batches[0].next <= self.start:
             del self.batches[0]
             del self._bases[0]
+        # As brokers cut their leader epoch cache: what is left of an older epoch begins here.
         while len(self.epochs) > 1 and self.epochs[1][1] <= self.start:
             del self.epochs[0]
-        epoch, first = self.epochs[0]
-        self.epochs[0] = (epoch, max(first, self.start))
+        if self.epochs and self.epochs[0][1] < self.start:
+            self.epochs[0] = (self.epochs[0][0], self.start)
 
     def replace(self, batch: Batch, data: bytes) -> None:
         """Compaction rewrote a batch: offsets and producer stay."""
@@ -207,6 +208,8 @@ class Log:
             return -1, -1
         if epoch == self.epochs[-1][0]:
             return epoch, self.end
+        if epoch < self.epochs[0][0]:
+            return epoch, self.epochs[0][1]
         floor = epoch
         for each, first in self.epochs:
             if each > epoch:

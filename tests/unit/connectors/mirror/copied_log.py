@@ -116,9 +116,9 @@ class CopiedLog:
         self._stored_anchors = [anchor for anchor in self._stored_anchors if anchor[1] <= end]
         exact = self._writer.source_of(end)
         if exact is not None:
-            self._writer.lost_from(exact, end)
+            self._writer.lost_from(exact, end, self.next)
         elif self._anchors:
-            self._writer.lost_from(*self._anchors[-1])
+            self._writer.lost_from(*self._anchors[-1], self.next)
         else:
             self._writer.begin_anew()
             self.pages.clear()

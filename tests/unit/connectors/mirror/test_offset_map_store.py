@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import pytest
 from hypothesis import given
@@ -81,15 +81,59 @@ def test_a_page_that_was_rewritten_meanwhile_is_looked_up_anew() -> None:
     assert store.places({T: [5]}) == {(T, 5): Place(105, True)}
 
 
-def test_pages_that_never_come_are_an_error_that_may_pass() -> None:
+def test_pages_that_do_not_come_are_an_error_that_may_pass() -> None:
     topic = Topic()
     store = OffsetMapStore(lambda offsets: {}, cache_bytes=0)
     for first in (0, 50):
         topic.write(store, first, MapPage(1, [Segment(first, 0, 10)]).encode())
     with pytest.raises(RetriableError):
         store.places({T: [5]})
+
+
+def test_a_page_that_never_comes_leads_to_where_it_begins() -> None:
+    """Somebody deleted the records of the map: translation goes on all the same."""
+    topic = Topic()
+    store = OffsetMapStore(lambda offsets: {}, cache_bytes=0)
+    for first in (10, 50):
+        topic.write(store, first, MapPage(1, [Segment(first, first, 10)]).encode())
     with pytest.raises(RetriableError):
-        store.backward(T)
+        store.places({T: [15]})
+    assert store.places({T: [15]}) == {(T, 15): Place(10, False, 5)}
+    assert store.backward(T).upstream(15) == Place(10, False, 5)
+
+
+def test_a_map_topic_that_was_created_again_is_another_map() -> None:
+    store = OffsetMapStore(lambda offsets: {})
+    store.take(page_key("t", 0, 0), MapPage(1, [Segment(0, 0, 1000)]).encode(), 0)
+    store.take(page_key("t", 0, 1000), MapPage(1, [Segment(1000, 1000, 9)]).encode(), 1)
+    store.take(page_key("t", 1, 0), MapPage(1, [Segment(0, 500_000, 1000)]).encode(), 0)
+    assert store.places({T: [900, 1005], ("t", 1): [900]}) == {
+        (("t", 1), 900): Place(500_900, True)
+    }
+    store.forget()
+    assert store.places({("t", 1): [900]}) == {}
+
+
+def always(
+    record: tuple[bytes, bytes | None],
+) -> Callable[[Collection[int]], Mapping[int, tuple[bytes, bytes | None]]]:
+    """A topic with this record at every offset."""
+    return lambda offsets: dict.fromkeys(offsets, record)
+
+
+def test_another_page_at_the_same_offset_of_the_topic_does_not_answer() -> None:
+    """The topic was created again, and that is not known yet."""
+    others = [
+        (page_key("t", 1, 0), MapPage(1, [Segment(0, 500_000, 1000)]).encode()),
+        (page_key("t", 0, 0), MapPage(2, [Segment(0, 500_000, 1000)]).encode()),
+        (page_key("t", 0, 0), b"no page"),
+    ]
+    for other in others:
+        store = OffsetMapStore(always(other), 0)
+        store.take(page_key("t", 0, 0), MapPage(1, [Segment(0, 0, 1000)]).encode(), 0)
+        store.take(page_key("t", 0, 1000), MapPage(1, [Segment(1000, 1000, 9)]).encode(), 1)
+        with pytest.raises(RetriableError):
+            store.places({T: [900]})
 
 
 def test_deleted_pages_are_forgotten_and_replaced_ones_take_no_memory() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.offset_map import MapPage, OffsetMap, Segment, page_span, page_target
+from connectors.mirror.offset_map import MapPage, OffsetMap, Segment, page_span
 from connectors.mirror.offset_map_index import PageRef, PartitionIndex
 from connectors.mirror.translation import (
     BackwardMap,
+    Known,
     Place,
     before_the_map,
     by_sync,
@@ -22,15 +23,16 @@ def index_of(pages: dict[int, bytes]) -> PartitionIndex:
     index = PartitionIndex()
     for at, (first, value) in enumerate(pages.items()):
         span = page_span(first, value)
-        index.put(PageRef(span.session, first, span.end_source, page_target(value), at))
+        index.put(PageRef(span.session, first, span.end_source, span.first_target, at))
     return index
 
 
 def place(index: PartitionIndex, pages: dict[int, bytes], source: int) -> Place | None:
     stretch = index.at(source)
     if stretch is None:
-        return before_the_map(index.first())
-    return places_in_stretch(stretch, pages[stretch.page.first_source], [source])[0]
+        known = before_the_map(index.first())
+        return None if known is None else known.place
+    return places_in_stretch(stretch, pages[stretch.page.first_source], [source])[0].place
 
 
 @given(copied_logs())
@@ -124,7 +126,7 @@ def test_many_positions_are_found_in_one_pass() -> None:
     stretch = index.at(10)
     assert stretch is not None
     positions = list(range(10, 50))
-    found = places_in_stretch(stretch, value, positions)
+    found = [each.place for each in places_in_stretch(stretch, value, positions)]
     assert found == [place(index, {10: value}, position) for position in positions]
     assert found[:12] == [Place(offset, True) for offset in (0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 6)]
     assert found[-1] == Place(11, False, 49 - 41)
@@ -146,6 +148,7 @@ def test_before_the_first_record_is_the_first_record_unless_others_were_copied_b
     assert place(index_of({3: ours.encode()}), {}, 1) == Place(0, True)
     assert place(index_of({3: after_java.encode()}), {}, 1) is None
     assert before_the_map(None) is None
+    assert before_the_map(index_of({3: after_java.encode()}).first()) == Known(None, syncs_below=3)
 
 
 def test_by_syncs_a_group_goes_on_at_most_one_record_after_a_sync() -> None:

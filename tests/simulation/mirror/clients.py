@@ -1,0 +1,230 @@
+"""The clients that one simulated worker gives to its task, and the task's own telling of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from connect.clients.cancellation import Cancellation
+from connect.clients.selector_loop import SelectorLoop
+from connect.clients.settings import WireSettings
+from connect.clock import Clock
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.losses import Loss, LossKind
+from connectors.mirror.offset_map_trim import MapTopic
+from connectors.mirror.source_task import MirrorSourceTask
+from connectors.mirror.sync_producer import SyncProducer
+from connectors.mirror.task_clients import TaskClients
+from connectors.mirror.task_history import CopiedPartition, TaskHistory
+from tests.simulation.kafka.access import AccessFaults, SimulatedAccess
+from tests.simulation.kafka.cluster import Cluster
+from tests.simulation.kafka.network import Network, SimulatedPoller
+from tests.simulation.mirror.internal_topics import (
+    InternalTopic,
+    SimulatedMapReader,
+    SimulatedProducer,
+)
+from tests.simulation.mirror.oracle import Oracle
+from tests.simulation.mirror.session import Session
+from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
+
+__all__ = ["SimulatedClients", "WatchedTask"]
+
+_SHARED_TURN_S = 0.03
+"""So long one worker waits at most where another one is to have its turn, too."""
+
+
+class _Rows:
+    """History rows are told to the oracle before they would be rows."""
+
+    def add(self, flow: object, row: object) -> None:
+        """Nothing reads them."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _WatchedHistory(TaskHistory):
+    """Tells the oracle where partitions begin, and what was lost."""
+
+    def __init__(
+        self, oracle: Oracle, session: Session, config: SourceConfig, connector: str, clock: Clock
+    ) -> None:
+        super().__init__(config, connector, 0, clock, lambda *_: _Rows())
+        self._oracle = oracle
+        self._session = session
+
+    def begun(self, key: TopicPartition, position: int) -> None:
+        super().begun(key, position)
+        self._oracle.began(self._session, key, position)
+
+    def lost(self, partition: CopiedPartition, loss: Loss) -> None:
+        super().lost(partition, loss)
+        if loss.kind is LossKind.RETENTION:
+            self._oracle.lost(self._session, partition.source, loss.first, loss.end)
+        else:
+            self._oracle.unexpected_loss(self._session, loss)
+
+
+class WatchedTask(MirrorSourceTask):
+    """Tells the oracle what the target acknowledged, before it gets into the books."""
+
+    def __init__(self, clients: SimulatedClients) -> None:
+        super().__init__(clients)
+        self._watched = clients
+
+    def _acked(
+        self, partition: PartitionCopy, runs: Sequence[tuple[int, int]], base_offset: int
+    ) -> None:
+        watched = self._watched
+        watched.life.step()
+        watched.oracle.acked(watched.session, partition.source, runs, base_offset)
+        super()._acked(partition, runs, base_offset)
+
+
+class _Poller(SimulatedPoller):
+    """Of one worker, which may die before and after it waits."""
+
+    def __init__(self, network: Network, life: Life, shared: Callable[[], bool]) -> None:
+        super().__init__(network)
+        self._network_of = network
+        self._life = life
+        self._shared = shared
+
+    def select(self, timeout: float) -> list[tuple[int, int]]:
+        self._life.step()
+        ready = super().select(min(timeout, _SHARED_TURN_S) if self._shared() else timeout)
+        self._life.step()
+        return ready
+
+    def cut_off(self) -> None:
+        """All its sockets are closed by the system."""
+        for descriptor in list(self._masks):
+            each = self._network_of.sockets.get(descriptor)
+            if each is not None:
+                each.close()
+        self._masks.clear()
+
+
+class _Access(SimulatedAccess):
+    """Tells whose producer ids they are."""
+
+    def watched_by(self, oracle: Oracle, session: Session) -> None:
+        self._oracle = oracle
+        self._session = session
+
+    def init_producer_id(self) -> Future[tuple[int, int]]:
+        future = super().init_producer_id()
+
+        def given(done: Future[tuple[int, int]]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self._oracle.writes(done.result(), self._session)
+
+        future.add_done_callback(given)
+        return future
+
+
+class _Books:
+    """`book_topics.BookTopics` of one worker."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        life: Life,
+        session: Session,
+        syncs: InternalTopic,
+        pages: InternalTopic,
+    ) -> None:
+        self._timeline = timeline
+        self._session = session
+        self._life = life
+        self._syncs = syncs
+        self._pages = pages
+        self.producers: list[SimulatedProducer] = []
+        self.readers: list[SimulatedMapReader] = []
+
+    def writer(self) -> SyncProducer:
+        made = SimulatedProducer(
+            self._timeline,
+            self._life,
+            self._session,
+            {topic.name: topic for topic in (self._syncs, self._pages)},
+        )
+        self.producers.append(made)
+        return SyncProducer(made, self._syncs.name, self._pages.name)
+
+    def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> SimulatedMapReader:
+        made = SimulatedMapReader(self._timeline, self._pages, on_read, before)
+        self.readers.append(made)
+        return made
+
+    def die(self) -> None:
+        for producer in self.producers:
+            producer.die()
+        for reader in self.readers:
+            reader.close()
+
+
+class SimulatedClients(TaskClients):
+    """Of one worker. `shared`: whether another worker is to have turns, too."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        network: Network,
+        clusters: Mapping[str, tuple[Cluster, AccessFaults]],
+        oracle: Oracle,
+        session: Session,
+        life: Life,
+        clock: WorkerClock,
+        syncs: InternalTopic,
+        pages: InternalTopic,
+        shared: Callable[[], bool],
+    ) -> None:
+        self.clock = clock
+        self._books = _Books(timeline, life, session, syncs, pages)
+        self.oracle = oracle
+        self.session = session
+        self.life = life
+        self._clusters = clusters
+        self._poller = _Poller(network, life, shared)
+        self._opened: list[_Access] = []
+
+    def books(self, *_: Any) -> _Books:
+        return self._books
+
+    def open_cluster(
+        self, settings: WireSettings, on_change: Callable[[], None], clock: Clock, name: str
+    ) -> SimulatedAccess:
+        cluster, faults = self._clusters[settings.bootstrap[0][0]]
+        made = _Access(cluster, faults, settings, on_change)
+        made.watched_by(self.oracle, self.session)
+        self._opened.append(made)
+        return made
+
+    def loop(self) -> SelectorLoop:
+        return SelectorLoop(self.clock, self._poller)
+
+    def wake(self) -> None:
+        self._poller.wake()
+
+    def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
+        return _WatchedHistory(self.oracle, self.session, config, connector, self.clock)
+
+    def quarantine(self, *_: Any) -> Any:
+        raise AssertionError("no simulated flow has a quarantine")
+
+    def fence_lanes(
+        self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None
+    ) -> None:
+        """No executors copied this flow."""
+
+    def cut_off(self) -> None:
+        """The process is gone."""
+        for access in self._opened:
+            access.close()
+        self._poller.cut_off()
+        self._books.die()

@@ -1,0 +1,46 @@
+"""One run of the task as the oracle knows it, and what the oracle says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from connect.protocol.messages import TopicPartition
+
+__all__ = ["Finding", "Session"]
+
+
+class Finding(BaseException):
+    """An invariant is broken; the text says which. Nothing of the product handles it."""
+
+
+@dataclass(eq=False)
+class Session:
+    """One run of the task, as the target's log and the internal topics show it."""
+
+    number: int
+    name: str
+    exactly_once: bool
+    new: set[TopicPartition] = field(default_factory=set)
+    """Partitions of which nothing was stored when it began with them, and that are not on the
+    target by it yet."""
+    began: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where it began with each partition, the last time."""
+    next: dict[TopicPartition, int] = field(default_factory=dict)
+    """The source offset after its last record on the target."""
+    alive: bool = True
+    frozen: bool = False
+    slow_map: bool = False
+    """The map's topic was slow or failed meanwhile, so that nobody waits for it any longer."""
+    superseded: bool = False
+    """A later session has begun."""
+    disturbed: bool = False
+    """An earlier session was awake meanwhile, which may have stored earlier positions."""
+    whole: bool = True
+    """Its pages explain all that it stored: not where a write of one failed, or where it wrote
+    exactly once, so that pages come seconds after the offsets, and was killed."""
+    acked: dict[TopicPartition, int] = field(default_factory=dict)
+    """The source offset after the last one that the target acknowledged to it."""
+
+    def end(self) -> None:
+        """Its process does not run any more."""
+        self.alive = False
