@@ -217,10 +217,15 @@ class TaskHost:
             self._work()
         except Exception as error:  # noqa: BLE001 - the top of a task's thread
             self._fail(error)
-        if self._started and not self._disowned:
+        # A successor of a task that was left behind may have stored later offsets already.
+        if self._started and not self._disowned and not self._is_abandoned():
             self._finish()
         self._close()
         self._note(self._last_state)
+
+    def _is_abandoned(self) -> bool:
+        with self._lock:
+            return self._abandoned
 
     def _work(self) -> None:
         if self._stop_deadline is not None:
@@ -304,10 +309,8 @@ class TaskHost:
             _log.exception("Closing task %s failed", self.instance)
 
     def _note(self, state: State, trace: str | None = None) -> None:
-        with self._lock:
-            if self._abandoned:
-                return
-        self._move(state, trace)
+        if not self._is_abandoned():
+            self._move(state, trace)
 
     def _move(self, state: State, trace: str | None = None) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect.clients.consumer_groups import Committed, GroupListing
@@ -60,7 +60,9 @@ class TargetSide:
     written: list[tuple[str, int, int]] = field(default_factory=list)
     """(group, partition, offset) of the last round's commits."""
 
-    def list_groups(self, deadline: Deadline) -> Mapping[str, GroupListing]:
+    def list_groups(
+        self, deadline: Deadline, states_of: Collection[str] = ()
+    ) -> Mapping[str, GroupListing]:
         return {
             group: GroupListing(group, "STABLE" if group in self.active else "EMPTY")
             for group in self.exist
