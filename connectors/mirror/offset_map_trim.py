@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -59,9 +59,9 @@ class PageIndex:
         """The highest session that was seen of a partition; -1: none was."""
         return self._newest.get(key, -1)
 
-    def anchor(self, key: TopicPartition, target: int) -> tuple[int, int] | None:
-        """As the function, of a partition's pages."""
-        return anchor(self._pages.get(key, {}).values(), target)
+    def spans(self, key: TopicPartition) -> Collection[PageSpan]:
+        """A partition's pages."""
+        return self._pages.get(key, {}).values()
 
     def reach(self, key: TopicPartition) -> int:
         """How far any page of a partition knows the source."""

@@ -472,6 +472,7 @@ class World:
                 held.upstream is None
                 or group in self.target.active
                 or held.life != partition.source.life
+                or held.upstream < partition.source.start
                 or partition.untold
                 or partition.hidden
                 or (TOPIC, number) not in self.source.offsets[group]
