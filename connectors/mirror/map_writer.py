@@ -73,7 +73,7 @@ class MapWriter:
         for key, pages in self._partitions.items():
             if not pages.settled:
                 before = pages.session
-                others = pages.settle(found.pages.get(key, ()))
+                others = pages.settle(self._index.spans(key))
                 for page, loss in self._unplaced.pop(key, ()):
                     known = [*others, *pages.begun(page.session)]
                     place = anchor(known, loss.first) or (page.end_source, loss.first)

@@ -84,7 +84,8 @@ class PageIndex:
         for span in sorted(pages.values()):
             covered = again.get(span.session)
             expired = span.first_source in passed and max(span.end_source, reach) <= log_start
-            if expired or (covered is not None and _inside(span, covered)):
+            again_there = covered is not None and not span.lost and _inside(span, covered)
+            if expired or again_there:
                 gone.append(span.first_source)
             else:
                 reach = max(reach, span.end_source)
