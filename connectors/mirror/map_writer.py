@@ -73,7 +73,7 @@ class MapWriter:
         for key, pages in self._partitions.items():
             if not pages.settled:
                 before = pages.session
-                others = pages.settle(found.pages.get(key, ()))
+                others = pages.settle(self._index.spans(key))
                 for page, loss in self._unplaced.pop(key, ()):
                     known = [*others, *pages.begun(page.session)]
                     place = anchor(known, loss.first) or (page.end_source, loss.first)
@@ -138,7 +138,8 @@ class MapWriter:
             source = source_at(page_segments(*self._last_pages[key]), target)
             if source is not None:
                 return source, target
-        paged = self._index.anchor(key, target) if pages.settled else None
+        spans = [*self._index.spans(key), *pages.begun(pages.session + 1)]
+        paged = anchor(spans, target) if pages.settled else None
         places = [place for place in (known, paged) if place is not None]
         return max(places, key=lambda place: (place[1], place[0]), default=None)
 
@@ -148,7 +149,7 @@ class MapWriter:
         if end is None and key in self._last_pages:
             end = end_target(page_segments(*self._last_pages[key]))
         if end is None:
-            last = self._index.anchor(key, LAST_OFFSET)
+            last = anchor(self._index.spans(key), LAST_OFFSET)
             end = None if last is None else last[1]
         return end
 

@@ -279,10 +279,12 @@ class PartitionPages:
 
     def place_of(self, target: int) -> tuple[int, int] | None:
         """The source offset that is at this target offset, or was to be next there, and the target
-        offset; after a loss, where that began. None where the page in the making, and those of
-        which the session is a guess, do not say."""
-        pages = [] if self._current is None else [self._current]
-        for page in [*pages, *reversed((self._guessed or {}).values())]:
+        offset; after a loss, where that began. None where the pages that are here do not say: the
+        one in the making, those that are due, and those of which the session is a guess."""
+        pages = {id(page): page for page in [*(self._guessed or {}).values(), *self._unsaved]}
+        if self._current is not None:
+            pages[id(self._current)] = self._current
+        for page in sorted(pages.values(), key=lambda page: page.span, reverse=True):
             span = page.span
             if span.lost and span.first_target <= target:
                 return span.first_source, span.first_target

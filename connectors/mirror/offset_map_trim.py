@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -59,9 +59,9 @@ class PageIndex:
         """The highest session that was seen of a partition; -1: none was."""
         return self._newest.get(key, -1)
 
-    def anchor(self, key: TopicPartition, target: int) -> tuple[int, int] | None:
-        """As the function, of a partition's pages."""
-        return anchor(self._pages.get(key, {}).values(), target)
+    def spans(self, key: TopicPartition) -> Collection[PageSpan]:
+        """A partition's pages."""
+        return self._pages.get(key, {}).values()
 
     def reach(self, key: TopicPartition) -> int:
         """How far any page of a partition knows the source."""
@@ -73,21 +73,19 @@ class PageIndex:
 
         A page that a later session overrules stays until that session has copied as far: until
         then it says of which offsets older syncs are not to be gone by. A page before the log start
-        stays as long as an older one reaches further, which it overrules. The last page stays: it
-        says where the target goes on.
+        stays as long as an older one reaches further, which it overrules. So does the last
+        page before it: it says where the target goes on, up to the next one.
         """
         pages = self._pages.get(key, {})
         again = _copied_again(pages.values())
+        passed = _passed(pages.values(), log_start)
         gone: list[int] = []
         reach = 0
-        last = max(pages.values(), default=None)
         for span in sorted(pages.values()):
-            if span is last:
-                continue
             covered = again.get(span.session)
-            if (covered is not None and _inside(span, covered)) or max(
-                span.end_source, reach
-            ) <= log_start:
+            expired = span.first_source in passed and max(span.end_source, reach) <= log_start
+            again_there = covered is not None and not span.lost and _inside(span, covered)
+            if expired or again_there:
                 gone.append(span.first_source)
             else:
                 reach = max(reach, span.end_source)
@@ -116,6 +114,18 @@ def anchor(pages: Iterable[PageSpan], target: int) -> tuple[int, int] | None:
             )
     if found is None and first is not None:
         return first, target
+    return found
+
+
+def _passed(spans: Iterable[PageSpan], log_start: int) -> set[int]:
+    """The first source offsets of pages that a later one follows at or before `log_start`."""
+    found: set[int] = set()
+    latest = -1
+    for span in sorted(spans, reverse=True):
+        if span.first_source < latest:
+            found.add(span.first_source)
+        if span.first_source <= log_start:
+            latest = max(latest, span.first_source)
     return found
 
 

@@ -78,17 +78,17 @@ class World:
             self.commit: 8,
             self.crash: 1.5,
             self.hand_over: 1.5,
-            self.java: 0.7,
-            self.compact_source: 1.5,
+            self.java: 0 if loses else 0.7,
+            self.compact_source: 0 if self._copies_again() else 1.5,
             self.retain: 1,
             self.truncate_source: 0 if loses else 0.4,
             self.source_again: 0 if loses else 0.4,
             self.lose: 1.5 if loses else 0,
             self.target_again: 0.4 if loses else 0,
             self.compact_map: 2,
-            self.reset_map: 0.6 if random.random() < 0.25 else 0,
-            self.reset_syncs: 0.3,
-            self.failing: 0.5,
+            self.reset_map: 0.6 if not loses and random.random() < 0.5 else 0,
+            self.reset_syncs: 0 if loses else 0.3,
+            self.failing: 0 if loses else 0.5,
             self.group_commits: 10,
             self.group_on_target: 1.5,
             self.round: 5,
@@ -99,6 +99,14 @@ class World:
         }
         self.events = list(events)
         self.weights = list(events.values())
+
+    def _copies_again(self) -> bool:
+        """Whether what the target loses is copied again. A source that has compacted records away
+        in between has fewer for the same offsets then, and groups that waited at the end of the
+        first copy stay beyond the end of the second until they move, or it has grown: the map does
+        not keep a loss page that was copied over."""
+        kinds = (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED)
+        return any(self.policies.of(kind) is LossPolicy.COPY for kind in kinds)
 
     def run(self) -> None:
         for step in range(_STEPS):
@@ -472,6 +480,8 @@ class World:
                 held.upstream is None
                 or group in self.target.active
                 or held.life != partition.source.life
+                or held.upstream < partition.source.start
+                or (partition.losses and self._position(partition) < partition.high)
                 or partition.untold
                 or partition.hidden
                 or (TOPIC, number) not in self.source.offsets[group]
