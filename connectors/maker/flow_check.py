@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from connect.clients.admin import Admin
 from connect.clients.api_versions import BrokerApis
 from connect.clients.descriptions import ConfigEntry
-from connect.clients.errors import not_authorized
-from connect.clients.group_members import group_members
+from connect.clients.group_members import may_describe_group
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError
@@ -400,12 +399,8 @@ class _FlowChecker:
 
     def _check_group(self) -> None:
         group = DistributedConfig.from_properties(self._worker.originals).group_id
-        try:
-            client = self._worker.own_client_properties("check")
-            group_members(client, group, Deadline(_GROUP_S))
-        except ConnectError as error:
-            if not not_authorized(error):
-                raise
+        client = self._worker.own_client_properties("check")
+        if not may_describe_group(client, group, Deadline(_GROUP_S)):
             self.find(
                 Level.ERROR,
                 f"{self._target.alias} does not let its user join group {group}; grant Read on it",
