@@ -22,7 +22,7 @@ __all__ = ["MOST_SEEDS", "Mutant", "find", "mutants", "replaced"]
 
 MOST_SEEDS = 2000
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = ("tests.simulation.mirror.mutants",)
 """Modules with a `MUTANTS` tuple, one for each world."""
 
 
