@@ -41,8 +41,12 @@ help:
 	@echo "make test     check, and the tests on real brokers but the slow ones: everything CI runs"
 	@echo "make slow     the tests of half a minute to many minutes each, which make test leaves out"
 	@echo "make bench    rates, CPU and memory beside Java's MirrorMaker 2"
-	@echo "make faults   the fault tests, the long ones too; with FAULT_SEED=n (and FAULT_MINUTES=n) a"
-	@echo "              random schedule of faults, the same for the same seed"
+	@echo "make faults   the fault tests, the long ones too; with FAULT_SEED=5-12 (and FAULT_MINUTES=1,"
+	@echo "              FAULT_FORM=dedicated, rest, spark or two-way) random schedules of faults, one"
+	@echo "              seed after another, the same for the same seed, with a table at the end."
+	@echo "              Random faults, in make slow too, need root, iproute2 and libfaketime (apt-get"
+	@echo "              install iproute2 libfaketime), or FAULT_WITHOUT=clock,links,disks to leave"
+	@echo "              some of them out"
 	@echo "make fuzz     decoders of others' bytes, guided by coverage, each for FUZZ_SECONDS (20)"
 	@echo "make simulate the real classes against simulated clusters and faults, by SEEDS=first-last"
 	@echo "make mutants  put known defects back one by one: the simulator must find each"
@@ -107,10 +111,10 @@ slow: install-test brokers
 bench: install-test brokers
 	$(call record,bench) $(BIN)/python -m tests.benchmarks
 
-# A random schedule by its seed: make faults FAULT_SEED=7 FAULT_MINUTES=5
+# Random schedules by their seeds: make faults FAULT_SEED=5-12 FAULT_MINUTES=1
+# The tests read FAULT_SEED, FAULT_MINUTES, FAULT_FORM and FAULT_WITHOUT themselves.
 faults: install-test brokers
-	$(if $(FAULT_SEED),FAULT_SEED=$(FAULT_SEED) FAULT_MINUTES=$(or $(FAULT_MINUTES),2) )\
-		$(call record,faults,$(if $(FAULT_SEED),FAULT_SEED=$(FAULT_SEED))) $(COUNTED_PYTEST) \
+	$(call record,faults,$(if $(FAULT_SEED),FAULT_SEED=$(FAULT_SEED))) $(COUNTED_PYTEST) \
 		$(if $(FAULT_SEED),tests/faults/test_random_schedules.py -k asked,tests/faults)
 
 fuzz: install-test

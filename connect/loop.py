@@ -122,6 +122,7 @@ class BackgroundLoop:
         self._clock = clock
         self._on_skipped = on_skipped
         self._on_trouble = on_trouble or (lambda _: None)
+        self._hurry_s: float | None = None
         self._stopping = threading.Event()
         self._wakeup = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -137,6 +138,11 @@ class BackgroundLoop:
     def wake(self) -> None:
         """Run the next step now instead of at its time; also ends a backoff."""
         self._wakeup.set()
+
+    def hurry(self, seconds: float) -> None:
+        """From within a step that succeeds: the next one begins in so many seconds at the latest,
+        where the interval is longer."""
+        self._hurry_s = seconds
 
     def request_stop(self) -> None:
         """Ask the loop to end, without waiting for it."""
@@ -154,6 +160,7 @@ class BackgroundLoop:
     def turn(self) -> float | None:
         """One step. Returns the seconds to wait for the next one; None when the loop is over."""
         began = self._clock.monotonic()
+        self._hurry_s = None
         try:
             self._step()
         except Exception as error:  # noqa: BLE001 - the top of a thread: every error is judged here
@@ -162,7 +169,8 @@ class BackgroundLoop:
             _log.info("%s works again after %d failures", self._name, self._backoff.failures)
             self._backoff.reset()
             self._on_trouble(None)
-        return self._until_next(self._clock.monotonic() - began)
+        wait = self._until_next(self._clock.monotonic() - began)
+        return wait if self._hurry_s is None else min(wait, self._hurry_s)
 
     def _until_next(self, took: float) -> float:
         if self._on_skipped is None or took <= self._interval_s or self._interval_s <= 0:

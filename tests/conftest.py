@@ -13,11 +13,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from connectors.spark.session import shared_session
-from deploy.brokers import KafkaCluster, KafkaRuntime, kafka_runtime
+from deploy.brokers import (
+    KAFKA_VERSION,
+    OLD_VERSIONS,
+    KafkaCluster,
+    KafkaRuntime,
+    kafka_runtime,
+)
+from deploy.brokers.cache import cache_directory
+from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.spark import ready_session
+
+# An example that takes long on a busy machine is no finding.
+settings.register_profile("without deadline", deadline=None)
+settings.load_profile("without deadline")
 
 # Folders whose tests are marked with the folder's name, so that `-m` can choose.
 _MARKED = ("integration", "compat", "faults")
@@ -29,6 +42,16 @@ os.environ.setdefault("XDG_STATE_HOME", str(_TESTS.parent / "build" / "state"))
 _LOGS = _TESTS.parent / "build" / "test-logs" / str(os.getpid())
 # The history of the mirrors that tests start is not the user's.
 os.environ["XDG_STATE_HOME"] = str(_LOGS / "state")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    for side in ("source", "target"):
+        parser.addoption(
+            f"--{side}-version",
+            default=KAFKA_VERSION,
+            choices=(*OLD_VERSIONS, KAFKA_VERSION),
+            help=f"the Kafka version of the session's {side} cluster (default: {KAFKA_VERSION})",
+        )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -70,17 +93,29 @@ def logs(session_logs: Path, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def source_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
+def source_cluster(session_logs: Path, pytestconfig: pytest.Config) -> Iterator[KafkaCluster]:
     """A single-node cluster to copy from. Tests that kill brokers make clusters of their own."""
+    kafka = kafka_runtime(version=pytestconfig.getoption("--source-version"))
     with KafkaCluster(name="source", properties=_KEEP, kafka=kafka, logs=session_logs) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def target_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
+def target_cluster(session_logs: Path, pytestconfig: pytest.Config) -> Iterator[KafkaCluster]:
     """A single-node cluster to copy to."""
+    kafka = kafka_runtime(version=pytestconfig.getoption("--target-version"))
     with KafkaCluster(name="target", properties=_KEEP, kafka=kafka, logs=session_logs) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def listener() -> Iterator[str]:
+    """An address for `metrics.listener` that nobody else takes."""
+    lease = PortLease(cache_directory() / "ports")
+    try:
+        yield f"http://{LOOPBACK}:{lease.port}"
+    finally:
+        lease.close()
 
 
 @pytest.fixture

@@ -135,7 +135,9 @@ class Admin:
         found: dict[str, TopicDescription | ConnectError] = {}
         for name, future in futures.items():
             try:
-                result = self._answer(f"Describing topic {name}", future, timeout)
+                result = self._answer(
+                    f"Describing topic {name}", future, timeout, f"Describe on topic {name}"
+                )
             except ConnectError as error:
                 found[name] = error
             else:
@@ -164,7 +166,7 @@ class Admin:
         with translated(f"Creating topic {name}"):
             future = client.create_topics([topic], request_timeout=timeout)[name]
         try:
-            self._answer(f"Creating topic {name}", future, timeout)
+            self._answer(f"Creating topic {name}", future, timeout, f"Create on topic {name}")
         except ConnectError as error:
             if broker_code(error) == _TOPIC_ALREADY_EXISTS:
                 return False
@@ -178,7 +180,7 @@ class Admin:
         with translated(what):
             request = [NewPartitions(name, total)]
             future = client.create_partitions(request, request_timeout=timeout)[name]
-        self._answer(what, future, timeout)
+        self._answer(what, future, timeout, f"Alter on topic {name}")
 
     def describe_topic_configs(
         self,
@@ -199,7 +201,10 @@ class Admin:
         for resource, future in futures.items():
             what = f"Describing the configs of topic {resource.name}"
             try:
-                described[resource.name] = config_entries(self._answer(what, future, timeout))
+                needs = f"DescribeConfigs on topic {resource.name}"
+                described[resource.name] = config_entries(
+                    self._answer(what, future, timeout, needs)
+                )
             except ConnectError as error:
                 if not missing_ok or broker_code(error) != _UNKNOWN_TOPIC_OR_PARTITION:
                     raise
@@ -224,7 +229,11 @@ class Admin:
             futures = self._open().incremental_alter_configs(resources, request_timeout=timeout)
         return self._failures(
             {
-                resource.name: (f"Changing configs of topic {resource.name}", future)
+                resource.name: (
+                    f"Changing configs of topic {resource.name}",
+                    f"AlterConfigs on topic {resource.name}",
+                    future,
+                )
                 for resource, future in futures.items()
             },
             timeout,
@@ -236,7 +245,8 @@ class Admin:
         what = "Describing the ACLs of topics"
         with translated(what):
             future = self._open().describe_acls(TOPIC_ACLS, request_timeout=timeout)
-        return [Acl.of_binding(binding) for binding in self._answer(what, future, timeout)]
+        found = self._answer(what, future, timeout, "Describe on the cluster")
+        return [Acl.of_binding(binding) for binding in found]
 
     def create_acls(
         self, acls: Collection[Acl], timeout: float = DEFAULT_TIMEOUT_S
@@ -249,19 +259,23 @@ class Admin:
             futures = self._open().create_acls(list(bindings), request_timeout=timeout)
         return self._failures(
             {
-                bindings[binding]: (f"Creating the ACL {bindings[binding]}", future)
+                bindings[binding]: (
+                    f"Creating the ACL {bindings[binding]}",
+                    "Alter on the cluster",
+                    future,
+                )
                 for binding, future in futures.items()
             },
             timeout,
         )
 
     def _failures(
-        self, asked: Mapping[K, tuple[str, concurrent.futures.Future[Any]]], timeout: float
+        self, asked: Mapping[K, tuple[str, str, concurrent.futures.Future[Any]]], timeout: float
     ) -> dict[K, ConnectError]:
         failed: dict[K, ConnectError] = {}
-        for key, (what, future) in asked.items():
+        for key, (what, needs, future) in asked.items():
             try:
-                self._answer(what, future, timeout)
+                self._answer(what, future, timeout, needs)
             except ConnectError as error:
                 failed[key] = error
         return failed
@@ -341,7 +355,10 @@ class Admin:
             futures = client.list_offsets(query, request_timeout=timeout)
         return {
             (found.topic, found.partition): self._answer(
-                f"Listing the {which} offset of {found.topic}-{found.partition}", future, timeout
+                f"Listing the {which} offset of {found.topic}-{found.partition}",
+                future,
+                timeout,
+                f"Describe on topic {found.topic}",
             )
             for found, future in futures.items()
         }
@@ -352,11 +369,17 @@ class Admin:
             raise ConnectError("The admin client is closed")
         return client
 
-    def _answer(self, what: str, future: concurrent.futures.Future[Any], timeout: float) -> Any:
+    def _answer(
+        self,
+        what: str,
+        future: concurrent.futures.Future[Any],
+        timeout: float,
+        needs: str | None = None,
+    ) -> Any:
         try:
             return future.result(timeout + _ANSWER_GRACE_S)
         except confluent_kafka.KafkaException as error:
-            raise from_librdkafka(error, what) from error
+            raise from_librdkafka(error, what, needs) from error
         except concurrent.futures.TimeoutError as error:
             raise DeadlineExceeded(f"{what} had no answer within {timeout:g} s") from error
         finally:

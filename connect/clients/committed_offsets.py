@@ -80,7 +80,8 @@ def _offsets(group: str, answer: Any) -> Offsets | ConnectError:
     if answer.error_code == _GROUP_ID_NOT_FOUND:
         return {}
     if answer.error_code:
-        return error_from_code(answer.error_code, f"Reading the offsets of group {group}")
+        what = f"Reading the offsets of group {group}"
+        return error_from_code(answer.error_code, what, needs=f"Describe on group {group}")
     return {
         (topic.name, each.partition_index): Committed(
             each.committed_offset if each.committed_offset >= 0 else None, each.metadata or ""

@@ -8,7 +8,7 @@ protocol (KIP-848), those without members included.
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from connect.clients import factory
 from connect.clients.committed_offsets import Committed, fetch_committed
 from connect.clients.errors import from_librdkafka
+from connect.clients.group_states import fetch_states
 from connect.clients.offset_commits import commit_offsets
 from connect.clients.properties import wire_settings
 from connect.clock import Deadline
@@ -26,14 +27,15 @@ from connect.topic_partition import TopicPartition
 
 __all__ = ["Committed", "ConsumerGroups", "GroupListing"]
 
-EMPTY_STATE, DEAD_STATE = "EMPTY", "DEAD"
+EMPTY_STATE, DEAD_STATE, UNKNOWN_STATE = "EMPTY", "DEAD", "UNKNOWN"
 # librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
 _ANSWER_GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as the cluster lists it. `state`: as Java's GroupState, `EMPTY` for instance."""
+    """A group as the cluster lists it. `state`: as Java's GroupState, `EMPTY` for instance;
+    `UNKNOWN` where brokers before Kafka 2.6 were not asked for it by `list_groups`."""
 
     group: str
     state: str
@@ -62,18 +64,32 @@ class ConsumerGroups:
         self._log.closing = True
         self._client = None
 
-    def list_groups(self, deadline: Deadline) -> dict[str, GroupListing]:
-        """All groups by their ids. Raises also where only some of the brokers answered: a group
-        that is missing from a list must not be taken for one that does not exist."""
+    def list_groups(
+        self, deadline: Deadline, states_of: Collection[str] = ()
+    ) -> dict[str, GroupListing]:
+        """All groups by their ids.
+
+        `states_of`: groups whose state has to be known, also where brokers do not list states;
+        then their coordinators are asked. Raises also where only some of the brokers answered: a
+        group that is missing from a list must not be taken for one that does not exist.
+        """
         what = "Listing consumer groups"
         future = self._open().list_consumer_groups(request_timeout=_timeout(deadline))
         result = self._answer(what, future, deadline)
         if result.errors:
-            raise from_librdkafka(result.errors[0], what)
-        return {
+            raise from_librdkafka(result.errors[0], what, "Describe on the cluster")
+        listed = {
             listing.group_id: GroupListing(listing.group_id, listing.state.name)
             for listing in result.valid
         }
+        unknown = [
+            group for group in states_of if group in listed and listed[group].state == UNKNOWN_STATE
+        ]
+        for group, state in fetch_states(self._wire, unknown, deadline).items():
+            if isinstance(state, ConnectError):
+                raise state
+            listed[group] = GroupListing(group, state.upper())
+        return listed
 
     def committed(
         self, groups: Iterable[str], deadline: Deadline
@@ -104,7 +120,7 @@ class ConsumerGroups:
         try:
             return future.result(timeout + _ANSWER_GRACE_S)
         except confluent_kafka.KafkaException as error:
-            raise from_librdkafka(error, what) from error
+            raise from_librdkafka(error, what, "Describe on the cluster") from error
         except concurrent.futures.TimeoutError as error:
             raise DeadlineExceeded(f"{what} had no answer in time") from error
         finally:

@@ -115,6 +115,7 @@ def _coordinators(
         for each in connection.call(request, deadline).coordinators:
             if each.error_code:
                 what = f"Finding the coordinator of {each.key}"
-                yield each.key, error_from_code(each.error_code, what)
+                needs = f"Describe on group {each.key}"
+                yield each.key, error_from_code(each.error_code, what, needs=needs)
             else:
                 yield each.key, (each.host, each.port)

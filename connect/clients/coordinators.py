@@ -28,6 +28,11 @@ class Coordinated(Enum):
     GROUP = 0
     TRANSACTION = 1
 
+    @property
+    def resource(self) -> str:
+        """Its type of resource in ACLs, in words."""
+        return "group" if self is Coordinated.GROUP else "transactional id"
+
 
 def any_broker(
     settings: WireSettings, deadline: Deadline, cancellation: Cancellation | None = None
@@ -55,7 +60,11 @@ def coordinator_address(
     answer = connection.call(request, deadline)
     found = answer.coordinators[0] if answer.coordinators else answer
     if found.error_code:
-        raise error_from_code(found.error_code, f"Finding the coordinator of {name}")
+        raise error_from_code(
+            found.error_code,
+            f"Finding the coordinator of {name}",
+            needs=f"Describe on {kind.resource} {name}",
+        )
     return found.host, found.port
 
 

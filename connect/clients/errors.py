@@ -35,6 +35,7 @@ __all__ = [
     "error_from_code",
     "from_kafka_python",
     "from_librdkafka",
+    "not_authorized",
     "translated",
 ]
 
@@ -86,21 +87,35 @@ def code_facts(code: int) -> CodeFacts:
     return CodeFacts(code, name, retriable, bool(error_class.invalid_metadata))
 
 
-def error_from_code(code: int, what: str, message: str | None = None) -> ConnectError:
+_NOT_AUTHORIZED = frozenset({29, 30, 31, 53})
+"""TOPIC_AUTHORIZATION_FAILED, and the same of groups, the cluster and transactional ids."""
+
+
+def error_from_code(
+    code: int, what: str, message: str | None = None, needs: str | None = None
+) -> ConnectError:
     """The error for a code that a broker answered with.
 
     `what` says what was asked, as the beginning of a sentence ("Produce to a.t-3 on broker 2");
-    `message` is the broker's own text, where the answer has one.
+    `message` is the broker's own text, where the answer has one. `needs`: the permission to grant
+    where the broker does not allow it ("Write on topic a.t").
     """
     facts = code_facts(code)
     text = f"{what} failed: {facts.name} ({code})"
     if message and message != facts.name:
         text = f"{text}: {message}"
+    if needs and code in _NOT_AUTHORIZED:
+        text = f"{text.rstrip('.')}; grant {needs}"
     if code == _SASL_AUTHENTICATION_FAILED:
         return AuthenticationFailed(text)
     if facts.retriable:
         return RetriableBrokerError(text, code)
     return BrokerError(text, code)
+
+
+def not_authorized(error: BaseException) -> bool:
+    """Whether a broker refused this for want of a permission."""
+    return broker_code(error) in _NOT_AUTHORIZED
 
 
 def broker_code(error: BaseException) -> int | None:
@@ -168,9 +183,11 @@ _SASL_AUTHENTICATION_FAILED = 58
 
 
 def from_librdkafka(
-    error: confluent_kafka.KafkaError | confluent_kafka.KafkaException, what: str
+    error: confluent_kafka.KafkaError | confluent_kafka.KafkaException,
+    what: str,
+    needs: str | None = None,
 ) -> ConnectError:
-    """The error for what confluent-kafka reported. `what` as in `error_from_code`."""
+    """The error for what confluent-kafka reported. `what` and `needs` as in `error_from_code`."""
     if isinstance(error, confluent_kafka.KafkaException):
         inner = error.args[0] if error.args else None
         if not isinstance(inner, confluent_kafka.KafkaError):
@@ -178,7 +195,7 @@ def from_librdkafka(
         error = inner
     code = error.code()
     if code >= UNKNOWN_SERVER_ERROR:
-        return error_from_code(code, what, error.str())
+        return error_from_code(code, what, error.str(), needs)
     text = f"{what} failed: {error.name()}: {error.str()}"
     if code in _LIBRDKAFKA_UNAVAILABLE:
         return BrokerUnavailable(text)
@@ -200,14 +217,15 @@ def from_librdkafka(
     return ConnectError(text)
 
 
-def from_kafka_python(error: BaseException, what: str) -> ConnectError:
-    """The error for what kafka-python raised; also for the operating system's socket errors."""
+def from_kafka_python(error: BaseException, what: str, needs: str | None = None) -> ConnectError:
+    """The error for what kafka-python raised; also for the operating system's socket errors. `what`
+    and `needs` as in `error_from_code`."""
     text = f"{what} failed: {error}"
     if isinstance(error, ConnectError):
         return error
     if isinstance(error, kafka.errors.BrokerResponseError):
         detail = str(error.args[0]) if error.args else None
-        return error_from_code(int(error.errno), what, detail)
+        return error_from_code(int(error.errno), what, detail, needs)
     if isinstance(error, kafka.errors.KafkaConnectionError | kafka.errors.NodeNotReadyError):
         return BrokerUnavailable(text)
     if isinstance(error, kafka.errors.KafkaTimeoutError | TimeoutError):
@@ -222,11 +240,12 @@ def from_kafka_python(error: BaseException, what: str) -> ConnectError:
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
-    """Turn the confluent-kafka errors of a block into ours, keeping them as the cause."""
+def translated(what: str, needs: str | None = None) -> Iterator[None]:
+    """Turn the confluent-kafka errors of a block into ours, keeping them as the cause. `what` and
+    `needs` as in `error_from_code`."""
     try:
         yield
     except confluent_kafka.KafkaException as error:
-        raise from_librdkafka(error, what) from error
+        raise from_librdkafka(error, what, needs) from error
     except BufferError as error:
         raise RetriableError(f"{what} failed: the producer's queue is full") from error

@@ -119,11 +119,13 @@ def consumer(
     overrides: Mapping[str, Any] | None = None,
     log: LibrdkafkaLog | None = None,
 ) -> confluent_kafka.Consumer:
-    """A consumer from Java properties, for manual assignment: it commits and joins nothing."""
+    """A member of the consumer group `group.id`, from Java properties or `overrides`.
+
+    Not for reading assigned partitions without a group: librdkafka asks for the coordinator of its
+    group even then, which needs a permission on that group. `TopicReader` does that.
+    """
     fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False}
     config = _config(props, "consumer", {**fixed, **(overrides or {})})
-    # librdkafka insists on a group, also where none is joined.
-    config.setdefault("group.id", "unused")
     try:
         return confluent_kafka.Consumer(config, logger=log or _log_for(config, "consumer"))
     except (confluent_kafka.KafkaException, ValueError, TypeError) as error:

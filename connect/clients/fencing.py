@@ -129,7 +129,9 @@ def was_claimed(
         if state.error_code == _TRANSACTIONAL_ID_NOT_FOUND:
             return False
         if state.error_code:
-            raise error_from_code(state.error_code, f"Describing the producer {transactional_id}")
+            what = f"Describing the producer {transactional_id}"
+            needs = f"Describe on transactional id {transactional_id}"
+            raise error_from_code(state.error_code, what, needs=needs)
         return True
 
     def pause(seconds: float) -> bool:

@@ -56,6 +56,10 @@ class FetchSession:
         known = self._known.get(key)
         return None if known is None else known.offset
 
+    def requested(self, key: TopicPartition) -> FetchPartition | None:
+        """What the last request asked for; None if it did not ask for the partition."""
+        return self._known.get(key)
+
     @property
     def empty(self) -> bool:
         """Whether there is nothing to fetch."""

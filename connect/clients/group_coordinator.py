@@ -34,7 +34,7 @@ from connect.clients.settings import WireSettings
 from connect.metrics.coordinator import CoordinatorMetrics
 from connect.protocol.membership import PROTOCOL_TYPE
 
-__all__ = ["GroupCallbacks", "GroupCoordinator", "OwnerCalls"]
+__all__ = ["GroupCallbacks", "GroupCoordinator", "OwnerCalls", "lost_at"]
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,10 @@ class GroupCallbacks(Protocol):
 
     def on_coordinator_lost(self) -> None:
         """Others may run our work by now: stop it. The member rejoins as soon as it can."""
+
+    def on_evicted(self) -> None:
+        """The group has gone on without us, and others may run our work by now: stop it. The member
+        rejoins at once, and then hears what is still ours."""
 
 
 class OwnerCalls:
@@ -137,11 +141,13 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         """How many rebalances were completed, callbacks included."""
         self.has_assignment = False
         """Whether there is something that the loss of the coordinator would take away."""
+        self.evicted = False
+        """Whether the group has put us out, and the owner is to be told."""
         self.resting = True
         """While true, nothing makes it join."""
         self.lost_at: float | None = None
         """When, by `time.monotonic`, we are too long without a coordinator; None while we have one.
-        At the end of the session, or a heartbeat interval after the coordinator was lost."""
+        A heartbeat interval after the coordinator was lost, but by the end of the session."""
         super().__init__(
             network.client,
             group_id=group_id,
@@ -151,6 +157,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             retry_backoff_ms=settings.retry_backoff_ms,
             request_timeout_ms=settings.request_timeout_ms,
         )
+        self.heartbeat.received_heartbeat = self._beat_was_heard
 
     @property
     def member_id(self) -> str:
@@ -184,6 +191,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
 
     def reset_generation(self, *arguments: Any, **options: Any) -> None:
         super().reset_generation(*arguments, **options)
+        self.evicted = self.has_assignment and not self.member_id
         self._calls.wake()
 
     # Joining, with the owner's part on the owner's thread.
@@ -216,6 +224,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
 
     async def _do_join_and_sync_async(self) -> bytes:
         self._rejoin_requested = False
+        self._notice_end_of_session()
         self._metrics.rebalance_begun()
         self._offers = await self._calls.run(self._callbacks.metadata)
         try:
@@ -241,6 +250,14 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             raise
         finally:
             self._completing = False
+
+    def _notice_end_of_session(self) -> None:
+        """No heartbeat does that while we join. A coordinator that has our join keeps us; but not
+        if we are late with it, as after the process stood still."""
+        late = time.monotonic() - self._last_heard > self._timeouts.session_ms / 1000
+        if late and self.has_assignment:
+            self.evicted = True
+            self._calls.wake()
 
     async def _join(self) -> Any:
         if self.coordinator_unknown():
@@ -314,8 +331,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             group_instance_id=None,
         )
         sent = time.monotonic()
-        heard = max(self.heartbeat.last_receive, self.heartbeat.last_reset)
-        left_ms = self._timeouts.session_ms - (sent - heard) * 1000
+        left_ms = self._timeouts.session_ms - (sent - self._last_heard) * 1000
         # A silent coordinator is given up when the session ends, not when requests time out.
         timeout_ms = min(max(left_ms, 1), self.config["request_timeout_ms"])
         self._metrics.heartbeat_sent()
@@ -326,9 +342,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
     def coordinator_dead(self, error: object) -> None:
         if self.coordinator_id is not None and self.lost_at is None:
             log.info("Group %s: lost its coordinator: %s", self.group_id, error)
-            expired = self.heartbeat.session_timeout_expired()
-            grace_s = 0.0 if expired else self._timeouts.heartbeat_ms / 1000
-            self.lost_at = time.monotonic() + grace_s
+            self.lost_at = lost_at(time.monotonic(), self._last_heard, self._timeouts)
         super().coordinator_dead(error)
         self._calls.wake()
 
@@ -362,6 +376,15 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             raise
         self._heard()
 
+    def _beat_was_heard(self) -> None:
+        """The coordinator counts the session from when it got the heartbeat: after we sent it, but
+        perhaps long before we read its answer, if the process stood still."""
+        self.heartbeat.last_receive = self.heartbeat.last_send
+
+    @property
+    def _last_heard(self) -> float:
+        return max(self.heartbeat.last_receive, self.heartbeat.last_reset)
+
     def _heard(self) -> None:
         if self.lost_at is not None:
             log.info("Group %s: found its coordinator", self.group_id)
@@ -381,3 +404,10 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
                 self._timeouts.rebalance_ms,
             )
         await super().maybe_leave_group_async(reason, timeout_ms)
+
+
+def lost_at(now: float, heard: float, timeouts: GroupTimeouts) -> float:
+    """When a member whose coordinator is dead since `now`, and which heard from it last at `heard`,
+    has to act as if it had lost its place: others may have it once the session is over. Pure."""
+    session_end = heard + timeouts.session_ms / 1000
+    return max(now, min(now + timeouts.heartbeat_ms / 1000, session_end))

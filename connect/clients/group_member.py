@@ -108,6 +108,16 @@ class GroupMember:
         of the running rebalance. From any thread."""
         return self._coordinator.generation_id
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the group's coordinator is not reached; None where it is, or nothing has failed yet.
+        From any thread."""
+        if self._coordinator.coordinator_id is not None:
+            return None
+        probed, failed = self._probe.failure, self._network.connections.last_failure
+        reason = probed or failed
+        return None if reason is None else f"no coordinator of group {self._group_id}: {reason}"
+
     def poll(self, timeout_s: float) -> None:
         """Do what membership asks for: join, rejoin, call back. Say that the owner is alive.
 
@@ -176,6 +186,7 @@ class GroupMember:
         while True:
             self._mark_alive()
             self._step()
+            self._check_evicted()
             if self._check_lost() or done() or self._take_wakeup():
                 return
             expired = deadline.expired()
@@ -186,7 +197,11 @@ class GroupMember:
         try:
             self._coordinator.poll_heartbeat()
         except KafkaError as error:
-            raise from_kafka_python(error, f"the heartbeat of group {self._group_id}") from error
+            what, needs = (
+                f"A heartbeat to group {self._group_id}",
+                f"Read on group {self._group_id}",
+            )
+            raise from_kafka_python(error, what, needs) from error
 
     def _step(self) -> None:
         """Begin to join where needed; raise what joining ended with."""
@@ -197,7 +212,9 @@ class GroupMember:
                 self._network.connections.forget_failures()
                 error = joining.exception
                 if isinstance(error, KafkaError):
-                    raise from_kafka_python(error, f"joining the group {self._group_id}") from error
+                    what = f"Joining group {self._group_id}"
+                    needs = f"Read on group {self._group_id}"
+                    raise from_kafka_python(error, what, needs) from error
                 raise error
         if self._joining is None and self._coordinator.need_rejoin():
             future = self._network.start(self._coordinator.stay_active_async)
@@ -211,6 +228,14 @@ class GroupMember:
         woken = self._woken.is_set()
         self._woken.clear()
         return woken
+
+    def _check_evicted(self) -> None:
+        """Tell the owner if the group has put us out."""
+        coordinator = self._coordinator
+        if coordinator.evicted and coordinator.has_assignment:
+            coordinator.evicted = False
+            log.warning("Group %s: the group went on without us; rejoining", self._group_id)
+            self._callbacks.on_evicted()
 
     def _check_lost(self) -> bool:
         """Whether the owner was told just now that the coordinator is lost."""

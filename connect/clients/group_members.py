@@ -44,7 +44,8 @@ def group_members(props: Mapping[str, str], group: str, deadline: Deadline) -> l
         peers: list[GroupPeer] = []
         for found in answer.groups:
             if found.error_code and found.error_code != _GROUP_ID_NOT_FOUND:
-                raise error_from_code(found.error_code, f"Describing group {group}")
+                what = f"Describing group {group}"
+                raise error_from_code(found.error_code, what, needs=f"Describe on group {group}")
             peers += [GroupPeer(m.member_id, m.client_id, m.client_host) for m in found.members]
         return peers
 

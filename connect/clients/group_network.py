@@ -20,7 +20,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from connect.clients.settings import WireSettings
 
-__all__ = ["GroupNetwork", "GroupTimeouts"]
+__all__ = ["GroupNetwork", "GroupTimeouts", "dead_after_ms"]
 
 # Their reports are of use to those who write clients; what operators need is logged here.
 _CHATTY = ("kafka.coordinator", "kafka.net", "kafka.cluster", "kafka.future")
@@ -148,6 +148,12 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def dead_after_ms(timeouts: GroupTimeouts) -> int:
+    """For how long a connection may be silent until it counts as dead. A join is sent within a
+    heartbeat interval of the last heartbeat, from which the coordinator counts the session."""
+    return max(timeouts.heartbeat_ms, timeouts.session_ms - timeouts.heartbeat_ms)
+
+
 def _socket_options(timeouts: GroupTimeouts) -> list[tuple[int, int, int]]:
     """So that the system finds a dead connection within the session timeout, also while the
     coordinator holds a join back and nothing is sent."""
@@ -157,7 +163,7 @@ def _socket_options(timeouts: GroupTimeouts) -> list[tuple[int, int, int]]:
         "TCP_KEEPIDLE": beat_s,
         "TCP_KEEPINTVL": beat_s,
         "TCP_KEEPCNT": beats,
-        "TCP_USER_TIMEOUT": timeouts.session_ms,
+        "TCP_USER_TIMEOUT": dead_after_ms(timeouts),
     }
     return [
         (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),

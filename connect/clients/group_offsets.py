@@ -85,12 +85,16 @@ class GroupOffsets:
         ) as connection:
             answer = connection.call(self._delete_request(partitions), deadline)
         if answer.error_code not in (0, _GROUP_ID_NOT_FOUND):
-            raise error_from_code(answer.error_code, what)
+            raise error_from_code(answer.error_code, what, needs=f"Delete on group {self._group}")
         for topic in answer.topics:
             for partition in topic.partitions:
                 if partition.error_code:
                     name = f"{topic.name}-{partition.partition_index}"
-                    raise error_from_code(partition.error_code, f"{what}: {name}")
+                    raise error_from_code(
+                        partition.error_code,
+                        f"{what}: {name}",
+                        needs=f"Read on topic {topic.name}",
+                    )
 
     def delete_group(self, deadline: Deadline) -> None:
         """Forget the group. No error where there is none."""
@@ -101,7 +105,7 @@ class GroupOffsets:
             futures = client.delete_consumer_groups([self._group], request_timeout=timeout)
             futures[self._group].result(timeout + _ANSWER_GRACE_S)
         except confluent_kafka.KafkaException as error:
-            found = from_librdkafka(error, what)
+            found = from_librdkafka(error, what, f"Delete on group {self._group}")
             if broker_code(found) != _GROUP_ID_NOT_FOUND:
                 raise found from error
         except concurrent.futures.TimeoutError as error:

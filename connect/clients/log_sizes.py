@@ -75,7 +75,7 @@ def _sizes(response: Any, where: object) -> dict[TopicPartition, int]:
     # Brokers before 3.3 tell a refusal by an empty answer.
     code = getattr(response, "error_code", 0)
     if code:
-        raise error_from_code(code, f"DescribeLogDirs at {where}")
+        raise error_from_code(code, f"DescribeLogDirs at {where}", needs="Describe on the cluster")
     return {
         (topic.name, found.partition_index): found.partition_size
         for directory in response.results

@@ -74,7 +74,11 @@ def commit_at(
         for partition in topic.partitions:
             if partition.error_code:
                 name = f"{topic.name}-{partition.partition_index}"
-                raise error_from_code(partition.error_code, f"{what} for {name}")
+                raise error_from_code(
+                    partition.error_code,
+                    f"{what} for {name}",
+                    needs=f"Read on group {group} and topic {topic.name}",
+                )
 
 
 def _known(offsets: GroupCommits) -> list[tuple[str, int, int, str]]:

@@ -82,7 +82,8 @@ class OffsetsQuery:
                 key = (topic.name, answer.partition_index)
                 if answer.error_code:
                     what = f"ListOffsets of {topic.name}-{answer.partition_index} at {where}"
-                    found[key] = error_from_code(answer.error_code, what)
+                    needs = f"Describe on topic {topic.name}"
+                    found[key] = error_from_code(answer.error_code, what, needs=needs)
                 elif answer.offset < 0 and self.timestamp < 0:
                     # Only for a time that is later than all records there is no offset.
                     found[key] = CorruptData(
@@ -197,5 +198,6 @@ def _leaderless(cluster: Cluster, snapshot: ClusterSnapshot, key: TopicPartition
         return ConnectError(f"ListOffsets of {topic}-{partition}: watch_topics does not name it")
     code = snapshot.errors.get(topic) or snapshot.partition_errors.get(key)
     if code:
-        return error_from_code(code, f"Metadata of {topic}-{partition}")
+        what = f"Metadata of {topic}-{partition}"
+        return error_from_code(code, what, needs=f"Describe on topic {topic}")
     return RetriableError(f"{topic}-{partition} has no known leader")

@@ -15,7 +15,7 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Literal, NamedTuple
 
-from connect.clients.cluster_link import ClusterLink
+from connect.clients.cluster_access import ClusterAccess
 from connect.clients.errors import code_facts, error_from_code
 from connect.clients.wire import WireConnection
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -92,7 +92,7 @@ class PartitionReader:
 
     def __init__(
         self,
-        link: ClusterLink,
+        link: ClusterAccess,
         key: TopicPartition,
         start: int,
         end: int,
@@ -101,11 +101,13 @@ class PartitionReader:
         fetch_bytes: int = DEFAULT_FETCH_BYTES,
         stall_s: float = DEFAULT_STALL_S,
         buffers: AnswerBuffers | None = None,
+        stopped: threading.Event | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`link` watches the topic. Batches that hold offsets from `start` to before `end`; `end`
         is not beyond what readers of this isolation may read. `buffers`: shared with other readers
-        of this thread."""
+        of this thread. `stopped`: set from any thread, it ends the iteration soon, with
+        `DeadlineExceeded`."""
         self._link = link
         self._key = key
         self.position = start
@@ -119,7 +121,7 @@ class PartitionReader:
         self._asked: int | None = None
         self._correlation = 0
         self._buffers = buffers or AnswerBuffers()
-        self._stopped = threading.Event()
+        self._stopped = stopped or threading.Event()
 
     def close(self) -> None:
         """May be called again."""
@@ -138,7 +140,7 @@ class PartitionReader:
     def _next_answer(self) -> tuple[FetchedPartition, list[BatchHeader]]:
         deadline = Deadline(self._stall_s, self._clock)
         reason = "it has no records there"
-        while not deadline.expired():
+        while not deadline.expired() and not self._stopped.is_set():
             try:
                 answer = self._fetch(deadline)
                 headers = read_headers(answer.records)
@@ -177,7 +179,8 @@ class PartitionReader:
         if code:
             if code_facts(code).stale_metadata:
                 self.close()
-            raise error_from_code(code, f"Fetch of {self._key[0]}-{self._key[1]} at {connection}")
+            what = f"Fetch of {self._key[0]}-{self._key[1]} at {connection}"
+            raise error_from_code(code, what, needs=f"Read on topic {self._key[0]}")
         if not answers:
             raise BrokerUnavailable(f"{connection} did not answer for {self._key[0]}")
         return answers[0]

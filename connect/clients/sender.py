@@ -97,7 +97,9 @@ class RecordSender:
             error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
         ) -> None:
             if error is not None:
-                delivered(from_librdkafka(error, f"Producing to {topic}"), None)
+                delivered(
+                    from_librdkafka(error, f"Producing to {topic}", f"Write on topic {topic}"), None
+                )
             else:
                 delivered(None, _metadata(message))
 

@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-import confluent_kafka
-
-from connect.clients import factory
 from connect.clients.admin import Admin
 from connect.clients.descriptions import ConfigEntry
-from connect.clients.errors import broker_code, from_librdkafka, translated
+from connect.clients.errors import broker_code
 from connect.clients.sender import RecordSender
+from connect.clients.topic_reader import LogRecord, TopicReader
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
 from connect.loop import Backoff, retry
@@ -29,19 +27,12 @@ __all__ = ["LogRecord", "TopicLog", "TopicSpec", "ensure_compacted_topic"]
 
 _log = logging.getLogger(__name__)
 
-# How long a poll sleeps when nothing arrives.
-_POLL_S = 0.1
-# A stop waits no longer for the reading thread, which has nothing to finish. librdkafka measures
-# its waits by the wall clock: where that is set back by an hour, they take an hour longer.
-_LAST_POLL_S = 2.0
-_BATCH = 1000
+# How long a poll sleeps when nothing arrives. A stop wakes it.
+_POLL_S = 1.0
+# A stop waits this long for the reading thread, which has nothing to finish: at least and at most.
+_LEAST_STOP_S, _LAST_POLL_S = 0.5, 2.0
 # Waits between tries to read what may not be read.
 _REFUSED_FIRST_S, _REFUSED_CAP_S = 1.0, 15.0
-# A partition that ends in transaction markers shows its end only by an empty fetch, so where there
-# are such this bounds every wait for the end. Ten idle fetches a second cost a thousandth of a core
-# for each log, and brokers as much: other logs wait as long as Java's consumers do.
-_FETCH_WAIT_MS, _FETCH_WAIT_COMMITTED_MS = "500", "100"
-
 # Java writes its logs so: every record durable before the next, in order, and without giving up.
 _PRODUCER_PROPERTIES = {
     "acks": "all",
@@ -69,18 +60,6 @@ class TopicSpec:
     partitions: int = 1
     replication_factor: int = 3
     configs: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class LogRecord:
-    """One record of the log. `value` None: a tombstone."""
-
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) -> None:
@@ -184,6 +163,7 @@ class TopicLog:
         self._moved = threading.Condition()
         self._positions: dict[int, int] = {}
         self._failure: Exception | None = None
+        self._reader: TopicReader | None = None
         self._thread = threading.Thread(target=self._read, name=f"log-{topic}", daemon=True)
 
     @property
@@ -233,15 +213,23 @@ class TopicLog:
                 return
         if self._stopping.is_set():
             raise ConnectError(f"The log of topic {self._topic} is closed")
-        raise DeadlineExceeded(f"Reading topic {self._topic} to its end did not finish in time")
+        reader = self._reader
+        trouble = None if reader is None else reader.trouble
+        raise DeadlineExceeded(
+            f"Reading topic {self._topic} to its end did not finish in time"
+            + (f": {trouble}" if trouble else "")
+        )
 
     def stop(self, deadline: Deadline) -> None:
         """Finish what was sent, as far as the deadline allows, and close everything."""
         if self._sender is not None:
             self._sender.close(deadline)
         self._stopping.set()
+        reader = self._reader
+        if reader is not None:
+            reader.wake()
         if self._thread.ident is not None:
-            self._thread.join(max(_POLL_S * 5, min(_LAST_POLL_S, deadline.remaining())))
+            self._thread.join(max(_LEAST_STOP_S, min(_LAST_POLL_S, deadline.remaining())))
             if self._thread.is_alive():
                 _log.warning("%s did not end in time", self._thread.name)
         with self._moved:
@@ -318,72 +306,37 @@ class TopicLog:
 
     def _read_on(self, backoff: Backoff) -> None:
         """Read from where it was got to, until a stop. Raises `_Refused`."""
-        consumer, log = self._open_consumer()
+        reader = TopicReader(
+            self._consumer_properties,
+            self._topic,
+            self._positions,
+            read_committed=self._read_committed,
+            clock=self._clock,
+        )
+        self._reader = reader
         try:
             while not self._stopping.is_set():
-                if self._turn(consumer) and backoff.failures:
+                self._turn(reader)
+                if backoff.failures and reader.well:
                     _log.info("Reading topic %s works again", self._topic)
                     backoff.reset()
+                    with self._moved:
+                        self._failure = None
         finally:
-            log.closing = True
-            consumer.close()
+            self._reader = None
+            reader.close()
 
-    def _open_consumer(self) -> tuple[confluent_kafka.Consumer, factory.LibrdkafkaLog]:
-        committed = self._read_committed
-        properties = {
-            **self._consumer_properties,
-            "auto.offset.reset": "earliest",
-            "fetch.max.wait.ms": _FETCH_WAIT_COMMITTED_MS if committed else _FETCH_WAIT_MS,
-            "isolation.level": "read_committed" if committed else "read_uncommitted",
-        }
-        log = factory.LibrdkafkaLog(properties.get("client.id", self._topic))
-        consumer = factory.consumer(properties, overrides={"enable.partition.eof": True}, log=log)
-        consumer.assign(
-            [
-                confluent_kafka.TopicPartition(self._topic, partition, offset)
-                for partition, offset in self._positions.items()
-            ]
-        )
-        return consumer, log
-
-    def _turn(self, consumer: confluent_kafka.Consumer) -> bool:
-        """Whether something was read, if only that there is nothing more."""
-        # A batch call sleeps its whole timeout; so wait for one record, then take what is there.
-        with translated(f"Reading topic {self._topic}"):
-            first = consumer.poll(_POLL_S)
-            if first is None:
-                return False
-            messages = [first, *consumer.consume(_BATCH, 0)]
+    def _turn(self, reader: TopicReader) -> None:
+        try:
+            found = reader.poll(_POLL_S)
+        except ConnectError as error:
+            raise _Refused(error) from error
         reached: dict[int, int] = {}
-        for message in messages:
-            self._take(message, reached)
+        for partition, records, position in found:
+            for record in records:
+                self._on_record(record)
+            reached[partition] = position
         if reached:
             with self._moved:
                 self._positions.update(reached)
-                self._failure = None
                 self._moved.notify_all()
-        return bool(reached)
-
-    def _take(self, message: confluent_kafka.Message, reached: dict[int, int]) -> None:
-        error = message.error()
-        partition, offset = message.partition(), message.offset()
-        if error is not None:
-            if error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
-                if partition is not None and offset is not None:
-                    reached[partition] = offset
-                return
-            translated_error = from_librdkafka(error, f"Reading topic {self._topic}")
-            if not translated_error.retriable:
-                raise _Refused(translated_error)
-            _log.warning("%s; reading goes on", translated_error)
-            return
-        if partition is None or offset is None:
-            return
-        timestamp_ms = message.timestamp()[1]
-        headers: list[tuple[str, bytes | None]] = [*(message.headers() or ())]
-        self._on_record(
-            LogRecord(
-                partition, offset, message.key(), message.value(), timestamp_ms, tuple(headers)
-            )
-        )
-        reached[partition] = offset + 1

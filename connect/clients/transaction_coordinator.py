@@ -28,6 +28,7 @@ from kafka.protocol.producer import (
     InitProducerIdRequest,
 )
 
+from connect.clients.api_versions import ApiNeed, BrokerApis
 from connect.clients.cancellation import Cancellation
 from connect.clients.coordinators import Coordinated, any_broker, coordinator_address
 from connect.clients.errors import code_facts, error_from_code
@@ -40,12 +41,18 @@ from connect.errors import BrokerError, BrokerUnavailable, ConnectError, Retriab
 from connect.loop import Backoff
 from connect.protocol.messages import TopicPartition
 
-__all__ = ["ProducerIdentity", "TransactionCoordinator", "TransactionSpoilt"]
+__all__ = ["CLAIM", "ProducerIdentity", "TransactionCoordinator", "TransactionSpoilt"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _ADD_VERSION, _END_VERSION, _INIT_VERSION = 3, 4, 5
+
+CLAIM = ApiNeed(InitProducerIdRequest.API_KEY, "InitProducerId", 3, _INIT_VERSION)
+"""Before version 3 (KIP-360, Kafka 2.5) a producer cannot say which epoch it has. One that was
+fenced out would take the id from its successor after an abort, without noticing."""
+
+UNSUPPORTED_VERSION = 35
 
 COORDINATOR_NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
@@ -250,6 +257,13 @@ class TransactionCoordinator:
 
     def _init(self, current: ProducerIdentity | None) -> None:
         connection = self._coordinator()
+        lack = BrokerApis(str(connection), connection.api_versions).lacks(CLAIM)
+        if lack is not None:
+            raise BrokerError(
+                f"Broker {connection} is too old for exactly-once: it {lack} (KIP-360). Upgrade the"
+                " cluster to Kafka 2.5 or newer, or turn exactly.once.source.support off",
+                UNSUPPORTED_VERSION,
+            )
         request = InitProducerIdRequest(
             version=connection.version_of(InitProducerIdRequest.API_KEY, _INIT_VERSION),
             transactional_id=self.transactional_id,

@@ -53,6 +53,8 @@ _MIRROR_SOURCE = {
     "was at its limit (mirror.rate.*), in milliseconds. Not in Java's MirrorMaker 2.",
     "quarantined-record-count": "Offsets that went to the quarantine topic and not to the copy. "
     "Not in Java's MirrorMaker 2.",
+    "already-copied-record-count": "Records that a crash had left on the target beyond the stored "
+    "offset, and that were not copied again. Not in Java's MirrorMaker 2.",
     "loss-count": "How often one of the partition's logs had lost records, or was made anew. "
     "Not in Java's MirrorMaker 2.",
     "lost-record-count": "Offsets that one of the partition's logs had lost. "

@@ -53,11 +53,16 @@ _PRODUCED_PARTITION = struct.Struct(">ihqqqi")
 
 
 class FetchPartition(NamedTuple):
-    """What to fetch of one partition: from which offset, believing in which leader epoch."""
+    """What to fetch of one partition: from which offset, believing in which leader epoch.
+
+    `log` is the client's own and not sent: a number that it changes when the log at `offset` is
+    another one, so that an answer to an older request can be told from one to this.
+    """
 
     offset: int
     leader_epoch: int
     max_bytes: int
+    log: int = 0
 
 
 class FetchedPartition(NamedTuple):

@@ -107,7 +107,8 @@ class CooperativeAssignor:
             self._previous_assignment = active
         self._previous_revocation = set()
 
-        deleted = self._previous_assignment - wanted
+        # A leader that is new knows no previous assignment: what members run counts, too.
+        deleted = (self._previous_assignment | active) - wanted
         lost = sorted(self._previous_assignment - active - deleted)
         created = wanted - self._previous_assignment - active
         # Nobody can say which of them shall keep it, so all who run it stop.

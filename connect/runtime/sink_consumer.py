@@ -73,6 +73,7 @@ class SinkConsumer:
         self._batch = int(props.get("max.poll.records", str(_BATCH)))
         props = {name: value for name, value in props.items() if name != "max.poll.records"}
         self._incremental = _is_incremental(librdkafka_config(props, "consumer"))
+        self._consumer_group = props.get("group.id", "")
         self._consumer = factory.consumer(
             props,
             overrides={"on_commit": self._commit_answered},
@@ -100,7 +101,10 @@ class SinkConsumer:
             if error is None:
                 good.append(message)
                 continue
-            found = from_librdkafka(error, f"Reading {message.topic() or 'topics'}")
+            topic = message.topic()
+            group = self._consumer_group
+            needs = f"Read on topic {topic}" if topic else f"Read on group {group}"
+            found = from_librdkafka(error, f"Reading {topic or 'topics'}", needs)
             if not found.retriable:
                 raise found
         return good

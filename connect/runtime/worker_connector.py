@@ -110,6 +110,7 @@ class ConnectorHost:
         self._stop_requested = False
         self._start_decided = False
         self._trouble: str | None = None
+        self._unpublished: str | None = None
         self._thread = threading.Thread(target=self._main, name=f"connector-{name}", daemon=True)
 
     @property
@@ -221,7 +222,7 @@ class ConnectorHost:
             with self._lock:
                 self._move(State.RUNNING)
                 # It may have been said before the connector was RUNNING.
-                self._statuses.annotate(self.instance, self._trouble)
+                self._statuses.annotate(self.instance, self._troubles())
             self._started.set_result(None)
             return
         _log.error("Connector %s failed to start: %s", self.instance, error, exc_info=error)
@@ -233,11 +234,21 @@ class ConnectorHost:
         _log.error("Connector %s failed: %s", self.instance, error, exc_info=error)
         self._move(State.FAILED, error_trace(error))
 
+    def note_unpublished(self, reason: str | None) -> None:
+        """Why the connector's tasks are not committed, so that nobody runs them; None: they are."""
+        with self._lock:
+            if reason != self._unpublished:
+                self._unpublished = reason
+                self._statuses.annotate(self.instance, self._troubles())
+
     def _in_trouble(self, trouble: str | None) -> None:
         """On any thread."""
         with self._lock:
             self._trouble = trouble
-            self._statuses.annotate(self.instance, trouble)
+            self._statuses.annotate(self.instance, self._troubles())
+
+    def _troubles(self) -> str | None:
+        return "\n".join(each for each in (self._trouble, self._unpublished) if each) or None
 
     def _move(self, state: State, trace: str | None = None) -> None:
         try:

@@ -300,6 +300,9 @@ class ConfigStateBuilder:
             _log.error("Ignoring a commit of tasks of connector %s: no number of tasks", connector)
             return ()
         waiting = self._deferred.get(connector)
+        if waiting == {} and 0 < count == self._task_counts.get(connector):
+            # A producer whose acknowledgement got lost has written the last commit again.
+            return ()
         present = set() if waiting is None else {task.task for task in waiting}
         updated: tuple[InstanceId, ...] = ()
         # More than the committed ones may wait, because compaction keeps tasks that are gone.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
@@ -165,7 +165,8 @@ class KafkaConfigStore:
     in transactions of this id and fence each other out (Connect's exactly-once source support),
     whose transaction.timeout.ms is that of the properties, or as long as a write may take; None:
     anyone may write. `read_committed`: transactions that were aborted are not seen.
-    `transform` resolves references to config providers in snapshots.
+    `transform` resolves references to config providers in snapshots. `make_log` and `make_leader`
+    make the clients; simulations have others.
     """
 
     def __init__(
@@ -177,7 +178,10 @@ class KafkaConfigStore:
         read_committed: bool = False,
         transform: ConfigTransform | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        make_log: Callable[..., TopicLog] = TopicLog,
+        make_leader: Callable[[Mapping[str, str], str], TransactionalSender] = TransactionalSender,
     ) -> None:
+        self._make_leader = make_leader
         self._topic = topic.name
         self._properties = dict(client_properties)
         self._transactional_id = transactional_id
@@ -188,7 +192,7 @@ class KafkaConfigStore:
         # One privileged write at a time; it also guards the producer that does it.
         self._privileged = threading.Lock()
         self._leader: TransactionalSender | None = None
-        self._log = TopicLog(
+        self._log = make_log(
             topic.name,
             {k: v for k, v in client_properties.items() if k != TRANSACTION_TIMEOUT},
             self._take,
@@ -232,7 +236,7 @@ class KafkaConfigStore:
             properties = dict(self._properties)
             properties["client.id"] = f"{properties.get('client.id', 'configs')}-leader"
             properties.setdefault(TRANSACTION_TIMEOUT, str(round(_WRITE_S * 1000)))
-            leader = TransactionalSender(properties, self._transactional_id)
+            leader = self._make_leader(properties, self._transactional_id)
             try:
                 leader.claim(deadline)
             except ConnectError as error:

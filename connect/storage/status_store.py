@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -120,7 +120,9 @@ class KafkaStatusStore:
         client_properties: Mapping[str, str],
         *,
         clock: Clock = SYSTEM_CLOCK,
+        make_log: Callable[..., TopicLog] = TopicLog,
     ) -> None:
+        """`make_log` makes the client; simulations have another."""
         self._clock = clock
         # Guards everything below. Sending never waits, and is done under it to keep the order.
         self._changed = threading.Condition()
@@ -131,7 +133,7 @@ class KafkaStatusStore:
         self._standing: dict[bytes, _Standing] = {}
         self._unsettled = 0
         self._failed: list[_Write] = []
-        self._log = TopicLog(
+        self._log = make_log(
             topic.name,
             client_properties,
             self._take,
@@ -202,7 +204,9 @@ class KafkaStatusStore:
 
     def _put(self, instance: InstanceId, status: InstanceStatus, *, safe: bool) -> None:
         with self._changed:
-            self._generation = status.generation
+            if not safe or status.generation > self._generation:
+                # Otherwise it is a word on what this worker lost in an earlier generation.
+                self._generation = status.generation
             if safe and not self._table.may_write_safely(instance, status):
                 return
             self._sequence += 1
@@ -258,6 +262,9 @@ class KafkaStatusStore:
         if not self._failed:
             return
         self._retries.stopping.wait(_RETRY_S)
+        self._write_again()
+
+    def _write_again(self) -> None:
         with self._changed:
             failed, self._failed = self._failed, []
             for write in failed:

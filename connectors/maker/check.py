@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from connect.clients.admin import Admin
+from connect.clients.api_versions import broker_apis
 from connect.clients.short_threads import ShortThreads
+from connect.clock import Deadline
 from connect.errors import ConnectError
 from connectors.maker.config import MirrorMakerConfig
 from connectors.maker.flow import FlowPlan
@@ -97,7 +99,7 @@ def _look_at_clusters(
     for alias, answer in answers.items():
         servers = properties[alias].get("bootstrap.servers", "")
         try:
-            view = answer.result(3 * CONTACT_TIMEOUT_S + GRACE_S)
+            view = answer.result(4 * CONTACT_TIMEOUT_S + GRACE_S)
         except (ConnectError, TimeoutError) as error:
             report.clusters.append(ClusterReport(alias, servers, error=str(error)))
             report.findings.append(Finding(Level.ERROR, alias, str(error)))
@@ -119,6 +121,7 @@ def _look_at(alias: str, props: Mapping[str, str]) -> ClusterView:
             contact(admin, alias, props, CONTACT_TIMEOUT_S),
             admin.broker_count(CONTACT_TIMEOUT_S),
             admin.list_topics(CONTACT_TIMEOUT_S),
+            broker_apis(props, Deadline(CONTACT_TIMEOUT_S)),
         )
     except ConnectError:
         admin.close()

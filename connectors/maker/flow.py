@@ -33,6 +33,9 @@ START_TIMEOUT_S = 30.0
 RETRY_FIRST_S, RETRY_CAP_S = 0.5, 15.0
 """Waits between tries: short first, as clusters and mirror are often started together."""
 
+JOIN_TIMEOUT_S = 30.0
+"""How long a worker that has started is given to join its group, or to be refused."""
+
 WATCH_S = 1.0
 """How often it is looked whether the worker has ended by itself."""
 
@@ -42,6 +45,9 @@ class FlowHerder(ConnectHerder, Protocol):
 
     def start(self, deadline: Deadline) -> None:
         """Read what is stored and begin to join the group."""
+
+    def await_ready(self, timeout_s: float) -> bool:
+        """Wait until the worker was in its group once. False: not by then. Raises what ended it."""
 
     def status(self, name: str) -> ConnectorStatus:
         """Raises `UnknownConnector`."""
@@ -142,7 +148,8 @@ class MirrorFlow:
         herder = self._herder
         if herder is None:
             state = State.FAILED if self._state is FlowState.FAILED else State.UNASSIGNED
-            return [self._unknown(name, state, self._error) for name in self.plan.connectors]
+            why = self._error or f"The worker of {self.plan.name} is starting"
+            return [self._unknown(name, state, why) for name in self.plan.connectors]
         found = []
         for name in dict.fromkeys((*self.plan.connectors, *herder.connectors())):
             try:
@@ -191,7 +198,23 @@ class MirrorFlow:
         if not self._take(herder):
             herder.stop(Deadline(START_TIMEOUT_S, self._clock))
             return
+        try:
+            self._await_group(herder)
+        except Exception as error:
+            self._give_up(herder, error)
+            raise
         log.info("%s: started", self.plan.name)
+
+    def _await_group(self, herder: FlowHerder) -> None:
+        """A worker that its group refuses has not started: the next try waits longer. Raises what
+        ended it. Where the group only takes its time, it is not waited for any longer."""
+        deadline = Deadline(JOIN_TIMEOUT_S, self._clock)
+        while self._state is not FlowState.STOPPED:
+            if herder.await_ready(WATCH_S):
+                self._error = None
+                return
+            if deadline.expired():
+                return
 
     def _note_leading(self) -> None:
         """On the herder's thread."""
@@ -204,7 +227,7 @@ class MirrorFlow:
             if self._state is FlowState.STOPPED:
                 return False
             self._herder = herder
-            self._state, self._error = FlowState.RUNNING, None
+            self._state = FlowState.RUNNING
             return True
 
     def _give_up(self, herder: FlowHerder, error: Exception) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from connect.clients.admin import Admin
+from connect.clients.api_versions import BrokerApis
 from connect.clients.descriptions import ConfigEntry
 from connect.clock import SYSTEM_CLOCK
 from connect.config.worker import WorkerConfig
@@ -33,12 +34,17 @@ from connectors.maker.topic_checks import (
     time_limits,
     topic_defaults,
 )
+from connectors.mirror.broker_needs import (
+    STORED_FORMAT,
+    exactly_once_refusal,
+    format_refusal,
+    refusal,
+)
 from connectors.mirror.config_checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config_heartbeat import HeartbeatConfig
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.discovery import (
     Growth,
-    MissingTopic,
     Selection,
     TopicPartition,
     TopicPlan,
@@ -55,6 +61,9 @@ from connectors.spark.properties import MASTER as SPARK_MASTER
 
 __all__ = ["ClusterView", "check_flow"]
 
+EXACTLY_ONCE = "exactly.once.source.support"
+"""The worker's property."""
+
 SAMPLED_TOPICS = 20
 """Topics of the target that are described to learn what its brokers give a new one."""
 
@@ -70,6 +79,7 @@ class ClusterView:
     cluster_id: str
     brokers: int
     topics: Mapping[str, int]
+    apis: BrokerApis
 
 
 def check_flow(
@@ -99,7 +109,9 @@ class _FlowChecker:
         self._target = target
         self._props = resolved_source_config(config, plan)
         self._source_config = SourceConfig.from_properties(self._props)
-        self._worker = WorkerConfig.from_properties(config.worker_config(plan.source, plan.target))
+        worker = config.worker_config(plan.source, plan.target)
+        self._worker = WorkerConfig.from_properties(worker)
+        self._exactly_once = worker.get(EXACTLY_ONCE, "").strip().lower() == "enabled"
         self._origins = config.effective_connector(plan.source, plan.target, SOURCE)
         self._has_checkpoints = CHECKPOINT in plan.connectors
         self.report = FlowReport(plan.source, plan.target, mirrors(plan))
@@ -111,11 +123,25 @@ class _FlowChecker:
 
     def run(self) -> None:
         if self.report.mirrors:
+            self._versions()
             self._say_what_to_know()
             self._clients()
             self._topics()
         self._own_topics()
         self.findings += replication_findings(self.report.name, self._replicas)
+
+    def _versions(self) -> None:
+        """Clusters whose brokers are too old for what the flow does."""
+        refused = [
+            refusal(self._source.alias, "source", self._source.apis),
+            refusal(self._target.alias, "target", self._target.apis),
+        ]
+        if self._exactly_once:
+            key = f"{self.report.target}.{EXACTLY_ONCE}"
+            refused.append(exactly_once_refusal(self._target.alias, key, self._target.apis))
+        for text in refused:
+            if text is not None:
+                self.find(Level.ERROR, text)
 
     def _say_what_to_know(self) -> None:
         for sentence in not_there_yet(self._props):
@@ -155,30 +181,59 @@ class _FlowChecker:
         self.report.skipped += selection.skipped
         plan = plan_topics(selection.copied, self._target.topics, selector)
         described = self._source.admin.describe_topic_configs(list(selection.copied))
-        self._report_topics(selection, selector, plan, described)
-        copies = self._copies(selection, selector, plan, described)
         created = {topic.remote for topic in plan.create}
+        on_target = self._described_on_target(
+            [remote for remote in map(selector.remote, selection.copied) if remote not in created]
+        )
+        new = self._new_configs(plan, described, on_target)
+        self._report_topics(selection, selector, plan, new)
+        copies = self._copies(selection, selector, described, on_target, new)
         factor = self._source_config.replication_factor
+        self._stored_formats(copies)
         for copy in copies:
             self.findings += config_findings(copy, factor if copy.remote in created else None)
         self._check_ages(copies, selection)
+
+    def _described_on_target(self, existing: list[str]) -> Described:
+        """The configs of copies that exist, and of some other topics."""
+        others = [topic for topic in self._target.topics if topic not in existing]
+        return self._target.admin.describe_topic_configs([*existing, *others[:SAMPLED_TOPICS]])
+
+    def _new_configs(
+        self, plan: TopicPlan, described: Described, on_target: Described
+    ) -> dict[str, dict[str, str]]:
+        """What each copy to create would be created with, by its source: without what the target
+        does not know, as far as any topic of it shows what it knows."""
+        known = {entry.name for entries in on_target.values() for entry in entries}
+        properties = config_property_filter(self._props)
+        found: dict[str, dict[str, str]] = {}
+        for topic in plan.create:
+            configs = copied_configs(described[topic.source], properties)
+            unknown = sorted(configs.keys() - known) if known else []
+            if unknown:
+                text = (
+                    f"will have no {', '.join(unknown)}, unlike its source: the target's Kafka "
+                    "version does not know this config"
+                )
+                self.findings.append(Finding(Level.NOTE, topic.remote, text))
+            found[topic.source] = {
+                name: value for name, value in configs.items() if name not in unknown
+            }
+        return found
 
     def _report_topics(
         self,
         selection: Selection,
         selector: TopicSelector,
         plan: TopicPlan,
-        described: Described,
+        new: Mapping[str, dict[str, str]],
     ) -> None:
-        create: Mapping[str, MissingTopic] = {topic.source: topic for topic in plan.create}
         grow: Mapping[str, Growth] = {growth.source: growth for growth in plan.grow}
         factor = self._source_config.replication_factor
-        properties = config_property_filter(self._props)
         for topic, partitions in selection.copied.items():
             remote = selector.remote(topic)
-            if topic in create:
-                configs = copied_configs(described[topic], properties)
-                row = TopicReport(topic, remote, partitions, "create", factor, configs)
+            if topic in new:
+                row = TopicReport(topic, remote, partitions, "create", factor, new[topic])
                 key = self._written("replication.factor")
                 self._replicas.append((key, remote, factor, self._target.brokers))
             elif topic in grow:
@@ -200,27 +255,31 @@ class _FlowChecker:
         self,
         selection: Selection,
         selector: TopicSelector,
-        plan: TopicPlan,
         described: Described,
+        on_target: Described,
+        new: Mapping[str, dict[str, str]],
     ) -> list[CopyConfigs]:
         """Effective configs of every topic and its copy; of one to create, as it would be."""
-        created = {topic.source for topic in plan.create}
-        existing = [selector.remote(topic) for topic in selection.copied if topic not in created]
-        others = [topic for topic in self._target.topics if topic not in existing]
-        on_target = self._target.admin.describe_topic_configs([*existing, *others[:SAMPLED_TOPICS]])
         defaults = topic_defaults(on_target)
-        properties = config_property_filter(self._props)
         return [
             CopyConfigs(
                 topic,
                 selector.remote(topic),
                 effective_configs(described[topic]),
-                {**defaults, **copied_configs(described[topic], properties)}
-                if topic in created
+                {**defaults, **new[topic]}
+                if topic in new
                 else effective_configs(on_target[selector.remote(topic)]),
             )
             for topic in selection.copied
         ]
+
+    def _stored_formats(self, copies: Iterable[CopyConfigs]) -> None:
+        if not self._target.apis.before_3_0:
+            return
+        for copy in copies:
+            refused = format_refusal(copy.remote, copy.target.get(STORED_FORMAT))
+            if refused is not None:
+                self.find(Level.ERROR, refused)
 
     def _check_ages(self, copies: Iterable[CopyConfigs], selection: Selection) -> None:
         """Warn of records that the target would refuse, or delete at once, for their age."""

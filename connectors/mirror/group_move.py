@@ -311,7 +311,7 @@ def commit_moves(
         return outcome
     target = ConsumerGroups(_admin(clusters, "to"))
     try:
-        states = target.list_groups(deadline)
+        states = target.list_groups(deadline, writes)
         for group in list(writes):
             listing = states.get(group)
             if listing is not None and not listing.empty and not listing.dead:

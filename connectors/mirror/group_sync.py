@@ -11,7 +11,7 @@ set back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
@@ -55,7 +55,9 @@ _NOTHING_VOID: Void = MappingProxyType({})
 class TargetGroups(Protocol):
     """The groups of the target (`connect.clients.consumer_groups.ConsumerGroups`)."""
 
-    def list_groups(self, deadline: Deadline) -> Mapping[str, GroupListing]: ...
+    def list_groups(
+        self, deadline: Deadline, states_of: Collection[str] = ()
+    ) -> Mapping[str, GroupListing]: ...
 
     def committed(
         self, groups: Iterable[str], deadline: Deadline
@@ -124,7 +126,7 @@ def sync_group_offsets(
     outcome = GroupSyncOutcome()
     if not checkpoints:
         return outcome
-    states = target.list_groups(deadline)
+    states = target.list_groups(deadline, checkpoints)
     empty = [group for group in checkpoints if group in states and states[group].empty]
     outcome.active = {
         group

@@ -85,6 +85,13 @@ class LogFacts:
         """Whether they are about what was stored when this position was."""
         return position in (self.stored_before, self.position)
 
+    def reached(self, position: int) -> tuple[int, int] | None:
+        """The last known (source offset, target offset) up to which everything is copied, at or
+        before this stored position; None: it is not known."""
+        if position == self.position and self.target_end >= 0:
+            return position, self.target_end
+        return max((anchor for anchor in self.anchors if anchor[0] <= position), default=None)
+
     @property
     def newest(self) -> LogFacts:
         """Without most of what only matters when a log is cut off far back: for a note that is

@@ -39,6 +39,7 @@ class PartitionMetrics:
     __slots__ = (
         "_acked_rate",
         "_age",
+        "_already_there",
         "_byte_count",
         "_byte_rate",
         "_client_id",
@@ -92,6 +93,7 @@ class PartitionMetrics:
         self._level_records = 0
         self._level_batches = 0
         self._quarantined = 0
+        self._already_there = 0
         self._stuck = False
         self._limited = False
         self._throttled_s = 0.0
@@ -151,6 +153,10 @@ class PartitionMetrics:
     def quarantined(self, records: int) -> None:
         """So many offsets were put into the quarantine topic."""
         self._quarantined += records
+
+    def found_on_target(self, records: int) -> None:
+        """So many records were on the target already after a crash, and were not copied again."""
+        self._already_there += records
 
     def set_stuck(self, stuck: bool) -> None:
         """Whether it neither moves nor is caught up."""
@@ -212,6 +218,7 @@ class PartitionMetrics:
             "limited": int(self._limited),
             "throttle-time-ms": round(self._throttled_s * 1000),
             "quarantined-record-count": self._quarantined,
+            "already-copied-record-count": self._already_there,
             "loss-count": self._loss_count,
             "lost-record-count": self._lost_records,
         }

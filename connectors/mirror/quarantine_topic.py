@@ -132,7 +132,8 @@ class QuarantineTopic:
             self._producer.poll(0.2)
             left -= 0.2
         if failed:
-            raise from_librdkafka(failed[0], f"a write to {self._topic}")
+            what, needs = f"a write to {self._topic}", f"Write on topic {self._topic}"
+            raise from_librdkafka(failed[0], what, needs)
         if not done.is_set():
             self._producer.purge()
             self._producer = None

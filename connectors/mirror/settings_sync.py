@@ -22,6 +22,7 @@ from connect.clients.descriptions import ConfigChange
 from connect.clients.errors import broker_code
 from connect.errors import BrokerError, ConfigError, ConnectError, RetriableError
 from connect.metrics.registry import MetricRegistry
+from connectors.mirror.broker_needs import STORED_FORMAT
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.filters import ConfigPropertyFilter, config_property_filter
 from connectors.mirror.topic_refresh import Clusters, TopicRefresh
@@ -289,7 +290,7 @@ def _judged(names: Iterable[str], properties: ConfigPropertyFilter) -> list[tupl
     return [
         (
             name,
-            properties.should_replicate_config_property(name),
+            name != STORED_FORMAT and properties.should_replicate_config_property(name),
             properties.should_replicate_source_default(name),
         )
         for name in names

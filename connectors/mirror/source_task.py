@@ -37,13 +37,15 @@ from connectors.mirror.copy.chooser import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition import UNKNOWN, OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside
+from connectors.mirror.copy.tail_checks import TailPlan
 from connectors.mirror.copy.transaction_hooks import TransactionPlan
 from connectors.mirror.log_facts import noted_facts
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import ReplicationPolicy, replication_policy
 from connectors.mirror.rates import NO_LIMITS
-from connectors.mirror.task_clients import OwnedQuarantine, TaskClients
+from connectors.mirror.retention_watch import RetentionWatch
+from connectors.mirror.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 from connectors.mirror.task_history import TaskHistory
 
 __all__ = [
@@ -100,6 +102,8 @@ class MirrorSourceTask(TransferTask):
         self._beginnings: Beginnings | None = None
         self._history: TaskHistory | None = None
         self._quarantine: OwnedQuarantine | None = None
+        self._tails: OwnedTailLookup | None = None
+        self._retention: RetentionWatch | None = None
         self._learning: dict[TopicPartition, int] = {}
         self._learn_by = 0.0
         self._totals = CopyTotals()
@@ -151,6 +155,9 @@ class MirrorSourceTask(TransferTask):
             self._clock,
             self._clients.books(config, self._config, task.task_index),
         )
+        self._tails = self._clients.tails(
+            settings.source, settings.target, read_committed=settings.options.read_committed
+        )
         self._engine = CopyEngine(
             settings,
             self._acked,
@@ -160,11 +167,15 @@ class MirrorSourceTask(TransferTask):
             quarantine=self._quarantine,
             on_quarantined=self._put_aside,
             on_begun=self._begun,
+            tails=TailPlan(self._tails, self._passed),
             open_cluster=self._clients.open_cluster,
             loop=self._clients.loop(),
         )
         self._beginnings = Beginnings(
             self._books, self.context.connector_name, self._engine, self._clock
+        )
+        self._retention = self._clients.retention(
+            f"{self.context.connector_name} task {self.context.task_index}", config, consumer
         )
         self._assign(task.task_assigned_partitions)
         self._limits = (self._config.limits, 1 / task.task_count)
@@ -197,16 +208,19 @@ class MirrorSourceTask(TransferTask):
         not_new = []
         for key, offset in zip(added, offsets, strict=True):
             stored = position_after(offset)
-            position = came_back[key].acked_position if key in came_back else stored
-            learns = key not in came_back
-            engine.add(key, self._target(key), position, self._metrics(key), learns=learns)
+            back = came_back.get(key)
+            position = stored if back is None else back.acked_position
+            engine.add(key, self._target(key), position, self._metrics(key), learns=True)
             if position is None:
                 new[key] = marks[key]
                 continue
             if stored is not None:
                 not_new.append(key)
-            if learns:
+            if back is None:
                 self._learning[key] = position
+            else:
+                # Its logs may have changed since it left.
+                engine.learn(key, back.facts(back.acked_position))
             if self._history is not None:
                 self._history.begun(key, position)
         for partition in engine.partitions:
@@ -270,6 +284,8 @@ class MirrorSourceTask(TransferTask):
             self._learn(engine)
         if self._history is not None:
             self._history.look(engine.partitions)
+        if self._retention is not None:
+            self._retention.look(engine.partitions)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
         """Under exactly-once what was known is noted with the stored offset itself."""
@@ -350,6 +366,9 @@ class MirrorSourceTask(TransferTask):
         for remove in self._metric_removers.values():
             remove()
         self._metric_removers.clear()
+        if self._retention is not None:
+            self._retention.close()
+            self._retention = None
         if self._quarantine is not None:
             self._quarantine.close()
             self._quarantine = None
@@ -362,6 +381,9 @@ class MirrorSourceTask(TransferTask):
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+        if self._tails is not None:
+            self._tails.close()
+            self._tails = None
         if self._cancellation is not None:
             self._cancellation.close()
 
@@ -415,6 +437,11 @@ class MirrorSourceTask(TransferTask):
         if self._history is not None:
             self._history.quarantined(partition, aside.first, aside.last, text)
 
+    def _passed(self, partition: PartitionCopy, first: int, records: int) -> None:
+        """A crash had left these records on the target: they are not copied again."""
+        if self._history is not None:
+            self._history.already_copied(partition, first, records)
+
     def prepare_commit(self) -> Future[list[StoredOffset]]:
         """The acknowledged positions, once the map pages that explain them are written."""
         engine = self._running()
@@ -424,6 +451,9 @@ class MirrorSourceTask(TransferTask):
             for partition in (*engine.partitions, *self._left)
             if partition.unstored
         ]
+        for partition, _ in moved:
+            # The next start, after a crash, begins to compare both logs here.
+            partition.drop_anchor()
         self._committing = moved
         if self._history is not None:
             self._history.reached(moved)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from confluent_kafka import KafkaError
 
-from connect.clients.errors import from_librdkafka
+from connect.clients.errors import from_librdkafka, not_authorized
 from connect.clock import Deadline
 from connect.errors import ConnectError, RetriableError
 from connectors.mirror.formats import OffsetSync
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["RecordProducer", "SyncProducer"]
 
 _LOG = logging.getLogger(__name__)
+
+_PAGES = "Pages of the offset map"
 
 MAX_SYNCS_IN_FLIGHT = 10
 """As MirrorMaker 2: more wait, and only the newest of each partition."""
@@ -62,6 +64,8 @@ class SyncProducer:
         self._syncs_in_flight = 0
         self._undelivered = 0
         self._troubles: dict[str, str] = {}
+        self._told: dict[str, str] = {}
+        self._map_works = False
 
     @property
     def trouble(self) -> str | None:
@@ -72,16 +76,24 @@ class SyncProducer:
         """Each reason is logged once, until writing works again."""
         if error is None:
             self._troubles.pop(what, None)
+            self._told.pop(what, None)
             return
         text = f"{what} are not written, so groups are translated to earlier places: {error}"
-        if self._troubles.get(what) != text:
+        if self._told.get(what) != text:
             _LOG.warning("%s", text)
+        self._told[what] = text
+        if what == _PAGES and not self._map_works and not_authorized(error):
+            return  # permissions for MirrorMaker 2, which has no map: such a flow is well
         self._troubles[what] = text
 
     # Offset syncs: best effort, as in Java.
 
     def sync(self, sync: OffsetSync) -> None:
-        """Send this sync soon; a newer one of the same partition replaces one that waits."""
+        """Send this sync soon; a newer one of the same partition replaces one that waits for syncs
+        in flight. As with MirrorMaker 2 the first sync of a partition is written: groups behind the
+        others are translated by it."""
+        if (sync.topic, sync.partition) in self._pending:
+            self.flush_syncs()
         self._pending[sync.topic, sync.partition] = sync
 
     def flush_syncs(self) -> None:
@@ -115,7 +127,8 @@ class SyncProducer:
             if error is not None:
                 failed.append(error)
             if left == 0:
-                self._note("Pages of the offset map", failed[0] if failed else None)
+                self._map_works = self._map_works or not failed
+                self._note(_PAGES, failed[0] if failed else None)
                 if failed:
                     result.set_exception(failed[0])
                 else:
@@ -139,7 +152,8 @@ class SyncProducer:
     ) -> None:
         def on_delivery(error: KafkaError | None, _: Message) -> None:
             self._undelivered -= 1
-            delivered(None if error is None else from_librdkafka(error, f"a write to {topic}"))
+            what, needs = f"a write to {topic}", f"Write on topic {topic}"
+            delivered(None if error is None else from_librdkafka(error, what, needs))
 
         self._producer.produce(topic, value=value, key=key, partition=0, on_delivery=on_delivery)
         self._undelivered += 1

@@ -16,18 +16,27 @@ from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.clock import SYSTEM_CLOCK, Clock
 from connectors.mirror.book_topics import BookTopics, KafkaBookTopics
-from connectors.mirror.client_configs import target_admin
+from connectors.mirror.client_configs import source_admin, target_admin
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.quarantine import Quarantine
+from connectors.mirror.copy.tail_checks import TailLookup
 from connectors.mirror.lanes import fence_lanes
 from connectors.mirror.quarantine_topic import QuarantineTopic
+from connectors.mirror.retention_watch import RetentionWatch
+from connectors.mirror.tail_lookup import ThreadedTailLookup
 from connectors.mirror.task_history import TaskHistory
 
-__all__ = ["OwnedQuarantine", "TaskClients"]
+__all__ = ["OwnedQuarantine", "OwnedTailLookup", "TaskClients"]
 
 
 class OwnedQuarantine(Quarantine, Protocol):
     """A quarantine that its owner closes, once."""
+
+    def close(self) -> None: ...
+
+
+class OwnedTailLookup(TailLookup, Protocol):
+    """A tail lookup that its owner closes, once."""
 
     def close(self) -> None: ...
 
@@ -74,6 +83,19 @@ class TaskClients:
             producer,
             target_admin(props),
         )
+
+    def tails(
+        self, source: WireSettings, target: WireSettings, *, read_committed: bool
+    ) -> OwnedTailLookup:
+        """Compares the ends of target partitions with the source after a crash."""
+        return ThreadedTailLookup(source, target, read_committed=read_committed)
+
+    def retention(
+        self, name: str, props: Mapping[str, str], consumer: Mapping[str, str]
+    ) -> RetentionWatch | None:
+        """Reckons when retention deletes records that are not copied yet; None: nobody does.
+        `consumer`: Java properties of a consumer of the source."""
+        return RetentionWatch(name, source_admin(props), consumer)
 
     def fence_lanes(
         self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None

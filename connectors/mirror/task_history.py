@@ -114,6 +114,22 @@ class TaskHistory:
             resume=last + 1,
         )
 
+    def already_copied(self, partition: CopiedPartition, first: int, records: int) -> None:
+        """A crash had left so many records on the target beyond the stored offset."""
+        last = partition.acked_position - 1
+        self._event(
+            partition,
+            "already.copied",
+            "passed over",
+            f"{records} records from source offset {first} to {last} were on the target already, "
+            "beyond the stored offset; they were not copied again",
+            side="target",
+            first=first,
+            last=last,
+            records=records,
+            resume=last + 1,
+        )
+
     def _event(
         self,
         partition: CopiedPartition,

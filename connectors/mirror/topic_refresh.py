@@ -15,9 +15,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from connect.clients.admin import Admin
+from connect.clients.api_versions import broker_apis
+from connect.clients.errors import not_authorized
 from connect.clients.short_threads import ShortThreads
-from connect.errors import BrokerUnavailable, ConnectError, RetriableError
+from connect.clock import Deadline
+from connect.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    ConfigError,
+    ConnectError,
+    RetriableError,
+)
 from connectors.mirror import client_configs
+from connectors.mirror.broker_needs import STORED_FORMAT, Side, format_refusal, refusal
 from connectors.mirror.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.discovery import (
@@ -27,6 +37,7 @@ from connectors.mirror.discovery import (
     partitions_of,
     plan_topics,
 )
+from connectors.mirror.empty_listings import EmptyListings
 from connectors.mirror.filters import config_property_filter, topic_filter
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.topic_sync import (
@@ -43,6 +54,13 @@ log = logging.getLogger(__name__)
 
 CONTACT_TIMEOUT_S = 10.0
 """How long a first contact may take before the cluster is called unreachable, and tried again."""
+
+UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+"""The protocol's error code, which brokers refuse the batches with."""
+
+LOOK_AGAIN_S = 15.0
+"""How soon a flow that has nothing to mirror looks for topics again: flows are often started while
+their topics are being created, and the interval is 10 minutes by default."""
 
 OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
 
@@ -77,6 +95,15 @@ def internal_topics(config: SourceConfig) -> dict[str, int]:
     if config.mirror_offset_map_enabled:
         topics[policy.offset_map_topic(other)] = config.offset_map_topic_replication_factor
     return topics
+
+
+def without_map(error: ConnectError) -> str:
+    """The permissions that MirrorMaker 2 needs do not include the offset map, which it does not
+    have: a flow without it is well."""
+    return (
+        f"there is no offset map, so group offsets are translated no more precisely than by "
+        f"MirrorMaker 2: {error}; or set mirror.offset.map.enabled=false"
+    )
 
 
 def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) -> str:
@@ -130,7 +157,9 @@ class TopicRefresh:
         self._skipped: Counter[str] = Counter()
         self._clusters: Clusters | None = None
         self._threads = ShortThreads(f"topic-refresh-{self._flow}")
-        self._own_topics_ready = False
+        self._own_topics_ready = self._told_of_map = False
+        self._old_target = False
+        self._empty_source = EmptyListings(config.source_cluster_alias)
         self._failures: dict[str, str] = {}
         troubles = Troubles(on_trouble)
         self._topics_in_trouble = troubles.part("topics")
@@ -173,7 +202,11 @@ class TopicRefresh:
         selection = clusters.selector.select(listed)
         failures = self._create_copies(clusters, selection, target.result(grace))
         failures += own_topics.result(2 * grace)
+        failures += self._formats_refused(clusters, selection)
         self._report(failures)
+        self._empty_source.check(listed)
+        if not selection.copied and self._config.refresh_topics_interval_s is not None:
+            self._loop.hurry(LOOK_AGAIN_S)
         hidden = self._hidden(clusters, listed)
         self._publish(replace(selection, copied={**selection.copied, **hidden}))
         waiting = [failure for failure in failures if failure.error.retriable]
@@ -200,6 +233,7 @@ class TopicRefresh:
                 )
             ]
             same = len({found.result(CONTACT_TIMEOUT_S + GRACE_S) for found in ids}) == 1
+            self._check_versions(source_props, target_props)
             reached = True
         finally:
             if not reached:
@@ -214,19 +248,50 @@ class TopicRefresh:
         self._clusters = Clusters(source, target, replace(self._selector, same_cluster=same))
         return self._clusters
 
+    def _check_versions(
+        self, source_props: Mapping[str, str], target_props: Mapping[str, str]
+    ) -> None:
+        """Raises `ConfigError` where a cluster's brokers cannot be spoken to: nothing is copied."""
+        sides: tuple[tuple[Side, str, Mapping[str, str]], ...] = (
+            ("source", self._config.source_cluster_alias, source_props),
+            ("target", self._config.target_cluster_alias, target_props),
+        )
+        asked = [
+            self._threads.run(
+                f"versions-{alias}", partial(broker_apis, props, Deadline(CONTACT_TIMEOUT_S))
+            )
+            for _, alias, props in sides
+        ]
+        for (side, alias, _), answer in zip(sides, asked, strict=True):
+            apis = answer.result(CONTACT_TIMEOUT_S + GRACE_S)
+            refused = refusal(alias, side, apis)
+            if refused is not None:
+                raise ConfigError(refused, key=f"{side}.cluster.bootstrap.servers")
+            self._old_target = apis.before_3_0  # the target is the last
+
     def _create_own_topics(self, clusters: Clusters) -> list[TopicFailure]:
         if self._own_topics_ready:
             return []
         on_source = self._config.offset_syncs_topic_location == "source"
         admin = clusters.source if on_source else clusters.target
         failures = []
+        self._own_topics_ready = True
         for name, factor in internal_topics(self._config).items():
             try:
                 ensure_compacted_topic(admin, name, factor, self._timeout)
             except ConnectError as error:
-                failures.append(TopicFailure(name, error, OWN_FACTOR_KEY))
-        self._own_topics_ready = not failures
+                self._own_topics_ready = False
+                if not (self._is_map(name) and not_authorized(error)):
+                    failures.append(TopicFailure(name, error, OWN_FACTOR_KEY))
+                elif not self._told_of_map:
+                    self._told_of_map = True
+                    log.warning("%s: %s", self._flow, without_map(error))
         return failures
+
+    def _is_map(self, topic: str) -> bool:
+        return topic in list(
+            internal_topics(replace(self._config, emit_offset_syncs_enabled=False))
+        )
 
     def _create_copies(
         self, clusters: Clusters, selection: Selection, target_topics: Mapping[str, int]
@@ -237,6 +302,32 @@ class TopicRefresh:
         configs = creation_configs(clusters.source, plan.create, self._properties, self._timeout)
         factor = self._config.replication_factor
         return apply_plan(plan, clusters.target, configs, factor, self._timeout, self._threads)
+
+    def _formats_refused(self, clusters: Clusters, selection: Selection) -> list[TopicFailure]:
+        """The copies on an old target that are stored in a format that cannot hold copies."""
+        if not self._old_target:
+            return []
+        copies = [clusters.selector.remote(topic) for topic in selection.copied]
+        try:
+            described = clusters.target.describe_topic_configs(
+                copies, self._timeout, missing_ok=True
+            )
+        except BrokerError as error:
+            # Not allowed to look, say: the first batch will tell.
+            log.warning("%s: the formats of the copies are not checked: %s", self._flow, error)
+            self._old_target = False
+            return []
+        refused = {
+            remote: format_refusal(remote, entry.value)
+            for remote, entries in described.items()
+            for entry in entries
+            if entry.name == STORED_FORMAT
+        }
+        return [
+            TopicFailure(remote, BrokerError(text, UNSUPPORTED_FOR_MESSAGE_FORMAT))
+            for remote, text in refused.items()
+            if text is not None
+        ]
 
     def _hidden(self, clusters: Clusters, listed: Mapping[str, int]) -> dict[str, int]:
         """Topics that were mirrored and are not listed any more because they may not be described.

@@ -1,12 +1,14 @@
 """Creates on the target what a plan says it lacks, with the source's topic configs.
 
-Configs are copied when a topic is created. A topic that cannot be created, or given its
-partitions, holds up no other: the outcome says what failed.
+Configs are copied when a topic is created, but those that the target's brokers do not know, as
+they are of another version. A topic that cannot be created, or given its partitions, holds up no
+other: the outcome says what failed.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,9 +16,10 @@ from functools import partial
 
 from connect.clients.admin import Admin
 from connect.clients.descriptions import ConfigEntry, ConfigSource
-from connect.clients.errors import broker_code
+from connect.clients.errors import broker_code, not_authorized
 from connect.clients.short_threads import ShortThreads
 from connect.errors import ConnectError
+from connectors.mirror.broker_needs import STORED_FORMAT
 from connectors.mirror.discovery import Growth, MissingTopic, TopicPlan
 from connectors.mirror.filters import ConfigPropertyFilter
 
@@ -36,6 +39,9 @@ PARALLEL_CALLS = 8
 
 INVALID_REPLICATION_FACTOR = 38
 """The protocol's error code."""
+
+INVALID_CONFIG = 40
+"""The protocol's error code, for a name or a value that the brokers do not take."""
 
 COMPACTED = {"cleanup.policy": "compact"}
 """The only config that mirroring's own topics are created with."""
@@ -69,6 +75,9 @@ def copied_configs(
 def _is_copied(entry: ConfigEntry, properties: ConfigPropertyFilter) -> bool:
     if entry.read_only or entry.sensitive or entry.source == ConfigSource.STATIC_BROKER_CONFIG:
         return False
+    # Copies are always written in the newest format, whatever the source stores.
+    if entry.name == STORED_FORMAT:
+        return False
     if not properties.should_replicate_config_property(entry.name):
         return False
     if entry.source == ConfigSource.DEFAULT_CONFIG:
@@ -97,9 +106,9 @@ def apply_plan(
     `configs`: by source name. `replication_factor` -1: the broker's default. `timeout`: seconds
     for each topic.
     """
+    creation = _Creation(target, replication_factor, timeout)
     calls: deque[Callable[[], TopicFailure | None]] = deque(
-        partial(_create, target, topic, configs.get(topic.source, {}), replication_factor, timeout)
-        for topic in plan.create
+        partial(creation.create, topic, configs.get(topic.source, {})) for topic in plan.create
     )
     calls.extend(partial(_grow, target, growth, timeout) for growth in plan.grow)
     longest = timeout * (len(calls) + 1)
@@ -122,22 +131,71 @@ def _drain(calls: deque[Callable[[], TopicFailure | None]]) -> list[TopicFailure
             failures.append(failure)
 
 
-def _create(
-    target: Admin,
-    topic: MissingTopic,
-    configs: Mapping[str, str],
-    replication_factor: int,
-    timeout: float,
-) -> TopicFailure | None:
-    try:
-        created = target.create_topic(
-            topic.remote, topic.partitions, replication_factor, configs, timeout
+class _Creation:
+    """Creates the copies of one plan. Thread-safe."""
+
+    def __init__(self, target: Admin, replication_factor: int, timeout: float) -> None:
+        self._target = target
+        self._replication_factor = replication_factor
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._known: frozenset[str] | None = None
+
+    def create(self, topic: MissingTopic, configs: Mapping[str, str]) -> TopicFailure | None:
+        """Create one copy; where its configs are refused, once more with those the target knows."""
+        try:
+            try:
+                created = self._create(topic, configs)
+            except ConnectError as error:
+                known = self._known_of(configs, error)
+                if known is None:
+                    raise
+                created = self._create(topic, known)
+                log.warning(
+                    "Topic %s has no %s: the target's Kafka version does not know this config",
+                    topic.remote,
+                    ", ".join(sorted(configs.keys() - known.keys())),
+                )
+        except ConnectError as error:
+            return TopicFailure(topic.remote, error)
+        if created:
+            log.info("Created topic %s with %d partitions", topic.remote, topic.partitions)
+        return None
+
+    def _create(self, topic: MissingTopic, configs: Mapping[str, str]) -> bool:
+        return self._target.create_topic(
+            topic.remote, topic.partitions, self._replication_factor, configs, self._timeout
         )
-    except ConnectError as error:
-        return TopicFailure(topic.remote, error)
-    if created:
-        log.info("Created topic %s with %d partitions", topic.remote, topic.partitions)
-    return None
+
+    def _known_of(
+        self, configs: Mapping[str, str], error: ConnectError
+    ) -> Mapping[str, str] | None:
+        """The configs whose names the target knows. None: another try with them would not help."""
+        if broker_code(error) != INVALID_CONFIG or not configs:
+            return None
+        names = self._names()
+        known = {name: value for name, value in configs.items() if name in names}
+        return known if names and len(known) < len(configs) else None
+
+    def _names(self) -> frozenset[str]:
+        """The names of topic configs that the target knows, learned from one of its topics. Empty
+        where there is none that we may describe."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._learned_names()
+            return self._known
+
+    def _learned_names(self) -> frozenset[str]:
+        try:
+            for topic in sorted(self._target.list_topics(self._timeout)):
+                described = self._target.describe_topic_configs(
+                    [topic], self._timeout, missing_ok=True
+                )
+                if topic in described:
+                    return frozenset(entry.name for entry in described[topic])
+        except ConnectError as error:
+            log.warning("Cannot learn which topic configs the target knows: %s", error)
+        return frozenset()
 
 
 def _grow(target: Admin, growth: Growth, timeout: float) -> TopicFailure | None:
@@ -151,6 +209,15 @@ def _grow(target: Admin, growth: Growth, timeout: float) -> TopicFailure | None:
     return None
 
 
+def _is_there(admin: Admin, name: str, timeout: float) -> bool:
+    try:
+        return name in admin.describe_topics([name], timeout)
+    except ConnectError as error:
+        if not_authorized(error):
+            return False
+        raise
+
+
 def with_remedy(error: ConnectError, factor_key: str) -> str:
     """The error's text, and what to do where the topic was to have too many replicas."""
     if broker_code(error) == INVALID_REPLICATION_FACTOR:
@@ -161,8 +228,14 @@ def with_remedy(error: ConnectError, factor_key: str) -> str:
 def ensure_compacted_topic(
     admin: Admin, name: str, replication_factor: int, timeout: float
 ) -> bool:
-    """Create one of mirroring's own topics: one partition, compacted. False: it existed."""
-    created = admin.create_topic(name, 1, replication_factor, COMPACTED, timeout)
+    """Create one of mirroring's own topics: one partition, compacted. False: it existed. Who may
+    not create it may find it there, as with MirrorMaker 2."""
+    try:
+        created = admin.create_topic(name, 1, replication_factor, COMPACTED, timeout)
+    except ConnectError as error:
+        if not not_authorized(error) or not _is_there(admin, name, timeout):
+            raise
+        created = False
     if created:
         log.info("Created internal topic %s", name)
     return created

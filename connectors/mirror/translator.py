@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from connect.clients.errors import not_authorized
 from connect.clients.topic_log import LogRecord
 from connect.clock import Deadline
-from connect.errors import CorruptData
+from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
 from connectors.mirror import client_configs
 from connectors.mirror.formats import OffsetSync
@@ -130,6 +131,7 @@ class InProcessTranslator:
         self._map = OffsetMapStore(self._fetch)
         self._syncs_log: _Followed | None = None
         self._map_log: _Followed | None = None
+        self._told_of_map = False
         self._taken = 0
         self._forget_syncs()
 
@@ -214,7 +216,7 @@ class InProcessTranslator:
     def catch_up(self, deadline: Deadline) -> None:
         """Read what was written meanwhile; of a topic that was created again, all. Raises
         `ConnectError`."""
-        ids = self._opened().topic_ids([self._topics.syncs, self._topics.map], deadline)
+        ids = self._topic_ids(deadline)
         syncs, its_map = self._syncs_log, self._map_log
         if syncs is not None and syncs.is_another(ids.get(self._topics.syncs)):
             self._left(syncs, self._topics.syncs)
@@ -258,6 +260,21 @@ class InProcessTranslator:
     def _opened(self) -> TranslationLogs:
         assert self._logs is not None, "the translator is not open"
         return self._logs
+
+    def _topic_ids(self, deadline: Deadline) -> Mapping[str, str]:
+        """The ids of both topics. A client that may not see the map translates without it, as
+        MirrorMaker 2 does. Raises `ConnectError`."""
+        logs = self._opened()
+        try:
+            return logs.topic_ids([self._topics.syncs, self._topics.map], deadline)
+        except ConnectError as error:
+            if not not_authorized(error):
+                raise
+            found = logs.topic_ids([self._topics.syncs], deadline)
+            if not self._told_of_map:
+                self._told_of_map = True
+                _LOG.warning("Offsets are translated by offset syncs only: %s", error)
+            return found
 
     def _sync(self, record: LogRecord) -> None:
         self._taken += 1

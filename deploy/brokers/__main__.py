@@ -1,4 +1,5 @@
-"""`python -m deploy.brokers`: fetch what brokers need (jars, and a JRE if there is no Java), now.
+"""`python -m deploy.brokers [VERSION...]`: fetch what brokers need (jars, and a JRE if there is no
+Java), now. Without versions, of the one that the demo and most tests run.
 
 Prints nothing when all of it is there. Exit status 1, after one sentence, when a download fails.
 """
@@ -6,10 +7,12 @@ Prints nothing when all of it is there. Exit status 1, after one sentence, when 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from deploy.brokers.artifacts import KAFKA_VERSION, Progress
+from deploy.brokers.artifacts import Progress
 from deploy.brokers.cluster import kafka_runtime
 from deploy.brokers.errors import DeployError
+from deploy.brokers.versions import KAFKA_VERSION, OLD_VERSIONS
 
 _MB = 1_000_000
 
@@ -17,7 +20,8 @@ _MB = 1_000_000
 class _Line:
     """Progress on one line of a terminal, or a line per tenth where there is no terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str) -> None:
+        self._version = version
         self._shown = -1
 
     def show(self, progress: Progress) -> None:
@@ -27,16 +31,21 @@ class _Line:
             return
         self._shown = percent
         line = (
-            f"Fetching Kafka {KAFKA_VERSION}: {progress.bytes_done / _MB:.0f} of "
+            f"Fetching Kafka {self._version}: {progress.bytes_done / _MB:.0f} of "
             f"{progress.bytes_total / _MB:.0f} MB ({percent} %)"
         )
         ending = "\r" if sys.stderr.isatty() and percent < 100 else "\n"
         print(line, end=ending, file=sys.stderr, flush=True)
 
 
-def main() -> int:
+def main(versions: Sequence[str]) -> int:
+    known = (KAFKA_VERSION, *OLD_VERSIONS)
+    if unknown := [version for version in versions if version not in known]:
+        print(f"No lock file for Kafka {unknown[0]}; there are {', '.join(known)}", file=sys.stderr)
+        return 1
     try:
-        kafka_runtime(_Line().show)
+        for version in versions or (KAFKA_VERSION,):
+            kafka_runtime(_Line(version).show, version)
     except DeployError as error:
         print(error, file=sys.stderr)
         return 1
@@ -44,4 +53,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -24,9 +24,9 @@ from pathlib import Path
 
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.errors import DownloadFailed
+from deploy.brokers.versions import KAFKA_VERSION, lock_file
 
 __all__ = [
-    "KAFKA_VERSION",
     "REPOSITORY_VARIABLE",
     "Artifact",
     "Progress",
@@ -34,7 +34,6 @@ __all__ = [
     "read_lock",
 ]
 
-KAFKA_VERSION = "4.3.1"
 REPOSITORY_VARIABLE = "KAFKA_JARS_URL"
 """Environment variable: base URL of another Maven repository, for example a company's mirror."""
 
@@ -234,15 +233,17 @@ def _ignore(_progress: Progress) -> None:
     return
 
 
-def fetch_kafka(progress: Callable[[Progress], None] = _ignore) -> tuple[Path, ...]:
-    """The jars of Kafka's brokers, tools and Java peers; downloads those that the cache lacks.
+def fetch_kafka(
+    progress: Callable[[Progress], None] = _ignore, version: str = KAFKA_VERSION
+) -> tuple[Path, ...]:
+    """The jars of one Kafka version; downloads those that the cache lacks. Of `KAFKA_VERSION` these
+    are the brokers, tools and Java peers, of the others the brokers.
 
     `progress` is called from several threads, one at a time, and only when something is missing.
     Raises `DownloadFailed`. Safe to call from several processes at once.
     """
-    lock = Path(__file__).with_name(f"kafka-{KAFKA_VERSION}.lock")
-    artifacts = read_lock(lock.read_text())
-    directory = cache_directory() / f"kafka-{KAFKA_VERSION}"
+    artifacts = read_lock(lock_file(version).read_text())
+    directory = cache_directory() / f"kafka-{version}"
     try:
         if _missing(artifacts, directory):
             directory.mkdir(parents=True, exist_ok=True)

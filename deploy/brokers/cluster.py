@@ -1,4 +1,5 @@
-"""Real Apache Kafka clusters in KRaft mode, on loopback, for demo, tests and benchmarks.
+"""Real Apache Kafka clusters on loopback, for demo, tests and benchmarks: in KRaft mode, or with
+a ZooKeeper server where the Kafka version needs one.
 
     with KafkaCluster() as cluster:
         connect_to(cluster.bootstrap_servers)
@@ -15,6 +16,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,8 +29,15 @@ from deploy.brokers.java import find_or_install_java
 from deploy.brokers.node import KafkaNode
 from deploy.brokers.places import Place
 from deploy.brokers.ports import PortLease
-from deploy.brokers.properties import CONTROLLER, INTERNAL, server_properties
+from deploy.brokers.properties import (
+    CONTROLLER,
+    INTERNAL,
+    server_properties,
+    zookeeper_broker_properties,
+)
 from deploy.brokers.runtime import QUICK, JvmOptions, KafkaRuntime
+from deploy.brokers.versions import KAFKA_VERSION, has_kraft
+from deploy.brokers.zookeeper import ZooKeeper
 
 __all__ = ["KafkaCluster", "kafka_runtime"]
 
@@ -38,10 +47,13 @@ _START_ATTEMPTS = 4
 _PORT_TAKEN = ("Address already in use", "java.net.BindException")
 
 
-def kafka_runtime(progress: Callable[[Progress], None] | None = None) -> KafkaRuntime:
-    """Java and Kafka's jars, fetched where they are missing. Raises `DeployError`."""
-    jars = fetch_kafka(progress) if progress is not None else fetch_kafka()
-    return KafkaRuntime(find_or_install_java(), jars)
+def kafka_runtime(
+    progress: Callable[[Progress], None] | None = None, version: str = KAFKA_VERSION
+) -> KafkaRuntime:
+    """Java and the jars of one Kafka version, fetched where they are missing. Raises
+    `DeployError`."""
+    jars = fetch_kafka(version=version) if progress is None else fetch_kafka(progress, version)
+    return KafkaRuntime(find_or_install_java(), jars, version)
 
 
 class KafkaCluster:
@@ -52,6 +64,7 @@ class KafkaCluster:
         self,
         nodes: int = 1,
         *,
+        controllers: int = 0,
         name: str = "kafka",
         properties: Mapping[str, str] | None = None,
         listeners: Mapping[str, str] | None = None,
@@ -65,6 +78,8 @@ class KafkaCluster:
     ) -> None:
         """Prepare a cluster; `start` runs it.
 
+        `controllers`: so many further nodes are the controllers and nothing else, with the ids
+        after the brokers'; 0: brokers are controllers, too. For KRaft only.
         `properties`: broker properties on top of ours, the same for every node.
         `listeners`: listeners besides PLAINTEXT, security protocol by name, for example
         `{"SASL": "SASL_PLAINTEXT"}`; what they need further goes into `properties`.
@@ -72,14 +87,18 @@ class KafkaCluster:
         `format_arguments`: for StorageTool, for example `--add-scram`.
         `directory`: where data is kept for good; without it, it is temporary.
         `logs`: where `<name>-<node>.log` files are kept; without it, beside the data.
-        `places`: where each node runs; without it, all on loopback.
+        `kafka`: Java and the jars of the version to run; without it, those of `KAFKA_VERSION`.
+        `places`: where each node runs; without it, all on loopback. For KRaft only.
         """
         if nodes < 1:
             raise ValueError(f"A cluster has at least 1 node, not {nodes}")
         self.name = name
         self.cluster_id = _random_id()
         self.nodes: tuple[KafkaNode, ...] = ()
+        self.controllers: tuple[KafkaNode, ...] = ()
+        self._zookeeper: ZooKeeper | None = None
         self._count = nodes
+        self._controllers = range(nodes + 1, nodes + 1 + controllers)
         self._properties = dict(properties or {})
         self._listeners = {INTERNAL: "PLAINTEXT", **(listeners or {})}
         self._advertise = advertise
@@ -136,40 +155,79 @@ class KafkaCluster:
         directory = self._directory = self._directory or Path(
             tempfile.mkdtemp(prefix=f"kafka-{self.name}-")
         )
-        names = [*self._listeners, CONTROLLER]
+        kraft = has_kraft(kafka.version)
+        names = [*self._listeners, *([CONTROLLER] if kraft else [])]
         ports = {node: {name: self._lease() for name in names} for node in self._ids()}
-        self.nodes = tuple(
+        if not kraft:
+            self._start_zookeeper(kafka, directory, deadline)
+        made = [
             KafkaNode(
                 node,
                 {name: port for name, port in ports[node].items() if name != CONTROLLER},
                 directory / f"node-{node}",
                 (self._logs or directory) / f"{self.name}-{node}.log",
-                server_properties(
-                    node,
-                    self._listeners,
-                    ports,
-                    directory / f"node-{node}" / "data",
-                    self._properties,
-                    self._advertised(ports[node]),
-                    {number: place.host for number, place in self._places.items()},
-                ),
+                self._broker_properties(node, ports, directory / f"node-{node}" / "data"),
                 kafka,
                 self._jvm,
                 temporary=self._temporary,
+                formatted=kraft,
+                before_launch=self._before_launch(node),
                 place=self._places.get(node, Place()),
             )
             for node in self._ids()
-        )
+        ]
+        self.nodes, self.controllers = tuple(made[: self._count]), tuple(made[self._count :])
 
         def start(node: KafkaNode) -> None:
             node.format(self.cluster_id, self._format_arguments)
             node.launch()
-            node.wait_until_ready(deadline.remaining(), brokers=self._count)
+            if node.node_id not in self._controllers:  # clients cannot ask these
+                node.wait_until_ready(deadline.remaining(), brokers=self._count)
 
-        _each(start, self.nodes)
+        _each(start, made)
+
+    def _start_zookeeper(self, kafka: KafkaRuntime, directory: Path, deadline: Deadline) -> None:
+        self._zookeeper = ZooKeeper(
+            self._lease(),
+            directory / "zookeeper",
+            (self._logs or directory) / f"{self.name}-zookeeper.log",
+            kafka,
+            temporary=self._temporary,
+        )
+        self._zookeeper.start(deadline.remaining())
+
+    def _before_launch(self, node: int) -> Callable[[], None] | None:
+        zookeeper = self._zookeeper
+        return None if zookeeper is None else partial(zookeeper.wait_until_unregistered, node)
+
+    def _broker_properties(
+        self, node: int, ports: Mapping[int, Mapping[str, int]], data: Path
+    ) -> dict[str, str]:
+        advertised = self._advertised(ports[node])
+        if self._zookeeper is not None:
+            return zookeeper_broker_properties(
+                node,
+                self._zookeeper.address,
+                self._listeners,
+                ports,
+                data,
+                self._properties,
+                advertised,
+            )
+        hosts = {number: place.host for number, place in self._places.items()}
+        return server_properties(
+            node,
+            self._listeners,
+            ports,
+            data,
+            self._properties,
+            advertised,
+            hosts,
+            self._controllers,
+        )
 
     def _ids(self) -> range:
-        return range(1, self._count + 1)
+        return range(1, self._count + len(self._controllers) + 1)
 
     def _lease(self) -> int:
         lease = PortLease(cache_directory() / "ports")
@@ -177,12 +235,18 @@ class KafkaCluster:
         return lease.port
 
     def stop(self, timeout_s: float = 30.0) -> None:
-        """SIGTERM to all nodes at once; SIGKILL for those that need longer. Data and ports stay."""
+        """SIGTERM to all nodes at once; SIGKILL for those that need longer. Data and ports stay.
+        ZooKeeper, where there is one, ends after them."""
         _each(lambda node: node.stop(timeout_s), self.nodes)
+        _each(lambda node: node.stop(timeout_s), self.controllers)
+        if self._zookeeper is not None:
+            self._zookeeper.stop(timeout_s)
 
     def restart(self, timeout_s: float = _START_TIMEOUT_S) -> None:
         """Start the nodes that do not run, and wait until every node knows all of them."""
-        for node in self.nodes:
+        if self._zookeeper is not None:
+            self._zookeeper.start(timeout_s)
+        for node in (*self.controllers, *self.nodes):
             node.launch()
         _each(lambda node: node.wait_until_ready(timeout_s, brokers=self._count), self.nodes)
 
@@ -197,14 +261,19 @@ class KafkaCluster:
             self._directory = None
 
     def _discard_nodes(self) -> None:
-        for node in self.nodes:
+        for node in (*self.nodes, *self.controllers):
             node.close()
             if self._temporary:
                 shutil.rmtree(node.directory, ignore_errors=True)
+        if self._zookeeper is not None:
+            self._zookeeper.close()
+            if self._temporary:
+                shutil.rmtree(self._zookeeper.directory, ignore_errors=True)
+            self._zookeeper = None
         for lease in self._leases:
             lease.close()
         self._leases.clear()
-        self.nodes = ()
+        self.nodes = self.controllers = ()
 
     def __enter__(self) -> Self:
         return self.start()

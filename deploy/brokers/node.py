@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from connect.errors import DeadlineExceeded
@@ -40,10 +40,14 @@ class KafkaNode:
         jvm: JvmOptions,
         *,
         temporary: bool,
+        formatted: bool = True,
+        before_launch: Callable[[], None] | None = None,
         place: Place | None = None,
     ) -> None:
         """`ports`: by listener name. `directory`: its data, deleted with the process that owns it
-        where `temporary`. `log`: the file for its output, of all its runs one after another."""
+        where `temporary`. `log`: the file for its output, of all its runs one after another.
+        `formatted`: whether its storage must be formatted, as KRaft's must.
+        `before_launch`: called before its process is started, each time."""
         self.node_id = node_id
         self.ports = dict(ports)
         self.directory = directory
@@ -51,6 +55,8 @@ class KafkaNode:
         self._kafka = kafka
         self._jvm = jvm
         self._temporary = temporary
+        self._formatted = formatted
+        self._before_launch = before_launch
         self._place = place or Place()
         self._process: GuardedProcess | None = None
         self._log_start = 0  # where the current run begins in the log, in bytes
@@ -72,7 +78,10 @@ class KafkaNode:
         return self._process is not None and self._process.running()
 
     def format(self, cluster_id: str, arguments: Sequence[str] = ()) -> None:
-        """Format its storage; no effect on a formatted one. `arguments` go to StorageTool."""
+        """Format its storage; no effect on a formatted one, nor on a broker of ZooKeeper, which
+        needs none. `arguments` go to StorageTool."""
+        if not self._formatted:
+            return
         command = self._kafka.command(
             "kafka.tools.StorageTool",
             ["format", "-t", cluster_id, "-c", str(self._config), "--ignore-formatted", *arguments],
@@ -98,11 +107,13 @@ class KafkaNode:
             )
 
     def launch(self) -> None:
-        """Start its process without waiting for anything. No effect while it runs."""
+        """Start its process without waiting until it serves. No effect while it runs."""
         if self.running():
             return
         if self._process is not None:
             self._process.close()
+        if self._before_launch is not None:
+            self._before_launch()
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._process = GuardedProcess(
             [

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deploy.brokers.ports import LOOPBACK
 
-__all__ = ["CONTROLLER", "INTERNAL", "controller_ids", "render", "server_properties"]
+__all__ = [
+    "CONTROLLER",
+    "INTERNAL",
+    "controller_ids",
+    "render",
+    "server_properties",
+    "zookeeper_broker_properties",
+]
 
 INTERNAL = "PLAINTEXT"
 """Listener for clients without security, and between brokers. Every node has it."""
@@ -37,54 +44,99 @@ def server_properties(
     extra: Mapping[str, str],
     advertised: Mapping[str, int] | None = None,
     hosts: Mapping[int, str] | None = None,
+    controllers_alone: Sequence[int] = (),
 ) -> dict[str, str]:
     """Properties of one node.
 
     `listeners`: security protocol by listener name, for all but the controllers' own listener.
     `ports`: by node and listener name. `advertised`: by listener name, where clients are told
-    another port than the one it is bound to. `hosts`: by node, where that is not loopback. `extra`
-    wins over everything.
+    another port than the one it is bound to. `hosts`: by node, where that is not loopback.
+    `controllers_alone`: nodes that are controllers and no brokers; all others are only brokers
+    then. `extra` wins over everything.
     """
-    controllers = controller_ids(len(ports))
-    is_controller = node_id in controllers
+    brokers = len(ports) - len(controllers_alone)
+    controllers = controllers_alone or controller_ids(brokers)
+    roles = {"broker": node_id not in controllers_alone, "controller": node_id in controllers}
     own = ports[node_id]
     host = (hosts or {}).get(node_id, LOOPBACK)
     told = {**own, **(advertised or {})}
     protocols = {CONTROLLER: "PLAINTEXT", **listeners}
-    bound = [name for name in own if name != CONTROLLER or is_controller]
-    replication = str(min(len(ports), _REPLICATION_FACTOR))
-    in_sync = str(min(len(ports), 2))
+    bound = [name for name in own if roles["controller" if name == CONTROLLER else "broker"]]
+    replication = str(min(brokers, _REPLICATION_FACTOR))
+    of_brokers = {
+        "inter.broker.listener.name": INTERNAL,
+        "advertised.listeners": ",".join(
+            f"{name}://{host}:{told[name]}" for name in bound if name != CONTROLLER
+        ),
+    }
     return {
-        "process.roles": "broker,controller" if is_controller else "broker",
+        "process.roles": ",".join(role for role, has in roles.items() if has),
         "node.id": str(node_id),
         "controller.quorum.voters": ",".join(
             f"{node}@{(hosts or {}).get(node, LOOPBACK)}:{ports[node][CONTROLLER]}"
             for node in controllers
         ),
         "controller.listener.names": CONTROLLER,
-        "inter.broker.listener.name": INTERNAL,
         "listeners": ",".join(f"{name}://{host}:{own[name]}" for name in bound),
-        "advertised.listeners": ",".join(
-            f"{name}://{host}:{told[name]}" for name in bound if name != CONTROLLER
-        ),
+        **(of_brokers if roles["broker"] else {}),
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}" for name, protocol in protocols.items()
         ),
+        "share.coordinator.state.topic.replication.factor": replication,
+        "share.coordinator.state.topic.min.isr": _in_sync(brokers),
+        "share.coordinator.state.topic.num.partitions": str(_INTERNAL_PARTITIONS),
+        "broker.heartbeat.interval.ms": str(_HEARTBEAT_MS),
+        "broker.session.timeout.ms": str(_SESSION_MS),
+        **_common(brokers, directory),
+        **extra,
+    }
+
+
+def zookeeper_broker_properties(
+    node_id: int,
+    zookeeper: str,
+    listeners: Mapping[str, str],
+    ports: Mapping[int, Mapping[str, int]],
+    directory: Path,
+    extra: Mapping[str, str],
+    advertised: Mapping[str, int] | None = None,
+) -> dict[str, str]:
+    """Properties of one broker of a version before KRaft, on loopback. `zookeeper`: `host:port`;
+    the rest as in `server_properties`."""
+    own = ports[node_id]
+    told = {**own, **(advertised or {})}
+    return {
+        "broker.id": str(node_id),
+        "zookeeper.connect": zookeeper,
+        "zookeeper.session.timeout.ms": str(_SESSION_MS),
+        "inter.broker.listener.name": INTERNAL,
+        "listeners": ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in own.items()),
+        "advertised.listeners": ",".join(f"{name}://{LOOPBACK}:{told[name]}" for name in own),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in listeners.items()
+        ),
+        **_common(len(ports), directory),
+        **extra,
+    }
+
+
+def _in_sync(nodes: int) -> str:
+    return str(min(nodes, 2))
+
+
+def _common(nodes: int, directory: Path) -> dict[str, str]:
+    """Properties that every version knows."""
+    replication = str(min(nodes, _REPLICATION_FACTOR))
+    return {
         "log.dirs": str(directory),
         "offsets.topic.replication.factor": replication,
         "offsets.topic.num.partitions": str(_INTERNAL_PARTITIONS),
         "transaction.state.log.replication.factor": replication,
-        "transaction.state.log.min.isr": in_sync,
+        "transaction.state.log.min.isr": _in_sync(nodes),
         "transaction.state.log.num.partitions": str(_INTERNAL_PARTITIONS),
-        "share.coordinator.state.topic.replication.factor": replication,
-        "share.coordinator.state.topic.min.isr": in_sync,
-        "share.coordinator.state.topic.num.partitions": str(_INTERNAL_PARTITIONS),
         "group.initial.rebalance.delay.ms": "0",
-        "broker.heartbeat.interval.ms": str(_HEARTBEAT_MS),
-        "broker.session.timeout.ms": str(_SESSION_MS),
         "log.cleaner.dedupe.buffer.size": str(_CLEANER_BUFFER_BYTES),
         "log.cleaner.backoff.ms": "1000",
-        **extra,
     }
 
 

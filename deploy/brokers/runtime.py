@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.brokers.versions import KAFKA_VERSION, uses_log4j2
+
 __all__ = ["QUICK", "JvmOptions", "KafkaRuntime"]
 
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+_LOG4J2 = Path(__file__).with_name("log4j2.properties")
+_LOG4J = Path(__file__).with_name("log4j.properties")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,11 @@ QUICK = JvmOptions()
 
 @dataclass(frozen=True, slots=True)
 class KafkaRuntime:
-    """A Java executable and Kafka's jars."""
+    """A Java executable and the jars of one Kafka version."""
 
     java: Path
     jars: tuple[Path, ...]
+    version: str = KAFKA_VERSION
 
     def command(
         self, main_class: str, arguments: Sequence[str], jvm: JvmOptions = QUICK
@@ -48,7 +52,9 @@ class KafkaRuntime:
         return [
             str(self.java),
             *jvm.arguments(),
-            f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+            f"-Dlog4j2.configurationFile={_LOG4J2.as_uri()}"
+            if uses_log4j2(self.version)
+            else f"-Dlog4j.configuration={_LOG4J.as_uri()}",
             "-cp",
             os.pathsep.join(map(str, self.jars)),
             main_class,

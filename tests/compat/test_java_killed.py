@@ -12,7 +12,8 @@ import pytest
 
 from api.cli.mirror_audit import main
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
-from tests.faults.test_mirror_kill import (
+from tests.support.books import offset_map
+from tests.support.killed_mirrors import (
     PROPERTIES,
     caught_up,
     make_topics,
@@ -20,7 +21,6 @@ from tests.faults.test_mirror_kill import (
     wait_copying,
     wait_rounds,
 )
-from tests.support.books import offset_map
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.mirrors import java_mirror_maker
 from tests.support.producing import numbered, produce

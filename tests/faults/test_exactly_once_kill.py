@@ -14,6 +14,8 @@ from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
 KILLS = 2
+SOON_MS, NEVER_MS = "500", "600000"
+"""When a transaction ends."""
 
 
 @pytest.mark.slow
@@ -25,6 +27,7 @@ def test_readers_of_committed_records_see_each_line_once(
     file = tmp_path / "lines"
     arguments = [servers, unique("killed"), str(file), topic, unique("killed-offsets")]
     command = [sys.executable, "-m", "tests.support.exactly_once_process", *arguments]
+    log = logs / "worker.log"
 
     def values(isolation: str) -> list[bytes | None]:
         return [record.value for record in read_partition(servers, topic, isolation=isolation)]
@@ -43,12 +46,14 @@ def test_readers_of_committed_records_see_each_line_once(
         wait_until(lambda: values(isolation)[-1:] == [last], TIMEOUT_S, f"{last!r} {isolation}")
 
     for _ in range(KILLS):
-        with GuardedProcess(command, logs / "worker.log") as process:
+        with GuardedProcess([*command, SOON_MS], log) as process:
             seen(add(), "read_committed")
-            seen(add(), "read_uncommitted")
             process.kill()
-    with GuardedProcess(command, logs / "worker.log") as process:
+        with GuardedProcess([*command, NEVER_MS], log) as process:
+            seen(add(), "read_uncommitted")  # its transaction is open for long
+            process.kill()
+    with GuardedProcess([*command, SOON_MS], log) as process:
         seen(add(), "read_committed")
         assert process.stop(TIMEOUT_S) == 0
     assert values("read_committed") == lines
-    assert len(values("read_uncommitted")) > len(lines), "no kill hit an open transaction"
+    assert len(values("read_uncommitted")) >= len(lines) + KILLS * 1_000

@@ -12,8 +12,8 @@ import pytest
 from connectors.mirror.losses import LossKind, LossPolicy
 from connectors.mirror.quarantine_topic import HEADER_PREFIX
 from deploy.brokers import KafkaCluster
-from tests.integration.test_mirror_exactly_once import Flow
 from tests.support.chaos.logs import parse_page, read, targets
+from tests.support.exactly_once_flow import Flow
 from tests.support.exactly_once_mirror import OnceTask, mirror_process
 from tests.support.losing import create_again, delete_records, delete_topic
 from tests.support.producing import Record, numbered, produce

@@ -6,13 +6,11 @@ import random
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
-from deploy.brokers import GuardedProcess, KafkaCluster
+from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
-from tests.faults.test_mirror_kill import (
-    PROPERTIES,
+from tests.support.killed_mirrors import (
     caught_up,
     check,
     make_topics,
@@ -21,51 +19,14 @@ from tests.faults.test_mirror_kill import (
 )
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.spark import SMALL_EXECUTORS, bare_python, of_flow
+from tests.support.spark_kills import SPARK, STOP_S, WAIT_S, kill_spark
 from tests.support.steady import SteadyWriter
 from tests.support.waiting import wait_until
 
 # A Spark session starts for each life of a mirror.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-SPARK = {
-    **PROPERTIES,
-    "A->B.mirror.engine": "spark",
-    "A->B.spark.master": "local[2]",
-    "B.offset.flush.interval.ms": "700",
-    "B.task.shutdown.graceful.timeout.ms": "20000",
-}
 WORKER_KILLS = 2
-# On a busy machine a session alone takes more than half a minute.
-WAIT_S = 240.0
-STOP_S = 40.0
-
-
-def spark_processes(mirror: int, sign: str) -> list[psutil.Process]:
-    """Of a mirror's Spark: the JVM (`SparkSubmit`), or the Python processes (`pyspark.daemon`)."""
-    found = []
-    for process in psutil.Process(mirror).children(recursive=True):
-        try:
-            if any(sign in part for part in process.cmdline()):
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return found
-
-
-def kill(process: psutil.Process) -> None:
-    """-9, if it has not ended by itself meanwhile."""
-    try:
-        process.kill()
-    except psutil.NoSuchProcess:
-        return
-
-
-def kill_spark(mirror: GuardedProcess, sign: str) -> None:
-    """Its JVM, or its Python processes and their parent."""
-    for process in wait_until(
-        lambda: spark_processes(mirror.pid, sign), WAIT_S, f"a process of {sign}"
-    ):
-        kill(process)
 
 
 def test_a_worker_killed_in_the_middle_loses_nothing_and_keeps_the_order(

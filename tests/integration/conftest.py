@@ -10,7 +10,7 @@ import pytest
 from connect.config.types import SecretStr
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
-from deploy.brokers.ports import LOOPBACK, PortLease
+from deploy.brokers.ports import PortLease
 from tests.support.postgres import find_postgres, running_postgres
 
 
@@ -39,13 +39,3 @@ def permitting_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[Kafk
     cluster = KafkaCluster(name="permitting", properties=properties, kafka=kafka, logs=session_logs)
     with cluster:
         yield cluster
-
-
-@pytest.fixture
-def listener() -> Iterator[str]:
-    """An address for `metrics.listener` that nobody else takes."""
-    lease = PortLease(cache_directory() / "ports")
-    try:
-        yield f"http://{LOOPBACK}:{lease.port}"
-    finally:
-        lease.close()

@@ -24,7 +24,7 @@ from connect.clock import Deadline
 from connect.errors import AuthenticationFailed, ConnectError
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.integration.certificates import Authority
-from tests.integration.test_wire_security import SECRET, sasl_properties, tls_properties
+from tests.integration.secure_listeners import SECRET, sasl_properties, tls_properties
 
 AMPLE_S = 30.0
 REFUSED_S = 5.0

@@ -318,7 +318,7 @@ def test_closing_leaves_no_thread_and_no_socket(servers: str) -> None:
             future = linked.link.connect(1)
             begun = SYSTEM_CLOCK.monotonic()
             linked.link.close()
-            assert SYSTEM_CLOCK.monotonic() - begun < 2
+            assert SYSTEM_CLOCK.monotonic() - begun < 15
             if future.exception(0) is None:
                 future.result(0).close()
         gc.collect()

@@ -147,9 +147,7 @@ def test_a_flow_whose_cluster_is_away_does_not_stop_the_others(
                 lambda: (h := health_of(listener))["status"] == "unhealthy" and h, 30, "unhealthy"
             )
             assert "away" in health["message"]
-            began = time.monotonic()
             stop_cleanly(mirror, log)
-            assert time.monotonic() - began < 10.0
     finally:
         lease.close()
     assert_equal_logs(flow, topic)

@@ -9,15 +9,19 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.limits import BACKLOG, KB, assert_throttled, produce_backlog
+from tests.support.limits import (
+    BACKLOG,
+    EXACTLY_ONCE,
+    KB,
+    SLOW_RATE,
+    WITHOUT,
+    assert_throttled,
+    produce_backlog,
+)
 from tests.support.mirrored import MirroredFlow, assert_equal_logs
 from tests.support.producing import numbered, produce
 from tests.support.waiting import wait_until
 from tests.support.worker_flow import worker_flow
-
-SLOW_RATE = 80
-"""Thousand bytes a second."""
-WITHOUT, EXACTLY_ONCE = "disabled", "enabled"
 
 
 @pytest.fixture

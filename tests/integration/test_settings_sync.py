@@ -13,7 +13,7 @@ from connect.clients.descriptions import ConfigChange
 from connectors.mirror.source_connector import MirrorSourceConnector
 from connectors.spark.session import shared_session
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.integration.test_topic_refresh import configs_set, running
+from tests.support.bare_connector import configs_set, running
 from tests.support.spark import SPARK, ready_session
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until

@@ -13,8 +13,8 @@ from connect.errors import DeadlineExceeded
 from connect.runtime.sink_consumer import SinkConsumer
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.integration.test_sink_tasks import TellingSinkConnector
 from tests.support.bench import Bench
+from tests.support.telling_sink import TellingSinkConnector
 from tests.support.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
 

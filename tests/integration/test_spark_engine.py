@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions
 
 from deploy.brokers import KafkaCluster
@@ -14,26 +12,12 @@ from tests.support.books import mapping, offset_map
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
-from tests.support.topics import admin, end_offsets
+from tests.support.spark_flow import ONCE, SPARK, START_S, STOP_S, committed
+from tests.support.topics import admin
 from tests.support.waiting import wait_until
 
 # Sessions of Spark.
 pytestmark = pytest.mark.timeout(900)
-
-SPARK = {
-    "A->B.mirror.engine": "spark",
-    "A->B.spark.master": "local[2]",
-    "A->B.mirror.spark.batch.ms": "1000",
-    # What is stored is stored by clean stops, which have time on a busy machine.
-    "B.offset.flush.interval.ms": "600000",
-    "B.task.shutdown.graceful.timeout.ms": "20000",
-}
-ONCE = {
-    "A.consumer.isolation.level": "read_committed",
-    "B.exactly.once.source.support": "enabled",
-}
-# On a busy machine a session alone takes minutes.
-START_S, STOP_S = 300.0, 40.0
 
 
 @pytest.fixture
@@ -134,22 +118,3 @@ def test_exactly_once_engines_go_on_where_the_other_ended(
         assert [translate.downstream(record.offset) for record in before] == [
             record.offset for record in after
         ]
-
-
-def committed(flow: MirroredFlow, topic: str, counts: Mapping[int, int]) -> None:
-    """Until readers of committed records of the copy see so many, by partition."""
-    remote = flow.wait_created(topic, START_S)
-
-    def seen() -> bool:
-        try:
-            found = {
-                number: read_partition(
-                    flow.target_servers, remote, number, isolation="read_committed"
-                )
-                for number in end_offsets(flow.target_servers, remote)
-            }
-        except KafkaException:
-            return False  # a partition that was just created has no leader yet
-        return all(len(found.get(number, ())) >= count for number, count in counts.items())
-
-    wait_until(seen, START_S, f"{counts} of {remote}")

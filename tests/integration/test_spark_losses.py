@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.integration.test_spark_engine import ONCE, SPARK, START_S
 from tests.support.losing import (
     assert_copied_ranges,
     delete_records,
@@ -19,6 +18,7 @@ from tests.support.losing import (
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
+from tests.support.spark_flow import ONCE, SPARK, START_S
 from tests.support.waiting import wait_until
 
 # Two sessions of Spark.

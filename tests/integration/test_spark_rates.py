@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.integration.test_mirror_rates import EXACTLY_ONCE, SLOW_RATE, WITHOUT
-from tests.support.limits import BACKLOG, KB, assert_throttled, produce_backlog
+from tests.support.limits import (
+    BACKLOG,
+    EXACTLY_ONCE,
+    KB,
+    SLOW_RATE,
+    WITHOUT,
+    assert_throttled,
+    produce_backlog,
+)
 from tests.support.mirrored import MirroredFlow
 from tests.support.reading import contents, read_partition
 from tests.support.waiting import wait_until

@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from connect.clients.admin import Admin
 from connect.errors import ConfigError
-from connect.metrics.registry import MetricRegistry
-from connect.plugin import Connector, SourceOffset, SourcePartition
+from connect.plugin import Connector
+from connectors.mirror import topic_refresh
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector
 from connectors.mirror.source_connector import MirrorSourceConnector
 from deploy.brokers import KafkaCluster
+from tests.support.bare_connector import configs_set, running
 from tests.support.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
-
-
-class Context:
-    """The worker's side of a connector, for tests that have no worker."""
-
-    connector_name = "connector"
-
-    def __init__(self) -> None:
-        self.metrics = MetricRegistry()
-        self.requests: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self.errors: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-        self.trouble: str | None = None
-
-    committed_tasks: Sequence[Mapping[str, str]] = ()
-
-    def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        return [None] * len(partitions)
-
-    def request_task_reconfiguration(self) -> None:
-        self.requests.put(None)
-
-    def raise_error(self, error: Exception) -> None:
-        self.errors.put(error)
-
-    def report_trouble(self, trouble: str | None) -> None:
-        self.trouble = trouble
-
-
-@contextmanager
-def running(connector: Connector, config: dict[str, str]) -> Iterator[Context]:
-    context = Context()
-    connector.initialize(context)
-    try:
-        connector.start(config)
-        yield context
-    finally:
-        connector.stop()
 
 
 @pytest.fixture
@@ -92,14 +54,23 @@ def source(source_cluster: KafkaCluster) -> Iterator[Admin]:
     client.close()
 
 
-def configs_set(client: Admin, topic: str) -> dict[str, str | None]:
-    """The configs that were set for the topic itself."""
-    entries = client.describe_topic_configs([topic])[topic]
-    return {e.name: e.value for e in entries if e.source.name == "DYNAMIC_TOPIC_CONFIG"}
-
-
 def assigned(connector: Connector) -> Callable[[], list[str]]:
     return lambda: [task["task.assigned.partitions"] for task in connector.task_configs(8) or ()]
+
+
+def test_a_flow_with_nothing_to_mirror_looks_again_before_the_next_refresh(
+    config: dict[str, str], source_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_refresh, "LOOK_AGAIN_S", 0.5)
+    config["refresh.topics.interval.seconds"] = "600"
+    config["topics"] = topic = unique("late")
+    config["heartbeats.replication.enabled"] = "false"
+    connector = MirrorSourceConnector()
+    with running(connector, config) as context:
+        context.requests.get(timeout=TIMEOUT_S)
+        assert connector.task_configs(1) == []
+        create_topic(source_cluster.bootstrap_servers, name=topic)
+        wait_until(lambda: assigned(connector)() == [f"{topic}-0"], TIMEOUT_S, "the topic")
 
 
 def test_topics_are_created_with_partitions_and_configs_and_dealt_out(

@@ -28,16 +28,15 @@ from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import AuthenticationFailed, BrokerUnavailable, ConnectError, CorruptData
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.integration.certificates import Authority
+from tests.integration.secure_listeners import (
+    SECRET,
+    SESSION_MS,
+    sasl_properties,
+    tls_properties,
+)
 
 AMPLE_S = 30.0
-SECRET = "open-sesame"
 WRONG = "close-sesame"
-SESSION_MS = 1_500
-LOGIN = "org.apache.kafka.common.security"
-PLAIN = f'{LOGIN}.plain.PlainLoginModule required user_ali="{SECRET}";'
-SCRAM = f"{LOGIN}.scram.ScramLoginModule required;"
-OAUTH = f'{LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="b";'
-MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 LISTENERS = {
     "SASL": "SASL_PLAINTEXT",
     "SHORT": "SASL_PLAINTEXT",
@@ -46,31 +45,6 @@ LISTENERS = {
     "SECURE": "SASL_SSL",
     "STRANGER": "SSL",
 }
-
-
-def sasl_properties(listener: str) -> dict[str, str]:
-    prefix = f"listener.name.{listener}"
-    return {
-        f"{prefix}.sasl.enabled.mechanisms": MECHANISMS,
-        f"{prefix}.plain.sasl.jaas.config": PLAIN,
-        f"{prefix}.scram-sha-256.sasl.jaas.config": SCRAM,
-        f"{prefix}.scram-sha-512.sasl.jaas.config": SCRAM,
-        f"{prefix}.oauthbearer.sasl.jaas.config": OAUTH,
-        f"{prefix}.connections.max.reauth.ms": str(SESSION_MS) if listener == "short" else "0",
-    }
-
-
-def tls_properties(listener: str, authority: Authority, host: str) -> dict[str, str]:
-    prefix = f"listener.name.{listener}.ssl"
-    key, certificate = authority.issue("broker", host)
-    return {
-        f"{prefix}.keystore.type": "PEM",
-        f"{prefix}.keystore.key": key,
-        f"{prefix}.keystore.certificate.chain": certificate,
-        f"{prefix}.truststore.type": "PEM",
-        f"{prefix}.truststore.certificates": authority.pem,
-        f"{prefix}.client.auth": "required" if listener == "mutual" else "none",
-    }
 
 
 @dataclass

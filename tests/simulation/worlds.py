@@ -15,7 +15,9 @@ from tests.simulation.outcome import Outcome
 __all__ = ["WORLDS", "run_world"]
 
 WORLDS: dict[str, str] = {
+    "copier": "tests.simulation.copier",
     "mirror": "tests.simulation.mirror",
+    "workers": "tests.simulation.workers",
 }
 """World name to module."""
 

@@ -23,6 +23,7 @@ from connect.protocol.signatures import sign
 from connect.runtime.distributed.config import DistributedConfig
 from connect.runtime.distributed.herder import DistributedHerder
 from connect.runtime.distributed.membership import Membership
+from connect.runtime.distributed.publishing import TaskConfigPublisher
 from connect.runtime.plugins import PluginRegistry
 from connect.runtime.states import InstanceId, State
 from connect.runtime.worker import Worker
@@ -124,6 +125,10 @@ class _Herder(DistributedHerder):
     def post(self, command: Callable[[], None]) -> None:
         """Run this in a turn of the herder."""
         self._loop.post(0.0, command)
+
+    @property
+    def publisher(self) -> TaskConfigPublisher:
+        return self._loop.publisher
 
     def _make_member(self, membership: Membership) -> GroupMember:
         self.driven = DrivenMember(membership)

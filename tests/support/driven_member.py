@@ -52,13 +52,14 @@ class DrivenMember:
         self.events: list[str] = []
         self.reported: list[tuple[ConnectorTask, ...] | None] = []
         """What it said in each join that it runs."""
+        self.trouble: str | None = None
         self.otherwise: Plan | None = None
         """The plan of rounds that have none of their own; None: this worker leads them."""
         self._callbacks = callbacks
         self._changed = threading.Condition()
         self._plans: deque[Plan] = deque()
         self._needed = True
-        self._held = self._woken = self._lost = False
+        self._held = self._woken = self._lost = self._evicted = False
         self._turns = 0
         self._failure: Exception | None = None
 
@@ -90,6 +91,12 @@ class DrivenMember:
         """The coordinator is lost."""
         with self._changed:
             self._lost = True
+            self._changed.notify_all()
+
+    def evict(self) -> None:
+        """The group goes on without it."""
+        with self._changed:
+            self._evicted = self._needed = True
             self._changed.notify_all()
 
     def fail(self, error: Exception) -> None:
@@ -149,15 +156,19 @@ class DrivenMember:
                 self._changed.notify_all()
                 if self._failure is not None:
                     raise self._failure
+                evicted, self._evicted = self._evicted, False
                 lost, self._lost = self._lost, False
                 join = self._needed and not self._held
-                if not lost and not join:
+                if not (lost or evicted or join):
                     if self._woken or (active and not self._needed) or deadline.expired():
                         self._woken = False
                         return
                     self._changed.wait(deadline.remaining())
                     continue
-            if lost:
+            if evicted:
+                self.events.append("evicted")
+                self._callbacks.on_evicted()
+            elif lost:
                 self.events.append("lost")
                 self._callbacks.on_coordinator_lost()
                 self._needed = True

@@ -1,7 +1,8 @@
 """A worker's one exactly-once task as a program, to be killed: reads a file's lines into a topic.
 
-Arguments: the cluster's addresses, the group, the file, the topic, the offsets topic. SIGTERM ends
-it. Nobody fences for it but its own claim of the transactional id.
+Arguments: the cluster's addresses, the group, the file, the topic, the offsets topic, and after how
+many milliseconds it ends a transaction. SIGTERM ends it. Nobody fences for it but its own claim of
+the transactional id.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _STRINGS = "org.apache.kafka.connect.storage.StringConverter"
 
 
 def main() -> None:
-    servers, group, file, topic, offsets_topic = sys.argv[1:]
+    servers, group, file, topic, offsets_topic, interval_ms = sys.argv[1:]
     plugins = PluginRegistry(discover=False)
     register(plugins)
     properties = {
@@ -53,7 +54,7 @@ def main() -> None:
         "topic": topic,
         "batch.size": "50",
         "transaction.boundary": "interval",
-        "transaction.boundary.interval.ms": "2000",
+        "transaction.boundary.interval.ms": interval_ms,
     }
     plan = ExactlyOncePlan(task_transactional_id(group, task), lambda: None, lambda: None)
     host = worker.make_task(

@@ -7,11 +7,23 @@ from tests.support.producing import numbered, produce
 from tests.support.served import metric
 from tests.support.worker_flow import WorkerFlow
 
-__all__ = ["BACKLOG", "KB", "assert_throttled", "produce_backlog"]
+__all__ = [
+    "BACKLOG",
+    "EXACTLY_ONCE",
+    "KB",
+    "SLOW_RATE",
+    "WITHOUT",
+    "assert_throttled",
+    "produce_backlog",
+]
 
 RECORD, BATCH, BACKLOG = 1000, 20, 1000
 """Bytes of a record, records of a batch, and records that each partition has at the start."""
 KB = RECORD / 1000
+SLOW_RATE = 80
+"""Thousand bytes a second, of a topic that is held back."""
+WITHOUT, EXACTLY_ONCE = "disabled", "enabled"
+"""Values of exactly.once.source.support."""
 _THROTTLED = "kafka_connect_mirror_mirrorsourceconnector_throttle_time_ms"
 _WORTH_SHOWING_MS = 1000
 

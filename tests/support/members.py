@@ -171,6 +171,9 @@ class TestMember:
         self._note("lost")
         self.assignment = None
 
+    def on_evicted(self) -> None:
+        self._note("evicted")
+
     def _note(self, event: str) -> None:
         self.threads.add(threading.current_thread().name)
         self.events.append(event)

@@ -66,11 +66,25 @@ class TaskRun:
     """One run of a task that writes exactly once. `cancel` ends its checks: whoever stops the task
     is the very thread that they wait for."""
 
-    def __init__(self, plan: Callable[[TaskRun], ExactlyOncePlan]) -> None:
+    def __init__(
+        self,
+        ask: Callable[[], Future[None]],
+        check: Callable[[], None],
+        plan: Callable[[TaskRun], ExactlyOncePlan],
+    ) -> None:
+        """`ask` and `check` belong to the herder's thread, `plan` waits for them on the task's."""
+        self.ask = ask
+        """Has the leader fence out earlier tasks; done when they can write no more."""
+        self._check = check
         self.cancelled = threading.Event()
         self.begun = False
         """Whether its checks are over. For the herder's thread."""
         self.plan = plan(self)
+
+    def check(self) -> None:
+        """Whether the task may begin, its id claimed. Raises what keeps it from that."""
+        self._check()
+        self.begun = True
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -101,22 +115,26 @@ class ExactlyOnceRuns:
         def plan(run: TaskRun) -> ExactlyOncePlan:
             return ExactlyOncePlan(
                 task_transactional_id(self._group_id, instance),
-                lambda: self._fence(instance, run.cancelled),
-                lambda: self._verify(instance, generation, run),
+                lambda: self._fence(instance, run),
+                lambda: self._verify(instance, run),
             )
 
-        return TaskRun(plan)
+        return TaskRun(
+            lambda: self._ask(instance.connector),
+            lambda: self._check(instance, generation),
+            plan,
+        )
 
-    def _fence(self, instance: InstanceId, cancelled: threading.Event) -> None:
-        name = instance.connector
+    def _ask(self, connector: str) -> Future[None]:
+        if self._herder.is_leader:
+            return self._fencing.request(connector)
+        return self._requests.fence_zombies(self._herder.leader_url, connector)
 
-        def ask() -> Future[None]:
-            if self._herder.is_leader:
-                return self._fencing.request(name)
-            return self._requests.fence_zombies(self._herder.leader_url, name)
+    def _fence(self, instance: InstanceId, run: TaskRun) -> None:
+        name, cancelled = instance.connector, run.cancelled
 
         def fence(deadline: Deadline) -> None:
-            fenced = self._wait(self._herder.submit(ask), deadline, cancelled)
+            fenced = self._wait(self._herder.submit(run.ask), deadline, cancelled)
             self._wait(fenced, deadline, cancelled)
 
         try:
@@ -129,27 +147,26 @@ class ExactlyOnceRuns:
                 f" task {instance}: {error}"
             ) from error
 
-    def _verify(self, instance: InstanceId, generation: int | None, run: TaskRun) -> None:
-        def check() -> None:
-            if not self._herder.refresh():
-                raise RetriableError(
-                    f"Cannot start source task {instance} with exactly-once support: the config"
-                    " topic could not be read to its end"
-                )
-            if self._herder.configs.task_config_generation(instance.connector) != generation:
-                raise ConnectError(
-                    f"Cannot start source task {instance} with exactly-once support as the"
-                    " connector has already generated a new set of task configs"
-                )
-            if not self._herder.assigned_here(instance):
-                raise ConnectError(
-                    f"Cannot start source task {instance} with exactly-once support as the task"
-                    " has already been revoked from this worker"
-                )
-            run.begun = True
+    def _check(self, instance: InstanceId, generation: int | None) -> None:
+        if not self._herder.refresh():
+            raise RetriableError(
+                f"Cannot start source task {instance} with exactly-once support: the config"
+                " topic could not be read to its end"
+            )
+        if self._herder.configs.task_config_generation(instance.connector) != generation:
+            raise ConnectError(
+                f"Cannot start source task {instance} with exactly-once support as the"
+                " connector has already generated a new set of task configs"
+            )
+        if not self._herder.assigned_here(instance):
+            raise ConnectError(
+                f"Cannot start source task {instance} with exactly-once support as the task"
+                " has already been revoked from this worker"
+            )
 
+    def _verify(self, instance: InstanceId, run: TaskRun) -> None:
         def verify(deadline: Deadline) -> None:
-            self._wait(self._herder.submit(check), deadline, run.cancelled)
+            self._wait(self._herder.submit(run.check), deadline, run.cancelled)
 
         self._persist(instance, verify, run.cancelled)
 

@@ -8,6 +8,7 @@ rebalance. What only a leader may do is done in a turn of the herder's thread; t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -29,6 +30,7 @@ from connect.runtime.connect_herder import (
     TaskInfo,
     WorkerHealth,
 )
+from connect.runtime.distributed.changes import PendingChanges
 from connect.runtime.distributed.config import DistributedConfig, ExactlyOnceSupport
 from connect.runtime.distributed.group_metrics import GroupMetrics
 from connect.runtime.distributed.keys import SessionKeys
@@ -72,14 +74,16 @@ class DistributedHerder(AbstractHerder):
         preflight: Preflight | None = None,
         on_leading: Callable[[], None] = lambda: None,
         internal_path: str = "",
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
         """`url` is this worker's, as others reach it; `client` asks them, where they may be
-        asked: at `internal_path` below their URLs. `on_leading`: see `HerderLoop`."""
+        asked: at `internal_path` below their URLs. `on_leading`, `wait`: see `HerderLoop`."""
         super().__init__(worker, statuses, loggers=loggers, preflight=preflight)
         self._config = config
         self._configs = configs
         self._keys = SessionKeys(config)
         self._metrics = GroupMetrics(worker.clock)
+        self._client, self._internal_path = client, internal_path
         self._loop = HerderLoop(
             config,
             worker,
@@ -87,17 +91,13 @@ class DistributedHerder(AbstractHerder):
             statuses,
             self._make_member,
             url,
-            lambda changes: InternalRequests(
-                client,
-                config.signature_algorithm,
-                lambda: changes.session_key,
-                internal_path,
-            ),
+            self._make_requests,
             self._restart_plan,
             self._loggers.set,
             observer=self._metrics,
             on_leading=on_leading,
             publishes_itself=client is None and not config.exactly_once.fences_leaders,
+            wait=wait,
         )
         self._statuses = GroupStatuses(
             statuses,
@@ -337,6 +337,14 @@ class DistributedHerder(AbstractHerder):
             config.timeouts,
             membership,
             self._worker.clock,
+        )
+
+    def _make_requests(self, changes: PendingChanges) -> InternalRequests:
+        return InternalRequests(
+            self._client,
+            self._config.signature_algorithm,
+            lambda: changes.session_key,
+            self._internal_path,
         )
 
     def _run(self, stage: str, request: Callable[[], T]) -> T:

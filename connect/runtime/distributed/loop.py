@@ -81,11 +81,14 @@ class HerderLoop:
         observer: GroupObserver | None = None,
         on_leading: Callable[[], None] = lambda: None,
         publishes_itself: bool = False,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
         """`url` is this worker's. `on_leading` is called on the herder's thread when this worker
         has become the leader and runs what it was assigned; it must not wait. `publishes_itself`:
-        this worker commits its connectors' task configs also while it does not lead."""
+        this worker commits its connectors' task configs also while it does not lead. `wait` waits
+        for an event, at most so many seconds; a simulation lets virtual time pass instead."""
         self._config = config
+        self._wait = wait
         self._worker = worker
         self._clock = worker.clock
         self._store = store
@@ -156,9 +159,13 @@ class HerderLoop:
 
     def start(self) -> None:
         """The stores have been started."""
+        self.begin()
+        self._thread.start()
+
+    def begin(self) -> None:
+        """Take over what the stores have read; then whoever has no thread calls `turn`."""
         self.configs = self._store.snapshot()
         self.changes.begin_with(self.configs.session_key)
-        self._thread.start()
 
     def stop(self, deadline: Deadline) -> bool:
         """End all work, leave the group. False: something did not end in time."""
@@ -256,7 +263,11 @@ class HerderLoop:
     def _main(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._turn()
+                self.turn()
+        except ConnectError as error:
+            # Its owner tells of it: `check` raises it.
+            _log.debug("The worker ends: %s", error, exc_info=error)
+            self.failure = error
         except Exception as error:  # noqa: BLE001 - the top of the herder's thread
             _log.exception("The herder has failed and ends the worker")
             self.failure = error
@@ -276,7 +287,8 @@ class HerderLoop:
         self._statuses.flush(Deadline(min(_FLUSH_S, deadline.remaining()), self._clock))
         self.member.close(deadline=deadline)
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
+        """One turn of the thread; returns when the group member's poll does."""
         if not self._can_read and not self._catch_up():
             return
         with self.stages.during("ensuring membership in the cluster"):
@@ -286,7 +298,7 @@ class HerderLoop:
             return
         if not self.leading.claim_again():
             with self.stages.during(f"waiting to lead. {self.leading.trouble}"):
-                self._stopping.wait(_RECLAIM_PAUSE_S)
+                self._wait(self._stopping, _RECLAIM_PAUSE_S)
             return
         self._renew_key()
         self._serve()
@@ -315,7 +327,7 @@ class HerderLoop:
             _log.warning("Giving up all work: the config topic could not be read for too long")
             self.membership.give_up()
         else:
-            self._stopping.wait(max(wait, _SHORTEST_UNSYNC_S))
+            self._wait(self._stopping, max(wait, _SHORTEST_UNSYNC_S))
 
     def _serve(self) -> None:
         """Requests see the group as it is assigned; what comes after a change waits for the next

@@ -44,8 +44,8 @@ class Rebalances(Protocol):
         """Stop this before the rebalance goes on. Must return well within its timeout."""
 
     def on_lost(self, lost: frozenset[InstanceId], generation: int) -> None:
-        """There is no coordinator, since `generation`: others may be given this before we hear of
-        it, so nothing of it may move until the next rebalance."""
+        """There is no coordinator, or we are out of the group, since `generation`: others may be
+        given this before we hear of it, so nothing of it may move until the next rebalance."""
 
     def on_assigned(self, assignment: Assignment, generation: int) -> None:
         """A rebalance is over; begin what was assigned when this has returned."""
@@ -83,6 +83,7 @@ class Membership:
         self.generation = -1
         """Of the last rebalance that was completed."""
         self.member_id = ""
+        self._lost: Mapping[InstanceId, int] = {}
 
     @property
     def is_leader(self) -> bool:
@@ -109,6 +110,11 @@ class Membership:
     def assigned(self) -> frozenset[InstanceId]:
         assignment = self.assignment
         return frozenset() if assignment is None else instances(assignment.assigned)
+
+    def generation_of(self, instance: InstanceId) -> int:
+        """The last generation in which it was surely ours: what is said of it is as old as that.
+        From any thread."""
+        return self._lost.get(instance, self.generation)
 
     def owner_url(self, instance: InstanceId) -> str | None:
         """Who runs it, as the leader knows."""
@@ -168,6 +174,8 @@ class Membership:
         self.assignment = merge_assignment(self.assignment, new)
         self.member_id = member_id
         self.generation = generation
+        ours = self.assigned
+        self._lost = {each: last for each, last in self._lost.items() if each not in ours}
         _log.info(
             "Joined generation %d as %s: %d assigned, %d revoked, leader %s, delay %d ms%s",
             generation,
@@ -183,7 +191,19 @@ class Membership:
     def on_coordinator_lost(self) -> None:
         assignment, self.assignment = self.assignment, None
         if assignment is not None:
-            self._rebalances.on_lost(instances(assignment.assigned), self.generation)
+            self._lose(assignment)
+
+    def on_evicted(self) -> None:
+        # The assignment stays what the next join tells: where nobody has been given this work yet,
+        # it is ours again without the delay of a rebalance.
+        assignment = self.assignment
+        if assignment is not None:
+            self._lose(assignment)
+
+    def _lose(self, assignment: Assignment) -> None:
+        lost = instances(assignment.assigned)
+        self._lost = dict.fromkeys(lost, self.generation)
+        self._rebalances.on_lost(lost, self.generation)
 
     def give_up(self) -> None:
         """End everything that was assigned; the next join says that nothing runs here."""

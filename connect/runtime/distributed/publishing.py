@@ -74,6 +74,8 @@ class TaskConfigPublisher:
         self._clock = clock
         self._asked: dict[str, ConnectorHost] = {}
         self._sent: dict[str, tuple[ConnectorHost, list[dict[str, str]]]] = {}
+        self._answers: dict[str, tuple[ConnectorHost, list[dict[str, str]]]] = {}
+        """What connectors said last, as it is kept."""
         self._again: set[str] = set()
         self._waiting: dict[str, ConnectorHost] = {}
         """Hosts that are asked again when their backoff is over."""
@@ -87,9 +89,22 @@ class TaskConfigPublisher:
         """The connector is not this worker's any more."""
         self._asked.pop(connector, None)
         self._sent.pop(connector, None)
+        self._answers.pop(connector, None)
         self._backoffs.pop(connector, None)
         self._waiting.pop(connector, None)
         self._again.discard(connector)
+
+    def compare(self) -> None:
+        """Ask connectors here again whose committed tasks are not those that they said: a leader
+        that died, or wrote when it led no more, may have left others, or none."""
+        for connector, (host, kept) in list(self._answers.items()):
+            if self._work.host_of(connector) is not host:
+                del self._answers[connector]
+                continue
+            config = self._work.config_of(connector)
+            live = self._worker.live_keys(config)
+            if task_configs_changed(connector, self._group.configs, kept, config, live):
+                self.wanted(connector)
 
     def _ask(self, connector: str) -> None:
         host = self._work.host_of(connector)
@@ -146,17 +161,18 @@ class TaskConfigPublisher:
             without_live(each, live)
             for each in kept_task_configs(raw, self._worker.plugins.name_of(task_class), generated)
         ]
+        self._answers[connector] = (host, kept)
         sent = self._sent.get(connector)
         # Right after a commit our own view of the topic may still be from before it.
         unread = sent is not None and sent[0] is host and sent[1] != kept
         if not unread and not task_configs_changed(connector, configs, kept, config, live):
-            self._backoffs.pop(connector, None)
+            self._published(connector, host)
             return False
         _log.info("Connector %s has %d tasks to commit", connector, len(kept))
         self._sent[connector] = (host, kept)
         if self._group.is_leader or self._group.publishes_itself:
             self._group.write_task_configs(connector, kept)
-            self._backoffs.pop(connector, None)
+            self._published(connector, host)
             return False
         asked = self._requests.post_task_configs(self._group.leader_url, connector, kept)
         asked.add_done_callback(
@@ -169,8 +185,13 @@ class TaskConfigPublisher:
         if error is not None:
             self._retry(connector, host, error)
         elif self._work.host_of(connector) is host:
-            self._backoffs.pop(connector, None)
+            self._published(connector, host)
         self._done(connector, host)
+
+    def _published(self, connector: str, host: ConnectorHost) -> None:
+        """What the connector wants is committed."""
+        self._backoffs.pop(connector, None)
+        host.note_unpublished(None)
 
     def _done(self, connector: str, host: ConnectorHost) -> None:
         """Nothing is under way for this connector any more; perhaps it has more to say."""
@@ -198,6 +219,12 @@ class TaskConfigPublisher:
             str(error) or type(error).__name__,
             exc_info=None if isinstance(error, ConnectError) else error,
         )
+        if backoff.failures > 1 and not expired_key:
+            host.note_unpublished(
+                f"Its tasks could not be committed, so nobody runs them: {error}"
+                if not self._group.configs.tasks(connector)
+                else f"Changes of its tasks could not be committed: {error}"
+            )
         self._waiting[connector] = host
 
         def again() -> None:

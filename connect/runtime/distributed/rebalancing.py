@@ -85,7 +85,9 @@ class Rebalancing:
         """See `HerderLoop.why_unassigned`."""
         membership = self._herder.membership
         if membership.assignment is None:
-            return f"This worker is joining its group {self._group_id}"
+            joining = f"This worker is joining its group {self._group_id}"
+            trouble = self._herder.member.trouble
+            return joining if trouble is None else f"{joining}: {trouble}"
         if not membership.is_abandoned(instance):
             return None
         due = self._scheduled_ms
@@ -163,6 +165,7 @@ class Rebalancing:
             return False
         self.assigned_connectors = frozenset(herder.configs.connectors())
         self.begin_assigned()
+        herder.publisher.compare()
         self._resolved = True
         if not self._told:
             # A delayed rebalance is looked at again and again until it is due.
@@ -200,7 +203,7 @@ class Rebalancing:
         wanted = herder.membership.assigned
         self._thaw(wanted)
         running = herder.work.running
-        over, new = running - wanted, sorted(wanted - running)
+        over, new = running - wanted, sorted(filter(self._is_configured, wanted - running))
         if over:
             self.on_revoked(frozenset(over))
         herder.work.renewal.grow(herder.configs)
@@ -213,6 +216,13 @@ class Rebalancing:
                 if not each.is_task:
                     herder.work.begin_connector(each.connector, herder.configs)
             herder.work.begin_tasks([each for each in new if each.is_task], herder.configs)
+
+    def _is_configured(self, instance: InstanceId) -> bool:
+        """A leader that is new may leave a task with us that its connector has no more."""
+        configs = self._herder.configs
+        if not instance.is_task:
+            return configs.contains(instance.connector)
+        return instance.task < configs.task_count(instance.connector)
 
     def _thaw(self, wanted: frozenset[InstanceId]) -> None:
         """After the coordinator was lost. In the very next generation nobody else can have run what

@@ -78,7 +78,8 @@ class TaskRenewal:
         task = self._tasks[instance]
         committed = resolved(self._worker, configs.raw_task_config(instance))
         self._growing.discard(instance)
-        if committed is None or connector_config is None:
+        gone = instance.task >= configs.task_count(instance.connector)
+        if gone or committed is None or connector_config is None:
             return True
         live = only_live(self._worker, task.connector_config, connector_config)
         if not (live and _goes_on(task)):

@@ -40,7 +40,7 @@ class GroupStatuses:
         written = InstanceStatus(
             status.state,
             status.worker_id,
-            self._membership.generation,
+            self._membership.generation_of(instance),
             status.trace,
             status.version,
         )

@@ -83,6 +83,10 @@ class BatchRun(Protocol):
 
     def __getitem__(self, index: int) -> AuditBatch: ...
 
+    def spans(self, at: int, batches: int) -> list[tuple[int, int]]:
+        """(first offset, count of records) of so many batches from `at` on; it ends before one
+        that has gaps between its offsets."""
+
     def equal_batches(self, at: int, target: BatchRun, target_at: int) -> EqualBatches:
         """How many batches of this run, the source's, from `at` on are equal to the target's from
         `target_at` on, as far as that is seen at a glance. Raises CorruptData."""
@@ -147,6 +151,14 @@ class WireRun:
 
     def __iter__(self) -> Iterator[WireBatch]:
         return map(self.__getitem__, range(len(self)))
+
+    def spans(self, at: int, batches: int) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for header in self._headers[at : at + batches]:
+            if header.records != header.last_offset_delta + 1:
+                break
+            found.append((header.base_offset, header.records))
+        return found
 
     def equal_batches(self, at: int, target: BatchRun, target_at: int) -> EqualBatches:
         """Of two WireRuns. The target's CRC must be right with the target's own records, and with

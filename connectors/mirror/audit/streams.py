@@ -107,6 +107,22 @@ class RecordStream:
         """Leave out so many of those that `equal_batches` found."""
         self._run_at += batches
 
+    def take_equal(self, target: RecordStream) -> Iterator[tuple[int, int, int]]:
+        """Leave out the next batches that are equal on both sides at a glance, as (source offset,
+        target offset, count). Ends before a batch with gaps between its offsets. Only while no
+        record waits on either side. Raises CorruptData."""
+        while same := self.equal_batches(target).batches:
+            assert self._run is not None
+            assert target._run is not None
+            mine = self._run.spans(self._run_at, same)
+            other = target._run.spans(target._run_at, same)
+            for (first, count), (landed, _) in zip(mine, other, strict=False):
+                self.pass_batches(1)
+                target.pass_batches(1)
+                yield first, landed, count
+            if min(len(mine), len(other)) < same:
+                return
+
     def fill(self, records: int, most_bytes: int) -> bool:
         """Take apart until so many wait; whether there are more to come."""
         while self.waiting < records and self._bytes < most_bytes:

@@ -25,10 +25,10 @@ from connectors.mirror.backfill.errors import LaterRecordsThere
 from connectors.mirror.backfill.facts import Facts, Gatherer
 from connectors.mirror.backfill.plan import BackfillPlan, weigh
 from connectors.mirror.backfill.progress import Arrival, JobProgress
-from connectors.mirror.backfill.tail import TailReader
 from connectors.mirror.books import Reached
 from connectors.mirror.copy.ranges import CopiedRange
 from connectors.mirror.listed_offsets import listed
+from connectors.mirror.target_tail import TailReader
 
 __all__ = ["DRAIN_S", "BackfillJob", "JobOutcome"]
 

@@ -108,7 +108,7 @@ class BackfillLock:
             self._failure = error
             return
         try:
-            with translated(f"Joining group {self._group}"):
+            with translated(f"Joining group {self._group}", f"Read on group {self._group}"):
                 consumer.subscribe(
                     [self._flow.offsets_topic.name],
                     on_assign=self._assigned,
@@ -128,7 +128,8 @@ class BackfillLock:
         message = consumer.poll(_POLL_S)
         error = None if message is None else message.error()
         if error is not None:
-            found = from_librdkafka(error, f"Being in group {self._group}")
+            needs = f"Read on group {self._group}"
+            found = from_librdkafka(error, f"Being in group {self._group}", needs)
             if not found.retriable:
                 raise found
 

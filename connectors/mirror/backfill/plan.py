@@ -18,9 +18,9 @@ from connectors.mirror.backfill.dealing import PartitionJob
 from connectors.mirror.backfill.errors import BackfillRefused, LaterRecordsThere
 from connectors.mirror.backfill.facts import Facts, Gatherer
 from connectors.mirror.backfill.starting import Begin, PartitionLogs, choose_begin
-from connectors.mirror.backfill.tail import Tail, TailReader
 from connectors.mirror.backfill.urgency import loss_at_ms
 from connectors.mirror.copy.ranges import CopiedRange
+from connectors.mirror.target_tail import Tail, TailReader
 
 __all__ = ["BackfillPlan", "make_plan", "weigh"]
 

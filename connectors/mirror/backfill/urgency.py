@@ -40,6 +40,8 @@ class LogState:
     size: int = 0
     grows: float = 0.0
     trimmed: float = 0.0
+    before: int | None = None
+    """Bytes of the log before `position`; None: their share of the offsets."""
 
 
 def limits_of(configs: Mapping[str, str]) -> Limits:
@@ -82,12 +84,15 @@ def _by_size(log: LogState, limits: Limits) -> float:
     """What is before the position goes first; then the record there."""
     if limits.retention_bytes is None:
         return NEVER
-    offsets = max(1, log.end - log.start)
-    before = log.size * max(0, log.position - log.start) / offsets
+    before = float(_share_before(log) if log.before is None else log.before)
     room = limits.retention_bytes + before - log.size
     if room <= 0:
         return float(log.seen_ms)
     return log.seen_ms + room / log.grows * 1000 if log.grows > 0 else NEVER
+
+
+def _share_before(log: LogState) -> float:
+    return log.size * max(0, log.position - log.start) / max(1, log.end - log.start)
 
 
 def _by_trend(log: LogState) -> float:

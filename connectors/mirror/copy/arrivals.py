@@ -116,7 +116,7 @@ class Arrivals:
                 or partition.leaving
                 or partition.held_back
                 or partition.source_node != node.node_id
-                or node.requested_offset(partition) != partition.position
+                or not node.answers(partition)
             ):
                 continue
             if fetched.error:

@@ -104,7 +104,7 @@ class Deliveries:
             try:
                 self._take(partition, batch, answer)
                 self._follow_up(partition)
-            except InvariantBroken as error:
+            except InvariantBroken as error:  # inline: this is the hot path
                 self._stop_broken(partition, error)
             some_idle |= not partition.queue and not partition.in_flight
         if self.transactions is not None:
@@ -145,12 +145,16 @@ class Deliveries:
             partition.awaits_answers = False
             self._on_moved(partition)
 
-    def advance(self, partition: PartitionCopy) -> None:
-        """Go on after `landed_early` was cleared."""
+    def _guarded(self, partition: TargetPartition, action: Callable[[], None]) -> None:
+        """Do this for a partition; if an invariant of it breaks, only it stops."""
         try:
-            self._follow_up(partition)
+            action()
         except InvariantBroken as error:
             self._stop_broken(partition, error)
+
+    def advance(self, partition: PartitionCopy) -> None:
+        """Go on after `landed_early` was cleared."""
+        self._guarded(partition, lambda: self._follow_up(partition))
         if self.transactions is not None:
             self.transactions.answered(some_idle=True)
         self._on_moved(partition)
@@ -284,7 +288,9 @@ class Deliveries:
         partition.refuse_head()
         self._on_moved(partition)
         self._quarantine.put(aside).add_done_callback(
-            lambda done: self._loop.post(lambda: self._put(partition, head, aside, done))
+            lambda done: self._loop.post(
+                lambda: self._guarded(partition, lambda: self._put(partition, head, aside, done))
+            )
         )
 
     def _put(
@@ -331,7 +337,9 @@ class Deliveries:
     def _wait(self, partition: TargetPartition, seconds: float) -> None:
         partition.retry_at = self._loop.now() + seconds
         if seconds < float("inf"):
-            self._loop.after(seconds, lambda: self._waited(partition))
+            self._loop.after(
+                seconds, lambda: self._guarded(partition, lambda: self._waited(partition))
+            )
         self._on_moved(partition)
 
     def _waited(self, partition: TargetPartition) -> None:

@@ -37,6 +37,7 @@ from connectors.mirror.copy.quarantine import OnQuarantined, Quarantine
 from connectors.mirror.copy.source_node import SourceNode
 from connectors.mirror.copy.stall_watch import StallWatch
 from connectors.mirror.copy.start_positions import OnLoss, StartPositions
+from connectors.mirror.copy.tail_checks import TailChecks, TailPlan
 from connectors.mirror.copy.target_node import TargetNode
 from connectors.mirror.copy.target_partition import TargetPartition
 from connectors.mirror.copy.throttle import Throttle
@@ -86,13 +87,15 @@ class CopyEngine:
         on_quarantined: OnQuarantined | None = None,
         on_begun: Callable[[PartitionCopy], None] | None = None,
         *,
+        tails: TailPlan | None = None,
         open_cluster: OpenCluster = ClusterLink,
         loop: SelectorLoop | None = None,
     ) -> None:
         """`transactions`: to write exactly once; `on_acked` then hears of what is committed.
         `on_begun`: it is known where a partition begins that was to learn that (`begin`); it is
-        not fetched before `let_copy`. `open_cluster` and `loop`: other clusters and another loop
-        than the machine's, for simulations; `close` closes both."""
+        not fetched before `let_copy`. `tails`: finds records that a crash left on the target, so
+        that they are not copied again; None: they are. `open_cluster` and `loop`: other clusters
+        and another loop than the machine's, for simulations; `close` closes both."""
         self._settings = settings
         self._clock = clock
         self._loop = loop or SelectorLoop(clock)
@@ -127,6 +130,9 @@ class CopyEngine:
             settings.losses,
             self._on_lost,
         )
+        self._tails: TailChecks | None = None
+        if tails is not None:
+            self._tails = TailChecks(self._loop, tails, on_acked, self._on_compared)
         self._checks = LogChecks(
             self._source,
             self._target,
@@ -134,6 +140,7 @@ class CopyEngine:
             self._starts,
             refresh,
             lambda partition: self._deliveries.advance(partition),
+            self._tails,
         )
         self._deliveries = Deliveries(
             self._target,
@@ -237,6 +244,10 @@ class CopyEngine:
             return
         partition.relocate(position)
         partition.source_topic_id = topic_id
+        if self._tails is not None:
+            # Whatever was copied before a crash stored the first offset begins the target's log.
+            partition.target_end = 0
+            partition.tail_start = (position, 0)
         self._on_located(partition)
 
     def let_copy(self, sources: Iterable[TopicPartition]) -> None:
@@ -386,6 +397,8 @@ class CopyEngine:
     def close(self) -> None:
         """Close every connection and thread."""
         self._checks.close()
+        if self._tails is not None:
+            self._tails.close()
         self._starts.close()
         self._deliveries.close()
         if self._transactions is not None:
@@ -488,6 +501,12 @@ class CopyEngine:
         if begins and partition.is_new and self._on_begun is not None:
             partition.unkept = True
             self._on_begun(partition)
+        self._placement.refresh_interest(partition)
+
+    def _on_compared(self, partition: PartitionCopy) -> None:
+        """The target's end was compared with the source after a crash."""
+        if self._transactions is not None:
+            self._transactions.relocated(partition)
         self._placement.refresh_interest(partition)
 
     def _on_lost(self, partition: PartitionCopy, loss: Loss) -> None:

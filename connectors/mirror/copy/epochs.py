@@ -52,6 +52,12 @@ class EpochStarts:
         earlier = [entry for entry in starts if first is None or entry[0] < first]
         self._starts = [*earlier, *self._starts][-_KEPT:]
 
+    def follow(self, starts: Iterable[tuple[int, int]]) -> None:
+        """These come after the batches that were fetched."""
+        newest = self._starts[-1][0] if self._starts else -1
+        self._starts += [entry for entry in starts if entry[0] > newest]
+        del self._starts[:-_KEPT]
+
     def before(self, position: int) -> int | None:
         """The epoch of the last record before `position`; None where that is not known."""
         for epoch, start in reversed(self._starts):

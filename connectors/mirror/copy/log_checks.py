@@ -22,6 +22,7 @@ from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.start_positions import StartPositions
+from connectors.mirror.copy.tail_checks import TailChecks
 from connectors.mirror.losses import LossKind
 
 __all__ = ["LogChecks"]
@@ -45,6 +46,15 @@ class _Check:
     out_of_range: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Shorter:
+    """The source's log does not have the position. `version`: of its metadata then; `then`: what to
+    do if its topic is the same."""
+
+    version: int
+    then: Callable[[], None]
+
+
 @dataclass(slots=True)
 class _Side:
     """The questions to one cluster, by the partition's name there."""
@@ -66,13 +76,18 @@ class LogChecks:
         starts: StartPositions,
         on_checked: Callable[[PartitionCopy], None],
         on_explained: Callable[[PartitionCopy], None],
+        tails: TailChecks | None = None,
     ) -> None:
+        """`tails`: compares the target's end with the source after a crash; None: it is copied
+        again."""
         self._source = _Side(source)
         self._target = _Side(target)
         self._loop = loop
         self._starts = starts
         self._on_checked = on_checked
         self._on_explained = on_explained
+        self._shorter: dict[PartitionCopy, _Shorter] = {}
+        self._tails = tails
         self._closed = False
 
     # What calls for a look.
@@ -81,6 +96,9 @@ class LogChecks:
         """The clusters' metadata is new: compare topic ids and leader epochs."""
         if partition.landed_early is not None:
             self._explain_early(partition)
+            return
+        if partition in self._shorter:
+            self._explain_shorter(partition)
             return
         if not self._watched(partition):
             return
@@ -177,7 +195,32 @@ class LogChecks:
     def out_of_range(self, partition: PartitionCopy) -> None:
         """The source does not have the position."""
         if not self._look_at_source(partition, out_of_range=True):
-            self._starts.locate(partition)
+            self._with_fresh_id(partition, lambda: self._starts.locate(partition))
+
+    def _with_fresh_id(self, partition: PartitionCopy, then: Callable[[], None]) -> None:
+        """The source's log is not the one that was copied. If its topic is another one, say so;
+        else call `then`. Metadata older than the answer cannot tell."""
+        link = self._source.link
+        partition.checking = True
+        self._shorter[partition] = _Shorter(link.snapshot.version, then)
+        link.request_refresh((partition.source[0],))
+
+    def _explain_shorter(self, partition: PartitionCopy) -> None:
+        """The source's metadata may be fresh: say what happened to its log."""
+        found, snapshot = self._shorter[partition], self._source.link.snapshot
+        if self._watched(partition):
+            if snapshot.version <= found.version:
+                return
+            if snapshot.topic_ids.get(partition.source[0]) is None and partition.source_topic_id:
+                self._shorter[partition] = _Shorter(snapshot.version, found.then)
+                self._source.link.request_refresh((partition.source[0],))
+                return
+        del self._shorter[partition]
+        partition.checking = self._asked_about(partition)
+        if not self._watched(partition):
+            return
+        if not self._another_source(partition, snapshot.topic_ids.get(partition.source[0])):
+            found.then()
 
     def _look_at_source(self, partition: PartitionCopy, *, out_of_range: bool = False) -> bool:
         position = partition.position
@@ -237,11 +280,7 @@ class LogChecks:
             del side.waiting[key]
             if check.epoch is None:
                 check.partition.target_checking = False
-            check.partition.checking = any(
-                other.partition is check.partition
-                for each in (self._source, self._target)
-                for other in each.waiting.values()
-            )
+            check.partition.checking = self._asked_about(check.partition)
             if answer is None or isinstance(answer, ConnectError):
                 # The cluster cannot say, as very old ones: then fetching is the only test.
                 _LOG.info("%s-%d: its log was not looked at: %s", *key, answer)
@@ -252,6 +291,14 @@ class LogChecks:
         else:
             self._ask(side)  # what came while this was asked
 
+    def _asked_about(self, partition: PartitionCopy) -> bool:
+        """Whether a question about the partition is open."""
+        return partition in self._shorter or any(
+            check.partition is partition
+            for side in (self._source, self._target)
+            for check in side.waiting.values()
+        )
+
     def _judge(self, side: _Side, check: _Check, end: int) -> None:
         """`end`: where the epoch, or the target's log, ends; UNKNOWN: nobody can say."""
         partition = check.partition
@@ -260,16 +307,16 @@ class LogChecks:
         if side is self._target:
             if UNKNOWN < end < check.position == partition.target_end:
                 self._target_ends(partition, end, check.position)
-            else:
+            elif self._tails is None or not self._tails.look(partition, end):
                 self._on_checked(partition)
         elif partition.position != check.position:
             # Something arrived meanwhile, of a later epoch perhaps.
             if not self._look_at_source(partition):
                 self._on_checked(partition)
         elif UNKNOWN < end < check.position:
-            self._starts.truncated(partition, end)
+            self._with_fresh_id(partition, lambda: self._starts.truncated(partition, end))
         elif check.out_of_range:
-            self._starts.locate(partition)
+            self._with_fresh_id(partition, lambda: self._starts.locate(partition))
         else:
             self._on_checked(partition)
 

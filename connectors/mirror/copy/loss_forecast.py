@@ -1,7 +1,9 @@
-"""When the source will delete records that are not copied yet, if all goes on as it does. Pure.
+"""When the source may delete records that are not copied yet. Pure.
 
-The log start moves in steps, as whole segments are deleted, so its speed is measured over a long
-time; that of the copy over the same. Fed with what fetch responses say anyway.
+Two reckonings, of which the earlier counts. By the topic's retention: whoever knows its configs
+says when the next record may be deleted (`connectors.mirror.retention_watch`). By the log's start:
+it moves in steps, as whole segments are deleted, so its speed is measured over a long time, and
+that of the copy over the same. It also shows what is deleted by other means (DeleteRecords).
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ _SAMPLES = 180
 class LossForecast:
     """Of one partition."""
 
-    __slots__ = ("_samples",)
+    __slots__ = ("_retention_at", "_samples")
 
     def __init__(self) -> None:
+        self._retention_at = float("inf")
         self._samples: deque[tuple[float, int, int]] = deque(maxlen=_SAMPLES)
 
     def note(self, now: float, log_start: int, position: int) -> None:
@@ -33,9 +36,18 @@ class LossForecast:
         if not samples or now - samples[-1][0] >= _EVERY_S:
             samples.append((now, log_start, position))
 
+    def expect(self, at: float) -> None:
+        """From this moment on (monotonic seconds) retention may delete the next record to copy;
+        infinite: as far as is known, never."""
+        self._retention_at = at
+
     def seconds(self, now: float, log_start: int, position: int) -> float:
-        """How long until the log's start overtakes the position; infinite while it does not come
-        nearer."""
+        """How long until records that are not copied yet may be deleted; infinite while no loss is
+        in sight."""
+        return min(max(0.0, self._retention_at - now), self._by_trend(now, log_start, position))
+
+    def _by_trend(self, now: float, log_start: int, position: int) -> float:
+        """How long until the log's start overtakes the position."""
         if not self._samples or now - self._samples[0][0] < _EVERY_S:
             return float("inf")
         since, first_start, first_position = self._samples[0]

@@ -211,9 +211,12 @@ class BrokerNode:
 
     def check_deadline(self, now: float) -> None:
         """Each second: give the connection up if its oldest request was not answered in time, or
-        if it fell silent."""
+        if it fell silent; make it if there is work for it."""
         channel = self.channel
         if channel is None:
+            # A broker that was not in the metadata for a while is not tried again by itself.
+            if self.needed():
+                self._connect()
             return
         self.round_trip_s = channel.round_trip_s()
         deadline = channel.next_deadline

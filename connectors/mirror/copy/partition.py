@@ -49,6 +49,9 @@ class PartitionCopy(TargetPartition):
 
     end: int | None = None
     """Copy nothing at or after this source offset; None: there is no end."""
+    moves: int = 0
+    """How often it went on elsewhere than behind its last batch. An answer to a fetch from before a
+    move may be of a log that is not there any more."""
     incoming: int | None = None
     """Where the fetched batches end that are not queued yet; None: there are none."""
     stored_position: int = UNKNOWN
@@ -73,6 +76,10 @@ class PartitionCopy(TargetPartition):
     """The leader epoch in which the source's log was last looked at."""
     checking: bool = False
     """Its logs are being looked at: it is not fetched meanwhile."""
+    comparing: bool = False
+    """The target's end is compared with the source: it is neither fetched nor sent meanwhile."""
+    tail_start: tuple[int, int] | None = None
+    """(source offset, target offset) from which on the target may have more than was stored."""
     is_new: bool = False
     """No offset of it was stored when it was begun with."""
     unkept: bool = False
@@ -151,6 +158,7 @@ class PartitionCopy(TargetPartition):
         if self.queue or self.in_flight or self.incoming is not None:
             raise self._broken(f"it was moved to {offset} with batches under way")
         self.acked_position = offset
+        self.moves += 1
         self.life.note("moved to", offset)
 
     def fetched_to(self, offset: int) -> None:
@@ -175,6 +183,7 @@ class PartitionCopy(TargetPartition):
         self.incoming = None
         self.landed_early = None
         TargetPartition.go_back(self, offset)
+        self.moves += 1
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= offset]
 
     def abandon(self) -> None:
@@ -203,7 +212,9 @@ class PartitionCopy(TargetPartition):
             # Should nothing be stored any more, the next start has to find it again.
             self.stored_position = UNKNOWN
         if loss.on_target:
-            self.target_end = UNKNOWN
+            # The log may have lost what it knew of the producer, too.
+            self.pipelined_until = 0.0
+            self.target_end = loss.first
             self.anchors = [anchor for anchor in self.anchors if anchor[1] <= loss.first]
             if loss.kind is LossKind.TARGET_RECREATED:
                 if self.target_topic_id is not None:
@@ -249,13 +260,16 @@ class PartitionCopy(TargetPartition):
 
     def learn(self, facts: LogFacts) -> None:
         """What was known when this position was stored. Call before anything is compared, or
-        later: what was seen since stays."""
+        later: what was seen since stays. Nothing of it holds once the partition was moved."""
+        if self.moves > 1:
+            return
         self.source_topic_id = facts.source_topic_id or self.source_topic_id
         self.target_topic_id = facts.target_topic_id or self.target_topic_id
         self.epochs.precede(facts.epochs)
         if self.target_end == UNKNOWN:
             self.target_end = facts.target_end
             self.anchors = list(facts.anchors)
+            self.tail_start = facts.reached(self.position)
         self.source_checked = self.target_checked = UNKNOWN
 
     @property
@@ -274,6 +288,7 @@ class PartitionCopy(TargetPartition):
         return (
             self.halted
             or self.target_checking
+            or self.comparing
             or self.landed_early is not None
             or self.broken is not None
         )
@@ -297,6 +312,7 @@ class PartitionCopy(TargetPartition):
             bool(self.standing)
             or self.broken is not None
             or self.checking
+            or self.comparing
             or self.searching
             or self.quarantining
             or self.unkept

@@ -94,6 +94,7 @@ class SourceNode(BrokerNode):
                 partition.position,
                 partition.source_epoch,
                 self._throttle.fetch_bytes_of(partition, self._usual_partition_bytes()),
+                partition.moves,
             ),
         )
 
@@ -110,9 +111,13 @@ class SourceNode(BrokerNode):
         if self._session.empty:
             self.waits_since = None
 
-    def requested_offset(self, partition: PartitionCopy) -> int | None:
-        """The offset that the fetch just answered asked for."""
-        return self._session.requested_offset(partition.source)
+    def answers(self, partition: PartitionCopy) -> bool:
+        """Whether the fetch just answered asked for the partition's position, in its log."""
+        asked = self._session.requested(partition.source)
+        return asked is not None and (asked.offset, asked.log) == (
+            partition.position,
+            partition.moves,
+        )
 
     @property
     def patience_s(self) -> float:

@@ -31,6 +31,9 @@ _PENDING_S = 0.1
 _ASK_TIMEOUT_S = 5.0
 """Partitions that can be answered wait no longer for those that cannot."""
 
+_KEEPS_SOURCE = (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED, LossKind.TRUNCATION)
+"""Losses after which the source's log still is the one with the position."""
+
 OnLoss = Callable[[PartitionCopy, Loss], None]
 """Called before anything is done about it."""
 
@@ -259,7 +262,13 @@ class StartPositions:
     def _move(self, search: _Search, offset: int) -> None:
         partition = search.partition
         if search.loss is not None:
+            start = search.first if search.loss is LossKind.TRUNCATION else partition.position
             self._tell(search, offset)
+            if search.loss in _KEEPS_SOURCE and 0 <= start < offset:
+                # The source deleted records before they could be copied because of the other loss.
+                if self._stands(partition, LossKind.RETENTION, start, offset):
+                    return
+                self._tell(_Search(partition, None, LossKind.RETENTION, start, offset), offset)
         partition.searching = partition.halted = False
         partition.source_error = None
         partition.relocate(offset)

@@ -233,12 +233,16 @@ class TargetPartition:
         failure, reason = head.failure or Failure.RETRY, head.reason
         for batch in self.in_flight:
             batch.maybe_written |= batch.answered
-        unknown = any(batch.maybe_written for batch in self.in_flight)
         self.queue.extendleft(reversed(self.in_flight))
         self.in_flight.clear()
         self.life.note("requeued", failure.name, head.start)
-        if failure in (Failure.BLOCK, Failure.QUARANTINE) and unknown:
-            failure = Failure.RETRY  # later bytes may be there already: resend exactly the same
+        if failure in (Failure.BLOCK, Failure.QUARANTINE):
+            if head.maybe_written:
+                failure = Failure.RETRY  # it may be there already: resend exactly the same
+            elif any(batch.maybe_written for batch in self.queue):
+                # Later batches are not there, as this one is not: their sequence numbers follow
+                # its own. Another producer forgets that they were sent.
+                failure = Failure.NEW_PRODUCER
         return failure, reason
 
     def recovered(self) -> None:

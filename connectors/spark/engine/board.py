@@ -166,12 +166,16 @@ class Board:
 
     def topic_ids(self, ids: Mapping[str, UUID]) -> None:
         """A topic that was deleted and created again has another id, and all its records are new;
-        its offsets may well reach beyond those that were copied."""
+        its offsets may well reach beyond those that were copied. The id of a topic that is known
+        to be gone comes from a broker with old metadata, and says nothing."""
         for partition in self._partitions.values():
             found = ids.get(partition.source[0])
-            if found is None or found == partition.topic_id:
+            former = partition.topic_id
+            if found is None or found == former or found in partition.former_ids:
                 continue
-            another = partition.topic_id is not None and partition.position != UNKNOWN
+            another = former is not None and partition.position != UNKNOWN
+            if former is not None:
+                partition.former_ids.add(former)
             partition.topic_id = found
             if not another:
                 continue

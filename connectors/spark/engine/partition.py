@@ -32,6 +32,8 @@ class MirroredPartition:
     log_start: int = UNKNOWN
     newest_timestamp: int = UNKNOWN
     topic_id: UUID | None = None
+    former_ids: set[UUID] = field(default_factory=set)
+    """Those of topics that were deleted. A broker that restarts may still answer one of them."""
     target_topic_id: UUID | None = None
     target_end: int = UNKNOWN
     """The target offset after the last record that is known to be there."""

@@ -120,7 +120,10 @@ class Broker:
                 left -= 1
                 if not left:
                     throttle = self._throttle_ms(connection)
-                    connection.respond(encode_produced(correlation, parts, throttle))
+                    connection.respond(
+                        encode_produced(correlation, parts, throttle),
+                        lambda: self.cluster.on_answered(connection, correlation, parts),
+                    )
 
             return decided
 

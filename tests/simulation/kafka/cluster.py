@@ -9,14 +9,15 @@ from __future__ import annotations
 import random
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.simulation.kafka.broker import Broker, BrokerFaults
 from tests.simulation.kafka.log import Batch, Log
-from tests.simulation.kafka.network import Network, NetworkOptions
+from tests.simulation.kafka.network import Connection, Network, NetworkOptions
 from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 from tests.simulation.kafka.virtual_time import VirtualTime
+from tests.simulation.kafka.wire_format import ProducedPart
 
 __all__ = ["Cluster", "Topic", "TopicView"]
 
@@ -71,8 +72,14 @@ class Cluster:
         self.takes_transactional: Callable[[Batch, Key], bool] = lambda _batch, _key: False
         """Whether the batch's producer has added the partition to its open transaction."""
         self.on_appended: Callable[[SimulatedPartition, Batch], None] = lambda *_: None
+        self.on_truncating: Callable[[SimulatedPartition], None] = lambda _partition: None
+        """Acknowledged records will be lost from this log now."""
         self.on_truncated: Callable[[SimulatedPartition, int, bool], None] = lambda *_: None
         """(partition, its new end, whether acknowledged records were lost)."""
+        self.on_answered: Callable[[Connection, int, Sequence[ProducedPart]], None] = lambda *_: (
+            None
+        )
+        """A client can read the answer to a produce request: (connection, correlation id, parts)."""
         self._names_old_duplicates = names_old_duplicates
         self._next_producer = 1000
         self._publish()
@@ -181,11 +188,17 @@ class Cluster:
         self._look_again()
 
     def truncate(self, partition: SimulatedPartition, offset: int) -> None:
-        """An unclean election: the new leader's log ends at `offset`, or at the batch around it."""
+        """An unclean election: the leader died, and the log of the new one ends at `offset`, or at
+        the batch around it."""
+        self.on_truncating(partition)
         before = partition.log.end
         end = partition.log.truncate(offset)
         self.note(f"{self.name} {_name(partition)}: unclean election, {before} -> {end}")
         self.on_truncated(partition, end, True)
+        dead = self.brokers.get(partition.leader)
+        if dead is not None:
+            for connection in list(dead.connections):
+                connection.cut(lose_sent=True)
         self.move_leader(partition)
 
     def stop_broker(self, node_id: int) -> None:

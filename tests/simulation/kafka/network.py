@@ -18,7 +18,14 @@ from typing import Protocol
 from connect.clients.poller import READ, WRITE
 from tests.simulation.kafka.virtual_time import VirtualTime
 
-__all__ = ["Connection", "Network", "NetworkOptions", "SimulatedPoller", "SimulatedSocket"]
+__all__ = [
+    "Connection",
+    "Network",
+    "NetworkOptions",
+    "ProcessDied",
+    "SimulatedPoller",
+    "SimulatedSocket",
+]
 
 _RTT_AT, _TCP_INFO_BYTES = 68, 104
 _SIZE = struct.Struct(">i")
@@ -52,6 +59,10 @@ class RequestHandler(Protocol):
         """The client closed the connection, or it was reset."""
 
 
+class ProcessDied(BaseException):
+    """The simulated process ends here, in the middle of whatever it does."""
+
+
 class Network:
     """All connections of a simulation."""
 
@@ -61,7 +72,17 @@ class Network:
         self.sockets: dict[int, SimulatedSocket] = {}
         self.on_sent: Callable[[Connection, memoryview], None] | None = None
         """Called when a client has handed a whole request to its socket."""
+        self.interrupt_after: int | None = None
+        """The client's process dies (`ProcessDied`) at the read or write after so many others."""
         self._next_descriptor = 1000
+
+    def count_call(self) -> None:
+        """A client reads or writes. Raises ProcessDied where that was asked for."""
+        if self.interrupt_after is not None:
+            self.interrupt_after -= 1
+            if self.interrupt_after < 0:
+                self.interrupt_after = None
+                raise ProcessDied
 
     def open(self, broker: RequestHandler, options: NetworkOptions) -> SimulatedSocket:
         """A new connection to a broker; its client's end."""
@@ -119,6 +140,7 @@ class SimulatedSocket:
         return bytes(info)
 
     def recv_into(self, buffer: memoryview) -> int:
+        self._network.count_call()
         if self.reset:
             self._incoming.clear()
             raise ConnectionResetError("simulated reset")
@@ -189,6 +211,7 @@ class Connection:
     # The client sends.
 
     def send(self, data: memoryview | bytes | bytearray) -> int:
+        self.network.count_call()
         if self.socket.reset:
             raise ConnectionResetError("simulated reset")
         count = min(len(data), self.window)
@@ -250,8 +273,9 @@ class Connection:
 
     # The broker answers.
 
-    def respond(self, parts: Iterable[bytes]) -> None:
-        """Answer the request that was handed out last: the frame without its size."""
+    def respond(self, parts: Iterable[bytes], on_arrival: Callable[[], None] | None = None) -> None:
+        """Answer the request that was handed out last: the frame without its size. `on_arrival`:
+        called when the client can read all of it."""
         self._busy = False
         body = b"".join(parts)
         data = _SIZE.pack(len(body)) + body
@@ -259,18 +283,20 @@ class Connection:
             rng = self.network.rng
             if self.options.cut and rng.random() < self.options.cut:
                 at = rng.randrange(1, len(data))
-                self._send_down(data[:at])
+                self._send_down(data[:at], None)
                 data = data[at:]
-            self._send_down(data)
+            self._send_down(data, on_arrival)
         self._serve()
 
-    def _send_down(self, data: bytes) -> None:
+    def _send_down(self, data: bytes, on_arrival: Callable[[], None] | None) -> None:
         self._down_at = self._moment(self._down_at)
         wait = self._down_at - self.network.time.monotonic()
 
         def arrive() -> None:
             if self.alive:
                 self.socket.arrived(data)
+                if on_arrival is not None:
+                    on_arrival()
 
         self.network.time.after(wait, arrive)
 

@@ -1,8 +1,7 @@
 """What a trial has: two clusters with a flow between them, and workers that mirror it.
 
-Where this machine allows it, each broker and worker is a host of its own in a network of ours, and
-the target's brokers have small disks; where not, all are on loopback, and `Arena.network` and
-`Arena.disks` say so.
+Each broker, controller and worker is a host of its own in a network of ours, and the brokers of the
+target have small disks; a trial that does without has all of them on loopback, or ordinary disks.
 """
 
 from __future__ import annotations
@@ -11,56 +10,56 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.errors import DeadlineExceeded
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.places import Place
 from deploy.brokers.ports import PortLease
 from tests.support.chaos.disks import Disk
+from tests.support.chaos.needs import faketime
 from tests.support.chaos.network import Network
+from tests.support.chaos.schedule import Need
 from tests.support.mirrored import MirroredFlow
 
 __all__ = ["Arena", "MirrorWorker", "arena"]
 
 _HEAP = "192m"
-_DISK_MB = 384
-_STOP_S = 40.0
-_FAKETIME = (
-    Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"),
-    Path("/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1"),
-)
-
-
-def _faketime() -> Path | None:
-    """libfaketime, where it is installed: a process preloaded with it has the clock we want."""
-    return next((path for path in _FAKETIME if path.exists()), None)
+_DISK_MB = 768
+_STOP_S = 60.0
 
 
 class MirrorWorker:
-    """A `connect-mirror-maker` process that may be killed and started again. Its wall clock is off
-    by what `set_clock` says, where libfaketime is there; durations are always right."""
+    """A process of `program`, `connect-mirror-maker` or `connect-distributed`, that may be killed
+    and started again. Where it is preloaded with libfaketime its wall clock is off by what
+    `set_clock` says; durations are always right."""
 
     def __init__(
-        self, number: int, properties: Mapping[str, str], place: Place, directory: Path, log: Path
+        self,
+        number: int,
+        program: str,
+        properties: Mapping[str, str],
+        place: Place,
+        directory: Path,
+        log: Path,
+        *,
+        clock: bool,
     ) -> None:
         self.number = number
+        self._program = program
+        self._preload = faketime() if clock else None
         self.name = f"worker{number}"
         self.log = log
         self._lease = PortLease(cache_directory() / "ports")
         self._place = place
         self._path = directory / f"worker-{number}.properties"
         self._clock = directory / f"worker-{number}.clock"
-        listener = f"http://{place.host}:{self._lease.port}"
-        lines = {
-            **properties,
-            "dedicated.mode.enable.internal.rest": "true",
-            "listeners": listener,
-        }
+        self.url = f"http://{place.host}:{self._lease.port}"
+        lines = {**properties, "listeners": self.url}
         self._path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
         self._process: GuardedProcess | None = None
         self.set_clock(0)
@@ -70,23 +69,21 @@ class MirrorWorker:
         assert self._process is not None
         return self._process
 
-    def set_clock(self, seconds: int) -> bool:
-        """Whether that is possible here."""
+    def set_clock(self, seconds: int) -> None:
         self._clock.write_text(f"{seconds:+d}\n")
-        return _faketime() is not None
 
     def start(self) -> None:
         if self._process is not None:
             self._process.close()
         environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
-        if (library := _faketime()) is not None:
+        if self._preload is not None:
             environment |= {
-                "LD_PRELOAD": str(library),
+                "LD_PRELOAD": str(self._preload),
                 "FAKETIME_TIMESTAMP_FILE": str(self._clock),
                 "FAKETIME_CACHE_DURATION": "1",
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             }
-        script = Path(sys.executable).with_name("connect-mirror-maker")
+        script = Path(sys.executable).with_name(self._program)
         command = [*self._place.prefix, str(script), str(self._path)]
         self._process = GuardedProcess(command, self.log, environment=environment)
 
@@ -107,7 +104,7 @@ class MirrorWorker:
 
 @dataclass
 class Arena:
-    """`disks`: of the target's nodes, by their number."""
+    """`disks`: of the target's nodes, by their number. `workers`: none yet when it is made."""
 
     source: KafkaCluster
     target: KafkaCluster
@@ -122,11 +119,21 @@ class Arena:
     def cluster(self, side: str) -> KafkaCluster:
         return self.source if side == "source" else self.target
 
-    def add_workers(self, count: int, properties: Mapping[str, str], stack: ExitStack) -> None:
+    def add_workers(
+        self,
+        count: int,
+        program: str,
+        properties: Mapping[str, str],
+        stack: ExitStack,
+        *,
+        clock: bool,
+    ) -> None:
         for number in range(1, count + 1):
             place = self.places.get(f"worker{number}", Place())
             log = self.logs / f"worker-{number}.log"
-            worker = MirrorWorker(number, properties, place, self.directory, log)
+            worker = MirrorWorker(
+                number, program, properties, place, self.directory, log, clock=clock
+            )
             stack.callback(worker.close)
             self.workers.append(worker)
             worker.start()
@@ -135,14 +142,17 @@ class Arena:
 def _cluster(
     name: str,
     nodes: int,
+    controllers: int,
     kafka: KafkaRuntime,
     logs: Path,
     directory: Path,
     places: dict[str, Place],
 ) -> KafkaCluster:
     copies = str(min(nodes, 3))
+    hosts = range(1, nodes + controllers + 1)
     return KafkaCluster(
         nodes,
+        controllers=controllers,
         name=name,
         properties={
             "log.retention.ms": "-1",
@@ -157,24 +167,37 @@ def _cluster(
         kafka=kafka,
         directory=directory / name,
         logs=logs,
-        places={n: places[f"{name}{n}"] for n in range(1, nodes + 1) if f"{name}{n}" in places},
+        places={n: places[f"{name}{n}"] for n in hosts if f"{name}{n}" in places},
     )
 
 
 @contextmanager
-def arena(nodes: int, workers: int, kafka: KafkaRuntime, logs: Path) -> Iterator[Arena]:
-    """Clusters that run, and no worker yet."""
+def arena(
+    nodes: int,
+    controllers: int,
+    workers: int,
+    without: Collection[Need],
+    kafka: KafkaRuntime,
+    logs: Path,
+) -> Iterator[Arena]:
+    """Clusters that run, each of `nodes` brokers and `controllers` that are no brokers (0: brokers
+    are), and no worker yet."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-trial-")))
-        network = stack.enter_context(Network()) if Network.allowed() else None
+        network = stack.enter_context(Network()) if "links" not in without else None
         places: dict[str, Place] = {}
         if network is not None:
-            brokers = [f"{side}{n}" for side in ("source", "target") for n in range(1, nodes + 1)]
-            names = [*brokers, *(f"worker{n}" for n in range(1, workers + 1))]
+            sides = ("source", "target")
+            # Rough links are drawn from the first of these.
+            names = [f"{side}{n}" for side in sides for n in range(1, nodes + 1)]
+            names += [f"worker{n}" for n in range(1, workers + 1)]
+            more = range(nodes + 1, nodes + controllers + 1)
+            names += [f"{side}{n}" for side in sides for n in more]
             places = {name: network.add(name) for name in names}
-        disks = _disks(nodes, directory, stack)
+        disks = _disks(nodes, directory, stack) if "disks" not in without else {}
         clusters = [
-            _cluster(s, nodes, kafka, logs, directory, places) for s in ("source", "target")
+            _cluster(s, nodes, controllers, kafka, logs, directory, places)
+            for s in ("source", "target")
         ]
         for cluster in clusters:
             stack.callback(cluster.close)
@@ -186,20 +209,14 @@ def arena(nodes: int, workers: int, kafka: KafkaRuntime, logs: Path) -> Iterator
 
 
 def _kill(cluster: KafkaCluster) -> None:
-    for node in cluster.nodes:
+    for node in (*cluster.nodes, *cluster.controllers):
         node.resume()
         node.kill()
 
 
 def _disks(nodes: int, directory: Path, stack: ExitStack) -> dict[int, Disk]:
     found: dict[int, Disk] = {}
-    if os.geteuid() != 0:
-        return found
     for node in range(1, nodes + 1):
-        try:
-            disk = Disk(directory / "target" / f"node-{node}" / "data", _DISK_MB)
-        except (ConnectError, OSError):
-            break
-        stack.callback(disk.close)
-        found[node] = disk
+        found[node] = Disk(directory / "target" / f"node-{node}" / "data", _DISK_MB)
+        stack.callback(found[node].close)
     return found

@@ -7,55 +7,49 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as Named
 from kafka.protocol.admin import ElectionType
 
 from connect.errors import DeadlineExceeded
 from tests.support.chaos.arena import Arena
+from tests.support.chaos.rough_link import Roughness
 from tests.support.chaos.schedule import Action
-from tests.support.chaos.writing import Writer
-from tests.support.topics import admin, create_topic, end_offsets, topic_names
+from tests.support.chaos.topic_faults import Subject, TopicFaults, persist
+from tests.support.topics import admin
 from tests.support.waiting import wait_until
 
-__all__ = ["Injector", "Subject"]
+__all__ = ["Injector"]
 
 _LOG = logging.getLogger(__name__)
 
 _READY_S = 120.0
 _TIMEOUT_S = 60.0
-_REQUEST_S = 10.0
-
-
-@dataclass(frozen=True)
-class Subject:
-    """Source topics to which something is done. `trimmed` has the partitions that are counted by
-    `Action.which`; `again` is deleted and created again while its writer waits."""
-
-    trimmed: str
-    again: str
-    writer: Writer
-    replication: int
-    led: Sequence[str] = ()
-    """Topics of the source whose leaders move; on the target their copies' do."""
+_LATE_S = 0.004
+"""Of a link, for each percent of `Action.amount`."""
 
 
 @dataclass
 class Injector:
-    """`done`: how often each action was carried out, "track kind". An action that this machine
-    does not allow counts as what was done instead, or as "not possible"."""
+    """`done`: how often each action was carried out, "track kind". `longest_s`: how long the
+    longest action took, until all was whole again."""
 
     arena: Arena
     subject: Subject
+    seed: int
     began: float = 0.0
+    longest_s: float = 0.0
     done: Counter[str] = field(default_factory=Counter)
     story: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.topics = TopicFaults(self.arena.flow.source_servers, self.subject)
 
     def carry_out(self, actions: Sequence[Action], seconds: float) -> None:
         """Returns after so many seconds, when every action has ended; raises what failed."""
@@ -81,6 +75,7 @@ class Injector:
             self._wait(self.began + action.at - time.monotonic())
             name = f"{action.track} {action.which}: {action.kind}"
             self._tell(f"{name}, {action.hold_s:g} s, {action.amount}")
+            began = time.monotonic()
             try:
                 did = self._do(action)
             except Exception as error:  # noqa: BLE001 - the trial fails with it
@@ -89,6 +84,7 @@ class Injector:
                 return
             with self._lock:
                 self.done[f"{action.track} {did}"] += 1
+                self.longest_s = max(self.longest_s, time.monotonic() - began)
             self._tell(f"{name}: {did}, over")
 
     def _tell(self, what: str) -> None:
@@ -98,11 +94,17 @@ class Injector:
             )
 
     def _do(self, action: Action) -> str:
-        if action.track == "topics":
-            return self._topic(action)
-        if action.track == "workers":
-            return self._worker(action)
-        return self._broker(action)
+        match action.track:
+            case "topics" | "partitions":
+                return self.topics.do(action)
+            case "workers":
+                return self._worker(action)
+            case "links":
+                return self._link(action)
+            case "controllers":
+                return self._controller(action)
+            case _:
+                return self._broker(action)
 
     # Brokers.
 
@@ -110,10 +112,6 @@ class Injector:
         cluster = self.arena.cluster(action.track)
         node = cluster.node(action.which)
         kind = action.kind
-        if kind.startswith("cut") and self.arena.network is None:
-            kind = "pause"
-        if kind == "fill disk" and action.which not in self.arena.disks:
-            return "not possible: fill disk"
         match kind:
             case "kill" | "restart":
                 (node.kill if kind == "kill" else node.stop)()
@@ -131,7 +129,7 @@ class Injector:
                 disk.empty()
                 self._back(action.track, action.which)
             case "move leaders":
-                self._move_leaders(action)
+                persist(lambda: self._move_leaders(action), "leaders moved")
             case "roll":
                 for number in range(1, len(cluster.nodes) + 1):
                     cluster.node(number).stop()
@@ -206,8 +204,6 @@ class Injector:
     def _worker(self, action: Action) -> str:
         worker = self.arena.workers[action.which - 1]
         kind = action.kind
-        if kind.startswith("cut") and self.arena.network is None:
-            kind = "pause"
         match kind:
             case "kill":
                 worker.process.kill()
@@ -222,8 +218,7 @@ class Injector:
                 self._wait(action.hold_s)
                 worker.process.signal(signal.SIGCONT)
             case "clock jump":
-                if not worker.set_clock(action.amount):
-                    return "not possible: clock jump"
+                worker.set_clock(action.amount)
                 self._wait(action.hold_s)
                 worker.set_clock(0)
             case "roll":
@@ -235,59 +230,30 @@ class Injector:
                 self._cut(worker.name, kind, action.hold_s)
         return kind
 
-    # Topics.
+    # Links and controllers.
 
-    def _topic(self, action: Action) -> str:
-        if action.kind == "trim":
-            self._persist(lambda: self._trim(action), "trimmed")
-        else:
-            with self.subject.writer.held():
-                self._create_again(action.hold_s)
-                self.subject.writer.life += 1
+    def _link(self, action: Action) -> str:
+        network = self.arena.network
+        assert network is not None
+        part = action.amount / 100
+        how = {
+            "loss": Roughness(loss=part),
+            "jitter": Roughness(late_s=action.amount * _LATE_S),
+            "duplication": Roughness(twice=2 * part),
+            "rough": Roughness(part / 2, part, action.amount * _LATE_S / 4),
+        }[action.kind]
+        with network.rough(network.hosts[action.which - 1], how, f"{self.seed}/{action.at}"):
+            self._wait(action.hold_s)
         return action.kind
 
-    @staticmethod
-    def _persist(attempt: Callable[[], None], what: str) -> None:
-        """Until it succeeds: brokers may be away."""
-
-        def succeeded() -> bool:
-            try:
-                attempt()
-            except (KafkaException, TimeoutError):
-                return False
-            return True
-
-        wait_until(succeeded, _READY_S, what)
-
-    def _create_again(self, hold_s: float) -> None:
-        servers, topic = self.arena.flow.source_servers, self.subject.again
-        client = admin(servers)
-
-        def delete() -> None:
-            if topic in topic_names(servers):
-                client.delete_topics([topic])[topic].result(_TIMEOUT_S)
-
-        def create() -> None:
-            if topic not in topic_names(servers):
-                create_topic(servers, name=topic, replication=self.subject.replication)
-
-        self._persist(delete, f"{topic} is deleted")
-        self._persist(
-            lambda: _expect(topic not in topic_names(servers)), f"{topic} is gone everywhere"
-        )
-        self._wait(hold_s)
-        self._persist(create, f"{topic} is created again")
-
-    def _trim(self, action: Action) -> None:
-        """As retention that won the race: records are deleted up to nearly the end."""
-        servers, topic = self.arena.flow.source_servers, self.subject.trimmed
-        partition = action.which - 1
-        client = admin(servers)
-        before = max(0, end_offsets(servers, topic)[partition] - action.amount)
-        wanted = TopicPartition(topic, partition, before)
-        client.delete_records([wanted], request_timeout=_REQUEST_S)[wanted].result(_TIMEOUT_S)
-
-
-def _expect(condition: bool) -> None:
-    if not condition:
-        raise TimeoutError
+    def _controller(self, action: Action) -> str:
+        (controller,) = self.arena.cluster(("source", "target")[action.which - 1]).controllers
+        if action.kind == "pause":
+            controller.pause()
+            self._wait(action.hold_s)
+            controller.resume()
+        else:
+            controller.kill()
+            self._wait(action.hold_s)
+            controller.launch()
+        return action.kind

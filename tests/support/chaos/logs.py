@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from tests.support.chaos.journal import fingerprint, identity
 from tests.support.topics import unique
 
 __all__ = [
     "Checkpoint",
+    "Mark",
     "Page",
     "Record",
     "committed",
+    "marks",
     "parse_checkpoint",
     "parse_page",
     "read",
@@ -39,9 +42,18 @@ class Record:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     @property
-    def content(self) -> tuple[object, ...]:
-        """What a copy must keep."""
-        return (self.key, self.value, self.timestamp_ms, self.headers)
+    def mark(self) -> Mark:
+        content = fingerprint(self.key, self.value, self.timestamp_ms, self.headers)
+        return Mark(self.offset, identity(self.value or b""), content)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What the checker keeps of a record. `value`: its identity. `content`: its fingerprint."""
+
+    offset: int
+    value: bytes
+    content: int
 
 
 def _record(message: Message) -> Record:
@@ -55,6 +67,15 @@ def _record(message: Message) -> Record:
 
 def read(servers: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[Record]:
     """All records of a partition as it is now; under `committed` without aborted ones."""
+    return list(_each(servers, topic, partition, committed=committed))
+
+
+def marks(servers: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[Mark]:
+    """As `read`, for logs of many megabytes."""
+    return [record.mark for record in _each(servers, topic, partition, committed=committed)]
+
+
+def _each(servers: str, topic: str, partition: int, *, committed: bool) -> Iterator[Record]:
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -65,7 +86,6 @@ def read(servers: str, topic: str, partition: int = 0, *, committed: bool = True
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
     )
-    found: list[Record] = []
     idle = 0
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
@@ -75,9 +95,9 @@ def read(servers: str, topic: str, partition: int = 0, *, committed: bool = True
                 idle += 1
             elif (error := message.error()) is None:
                 idle = 0
-                found.append(_record(message))
+                yield _record(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                return found
+                return
             elif not error.retriable():
                 raise KafkaException(error)
     finally:

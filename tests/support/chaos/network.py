@@ -1,9 +1,10 @@
 """A network of its own for a trial: hosts in network namespaces on one bridge, whose links can be
-cut, also in one direction.
+cut, also in one direction, or made rough.
 
 What is cut is lost without a sound, as on a broken line: neighbours' entries point to a hardware
 address that nobody has, so packets leave and never arrive. Needs the right to make namespaces;
-`Network.allowed` says whether we have it.
+`Network.allowed` says whether we have it. A rough link is a process between a host and the bridge
+(`rough_link.py`).
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from connect.errors import ConnectError
 from deploy.brokers.places import Place
+from tests.support.chaos.rough_link import Roughness
 
 __all__ = ["DIRECTIONS", "Network"]
 
@@ -53,6 +57,7 @@ class Network:
         self._bridge = f"ft{self._pid}"
         self._net = f"10.{64 + self._pid % 128}"
         self._addresses: dict[str, str] = {}
+        self._devices: dict[str, str] = {}
         self._root = f"{self._net}.0.1"
         self._lock = threading.Lock()
         self._cuts: Counter[tuple[str | None, str]] = Counter()
@@ -96,12 +101,42 @@ class Network:
         space, outside = self._space(name), f"ft{self._pid}-{number}"
         _ip("netns", "add", space)
         _ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
-        _ip("link", "set", outside, "master", self._bridge, "up")
+        # This host must not answer for its own address on devices that are not the bridge.
+        _ip("link", "set", outside, "master", self._bridge, "arp", "off", "up")
         _ip("-n", space, "addr", "add", f"{address}/16", "dev", "eth0")
         _ip("-n", space, "link", "set", "eth0", "up")
         _ip("-n", space, "link", "set", "lo", "up")
         self._addresses[name] = address
+        self._devices[name] = outside
         return Place(address, ("ip", "netns", "exec", space))
+
+    @property
+    def hosts(self) -> list[str]:
+        return list(self._addresses)
+
+    @contextmanager
+    def rough(self, name: str, how: Roughness, seed: str) -> Iterator[None]:
+        """Frames of this host, in both directions, are treated so meanwhile. One at a time."""
+        outside = self._devices[name]
+        near, far = f"{outside}a", f"{outside}b"
+        _ip("link", "add", near, "arp", "off", "type", "veth", "peer", "name", far)
+        try:
+            _ip("link", "set", near, "up")
+            _ip("link", "set", far, "master", self._bridge, "arp", "off", "up")
+            program = [sys.executable, "-m", "tests.support.chaos.rough_link"]
+            command = [*program, outside, near, seed, *how.arguments()]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as relay:
+                try:
+                    assert relay.stdout is not None
+                    if relay.stdout.readline() != b"ready\n":
+                        raise ConnectError(f"the rough link of {name} did not begin")
+                    _ip("link", "set", outside, "nomaster")
+                    yield
+                finally:
+                    _ip("link", "set", outside, "master", self._bridge)
+                    relay.kill()
+        finally:
+            _ip("link", "del", near, check=False)
 
     def cut(self, name: str, direction: str, peers: Iterable[str] | None = None) -> None:
         """Lose what `name` sends to, or gets from, `peers` (all others, this process included,

@@ -1,315 +1,193 @@
-"""One trial: a schedule carried out while producers write and groups commit, and the proof after.
+"""One trial: a schedule carried out while producers write and groups read, and the proof after.
 
-    trial(seed, seconds, ...)   everything: clusters, workers, writers, faults, check
+    trial(rules, ...)   everything: clusters, workers, writers, groups, faults, check
 
 A trial ends when all is copied and stored, and its workers stopped cleanly; then the logs are read.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import random
 import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 
+from connect.errors import DeadlineExceeded
 from deploy.brokers import KafkaRuntime
 from tests.support.chaos.arena import Arena, arena
-from tests.support.chaos.checker import (
-    Case,
-    Finding,
-    Manner,
-    Tally,
-    check_checkpoints,
-    check_copy,
-    check_map,
-)
-from tests.support.chaos.injecting import Injector, Subject
+from tests.support.chaos.checker import check_copy
+from tests.support.chaos.directions import Direction, Reports
+from tests.support.chaos.evidence import Case, Finding, Manner
+from tests.support.chaos.forms import Form, create_connectors, program, properties
+from tests.support.chaos.group_checker import check_checkpoints, check_group
+from tests.support.chaos.groups import Committer, Reader
+from tests.support.chaos.injecting import Injector
 from tests.support.chaos.journal import Fate, Journal
 from tests.support.chaos.logs import (
     Checkpoint,
     Page,
     committed,
     parse_checkpoint,
-    parse_page,
     read,
     targets,
 )
-from tests.support.chaos.schedule import plan, show
-from tests.support.chaos.writing import Writer, idempotent, plain, transactional
-from tests.support.topics import end_offsets, topic_names, unique
+from tests.support.chaos.map_checker import check_map
+from tests.support.chaos.needs import missing, sentence
+from tests.support.chaos.outcome import Outcome, Rules
+from tests.support.chaos.schedule import show
+from tests.support.chaos.topic_faults import Subject
+from tests.support.chaos.writing import (
+    FullRateWriter,
+    Settings,
+    Writer,
+    full_rate,
+    idempotent,
+    plain,
+    transactional,
+)
+from tests.support.mirrored import MirroredFlow
+from tests.support.topics import end_offsets, topic_names
 from tests.support.waiting import wait_until
 
-__all__ = ["Outcome", "Rules", "trial"]
+__all__ = ["trial"]
 
-_COMPACTED = {
-    "cleanup.policy": "compact",
-    "segment.ms": "2000",
-    "min.cleanable.dirty.ratio": "0.01",
-    "max.compaction.lag.ms": "3000",
-}
-_LOST = re.compile(r" (\S+)-(\d+): the source no longer has offsets (\d+) to (\d+)")
-_CATCH_UP_S = 150.0
-_COMMIT_EVERY_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How a trial is run."""
-
-    seed: int
-    seconds: float
-    nodes: int = 3
-    workers: int = 2
-    exactly_once: bool = False
-
-
-@dataclass
-class Outcome:
-    """What was done, and what was found."""
-
-    rules: Rules
-    schedule: str
-    done: Counter[str] = field(default_factory=Counter)
-    fates: dict[str, int] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
-    tallies: dict[str, Tally] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-    story: list[str] = field(default_factory=list)
-
-    @property
-    def most_jumps(self) -> int:
-        """How often copies may go back: each partition once for each fault of workers and of the
-        target, and twice where two workers are concerned."""
-        faults = sum(
-            n for kind, n in self.done.items() if not kind.startswith(("source", "topics"))
-        )
-        return 0 if self.rules.exactly_once else 2 * len(self.tallies) * (faults + 1)
-
-    def line(self) -> str:
-        """As JSON, for a file with a line for each trial."""
-        facts = {
-            "seed": self.rules.seed,
-            "seconds": self.rules.seconds,
-            "nodes": self.rules.nodes,
-            "exactly_once": self.rules.exactly_once,
-            "actions": dict(sorted(self.done.items())),
-            "records": self.fates,
-            "copied": self.tally.copied,
-            "repeated": self.tally.repeated,
-            "jumps": self.tally.jumps,
-            "reported_lost": self.tally.reported_lost,
-            "written_again": self.tally.written_again,
-            "findings": [str(finding) for finding in self.findings],
-        }
-        return json.dumps(facts)
-
-
-class _Committer:
-    """A group that commits ever higher offsets on the source, as far as records were written."""
-
-    def __init__(self, servers: str, group: str, partitions: Sequence[tuple[str, int]]) -> None:
-        self.group = group
-        self.last: dict[tuple[str, int], int] = {}
-        self._servers = servers
-        self._partitions = partitions
-        self._consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"committer-{group}")
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.wait(_COMMIT_EVERY_S):
-            self.commits()
-
-    def commits(self, back: int = 0) -> bool:
-        """Whether it could: brokers may be away, or just back."""
-        try:
-            self.commit(back)
-        except KafkaException:
-            return False
-        return True
-
-    def commit(self, back: int = 0) -> None:
-        """Everything that is there, but for `back` records before the end."""
-        offsets = []
-        for topic, number in self._partitions:
-            where = TopicPartition(topic, number)
-            _, end = self._consumer.get_watermark_offsets(where, timeout=5.0)
-            at = max(self.last.get((topic, number), 0), end - back)
-            offsets.append(TopicPartition(topic, number, at))
-        self._consumer.commit(offsets=offsets, asynchronous=False)
-        self.last = {(each.topic, each.partition): each.offset for each in offsets}
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(60.0)
-
-    def close(self) -> None:
-        self.stop()
-        self._consumer.close()
+_CATCH_UP_S = 240.0
+_SPARK_CATCH_UP_S = 400.0
+_GROUPS_S = 90.0
+_READER_S = 120.0
+_MOST_MB = 120.0
+_BURST_EVERY_S = 4.0
 
 
 @dataclass
 class _Trial:
-    """The topics of a trial, and what goes on in them."""
+    """What goes on in one."""
 
     rules: Rules
     arena: Arena
+    there: Direction
+    back: Direction | None
     journal: Journal = field(default_factory=Journal)
-    manners: dict[str, Manner] = field(default_factory=dict)
-    partitions: dict[str, int] = field(default_factory=dict)
+    whole: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    """Topics of which everything must be copied; of these, the last for the writer at full rate.
+    `whole` are those whose leaders move, and in which a group commits."""
 
-    def make(self, name: str, count: int, manner: Manner = Manner.WHOLE) -> str:
-        copies = min(self.rules.nodes, 3)
-        configs = _COMPACTED if manner is Manner.COMPACTED else {}
-        flow = self.arena.flow
-        topic = flow.topic(name, partitions=count, replication=copies, configs=configs)
-        self.manners[topic], self.partitions[topic] = manner, count
-        return topic
+    @property
+    def directions(self) -> list[Direction]:
+        return [self.there] if self.back is None else [self.there, self.back]
 
-    def of(self, *topics: str) -> list[tuple[str, int]]:
-        return [(topic, n) for topic in topics for n in range(self.partitions[topic])]
+    @property
+    def catch_up_s(self) -> float:
+        return _SPARK_CATCH_UP_S if self.rules.form is Form.SPARK else _CATCH_UP_S
 
-    def properties(self) -> dict[str, str]:
-        copies = str(min(self.rules.nodes, 3))
-        topics = ("checkpoints", "heartbeats", "offset-syncs")
-        return self.arena.flow.properties(
-            {
-                "replication.factor": copies,
-                **{f"{name}.topic.replication.factor": copies for name in topics},
-                **{
-                    f"{name}.storage.replication.factor": copies
-                    for name in ("offset", "status", "config")
-                },
-                "tasks.max": "2",
-                "A.consumer.isolation.level": "read_committed",
-                # The copy of a compacted topic is not compacted: it shows what was copied.
-                "config.properties.exclude": ".*",
-                "sync.group.offsets.enabled": "true",
-                "sync.group.offsets.interval.seconds": "1",
-                "B.scheduled.rebalance.max.delay.ms": "3000",
-                "B.offset.flush.interval.ms": "700",
-                **({"B.exactly.once.source.support": "enabled"} if self.rules.exactly_once else {}),
-            }
-        )
+    def check(self, outcome: Outcome, committer: Committer, reader: Reader) -> None:
+        reports = Reports.of(worker.log for worker in self.arena.workers)
+        points, on_target = self._checkpoints(committer)
+        for direction in self.directions:
+            pages = direction.pages()
+            for topic, number, case in direction.cases(
+                self.journal,
+                reports,
+                exactly_once=self.rules.exactly_once,
+                restarts=outcome.restarts,
+                overlapping=outcome.overlapping,
+                longest_s=outcome.longest_s,
+            ):
+                findings, tally = check_copy(case)
+                outcome.tally.add(tally)
+                own = [page for page in pages if (page.topic, page.partition) == (topic, number)]
+                findings += check_map(case, own)
+                if topic in self.read:
+                    findings += check_group(case, reader.read)
+                if (topic, number) in committer.commits:
+                    remote = (direction.flow.remote(topic), number)
+                    mine = [p for p in points if (p.topic, p.partition) == remote]
+                    findings += check_checkpoints(
+                        case,
+                        mine,
+                        committer.commits[topic, number],
+                        target_lost=reports.target_lost,
+                    )
+                    findings += _check_synced(case, mine, on_target.get(remote))
+                outcome.findings += findings
 
-    def ends(self) -> dict[tuple[str, int], int]:
-        servers = self.arena.flow.source_servers
-        return {
-            (topic, number): end
-            for topic in self.partitions
-            for number, end in end_offsets(servers, topic).items()
-        }
-
-    def lost(self) -> dict[tuple[str, int], list[tuple[int, int]]]:
-        """What the workers reported as deleted before it was copied."""
-        found: dict[tuple[str, int], list[tuple[int, int]]] = {}
-        for worker in self.arena.workers:
-            for match in _LOST.finditer(worker.log.read_text(errors="replace")):
-                span = (int(match[3]), int(match[4]))
-                found.setdefault((match[1], int(match[2])), []).append(span)
-        return found
-
-    def cases(self) -> Iterator[tuple[str, int, Case]]:
-        flow, lost = self.arena.flow, self.lost()
-        for topic, number in self.of(*self.partitions):
-            source = read(flow.source_servers, topic, number)
-            start = self._start(topic, number)
-            case = Case(
-                f"{topic}-{number}",
-                self.manners[topic],
-                source,
-                read(flow.target_servers, flow.remote(topic), number),
-                self.journal.of(topic, number),
-                lost.get((topic, number), ()),
-                start,
-                self.rules.exactly_once,
-            )
-            yield topic, number, case
-
-    def _start(self, topic: str, number: int) -> int:
-        consumer = Consumer(
-            {"bootstrap.servers": self.arena.flow.source_servers, "group.id": unique("start")}
-        )
-        try:
-            where = TopicPartition(topic, number)
-            start: int = consumer.get_watermark_offsets(where, timeout=30.0)[0]
-            return start
-        finally:
-            consumer.close()
-
-    def pages(self) -> list[Page]:
-        flow = self.arena.flow
-        newest = {r.key: r.value for r in read(flow.source_servers, flow.map_topic) if r.key}
-        return [
-            parse_page(key, value)
-            for key, value in newest.items()
-            # Other records of the topic (docs/offset-map.md).
-            if value is not None and not key.startswith(b"\xff\xff")
+    def _checkpoints(
+        self, committer: Committer
+    ) -> tuple[list[Checkpoint], Mapping[tuple[str, int], int]]:
+        """Of the committer's group, and where it is on the target."""
+        flow = self.there.flow
+        found = [
+            parse_checkpoint(record.key or b"", record.value or b"")
+            for record in read(flow.target_servers, f"{flow.a}.checkpoints.internal")
         ]
-
-    def check(self, outcome: Outcome, committer: _Committer) -> None:
-        flow = self.arena.flow
-        pages = self.pages()
-        raw = read(flow.target_servers, f"{flow.a}.checkpoints.internal")
-        points = [parse_checkpoint(r.key or b"", r.value or b"") for r in raw if r.value]
-        copies = [(flow.remote(topic), number) for topic, number in committer.last]
+        copies = [(flow.remote(topic), number) for topic, number in committer.commits]
         on_target = committed(flow.target_servers, committer.group, copies)
-        for topic, number, case in self.cases():
-            findings, tally = check_copy(case)
-            outcome.tally.add(tally)
-            outcome.tallies[case.name] = tally
-            own = [page for page in pages if (page.topic, page.partition) == (topic, number)]
-            findings += check_map(case, own)
-            if (topic, number) in committer.last:
-                remote = (flow.remote(topic), number)
-                mine = [
-                    p
-                    for p in points
-                    if (p.group, p.topic, p.partition) == (committer.group, *remote)
-                ]
-                findings += check_checkpoints(case, mine, committer.last[topic, number])
-                if mine and on_target.get(remote) != mine[-1].downstream:
-                    text = f"the group is at {on_target.get(remote)} on the target, not {mine[-1]}"
-                    findings.append(Finding("checkpoint", case.name, text))
-            outcome.findings += findings
+        return [point for point in found if point.group == committer.group], on_target
+
+
+def _check_synced(case: Case, found: list[Checkpoint], at: int | None) -> Iterator[Finding]:
+    if found and at != found[-1].downstream:
+        text = f"the group is at {at} on the target, not {found[-1]}"
+        yield Finding("checkpoint", case.name, text)
 
 
 @contextmanager
-def _writing(trial: _Trial, seed: int) -> Iterator[tuple[Subject, tuple[str, ...]]]:
-    """Four writers, and what may be done to their topics; the topics that groups read."""
-    servers = trial.arena.flow.source_servers
-    whole = tuple(trial.make(name, 2) for name in ("plain", "idempotent", "transactional"))
-    compacted = trial.make("compacted", 1, Manner.COMPACTED)
-    trimmed = trial.make("trimmed", 2, Manner.TRIMMED)
-    again = trial.make("again", 1, Manner.CREATED_AGAIN)
-    journal, of = trial.journal, trial.of
+def _writing(trial: _Trial) -> Iterator[Subject]:
+    """The writers, and what may be done to their topics."""
+    rules, there, journal = trial.rules, trial.there, trial.journal
+    servers = there.flow.source_servers
+    trial.whole = tuple(there.make(name, 2) for name in ("plain", "idempotent", "transactional"))
+    compacted = there.make("compacted", 1, Manner.COMPACTED)
+    trimmed = there.make("trimmed", 2, Manner.TRIMMED)
+    again = there.make("again", 1, Manner.CREATED_AGAIN)
+    growing = there.make("growing", 1)
+    bulk = there.make("bulk", 3)
+    trial.read = (*trial.whole, bulk)
     with ExitStack() as stack:
 
-        def write(
-            settings: dict[str, str | int | float | bool], *topics: str, burst: int
-        ) -> Writer:
-            writer = Writer(journal, settings, of(*topics), burst=burst, seed=seed)
+        def write(settings: Settings, *topics: str, burst: int) -> Writer:
+            partitions = there.of(*topics)
+            writer = Writer(journal, settings, partitions, burst=burst, seed=rules.seed)
             return stack.enter_context(writer)
 
-        write(plain(servers), whole[0], burst=3)
-        write(idempotent(servers), whole[1], compacted, trimmed, burst=4)
-        write(transactional(servers), whole[2], compacted, burst=2)
+        write(plain(servers), trial.whole[0], burst=3)
+        write(idempotent(servers), trial.whole[1], compacted, trimmed, burst=4)
+        write(transactional(servers), trial.whole[2], compacted, burst=2)
         # Once its log is deleted nobody could tell any more what was written twice.
         once = write(idempotent(servers), again, burst=3)
-        yield Subject(trimmed, again, once, min(trial.rules.nodes, 3), whole), whole
+        grower = write(idempotent(servers), growing, burst=3)
+        every_s = max(_BURST_EVERY_S, rules.seconds * rules.burst_mb / _MOST_MB)
+        stack.enter_context(
+            FullRateWriter(
+                journal,
+                full_rate(servers),
+                there.of(bulk),
+                burst_mb=rules.burst_mb,
+                every_s=every_s,
+                most_mb=_MOST_MB,
+                seed=rules.seed,
+            )
+        )
+        if trial.back is not None:
+            returning = trial.back.of(trial.back.make("back", 2))
+            settings = idempotent(trial.back.flow.source_servers)
+            stack.enter_context(Writer(journal, settings, returning, burst=4, seed=rules.seed))
+        yield Subject(trimmed, again, once, growing, grower, there.copies, trial.whole)
 
 
 def _caught_up(trial: _Trial) -> None:
     """Until everything is copied and stored, as the stored offsets say."""
-    ends = trial.ends()
-    flow = trial.arena.flow
+    for direction in trial.directions:
+        _direction_caught_up(trial, direction)
+
+
+def _direction_caught_up(trial: _Trial, direction: Direction) -> None:
+    ends, flow = direction.ends(), direction.flow
     behind: dict[tuple[str, int], tuple[int, int]] = {}
 
     def stored() -> bool:
@@ -326,15 +204,15 @@ def _caught_up(trial: _Trial) -> None:
         return not behind
 
     try:
-        wait_until(stored, _CATCH_UP_S, "everything is copied and stored")
+        wait_until(stored, trial.catch_up_s, "everything is copied and stored")
     except Exception as error:
         raise AssertionError(f"not copied, (stored, end): {behind}") from error
 
 
-def _groups_follow(trial: _Trial, committer: _Committer) -> None:
+def _groups_follow(trial: _Trial, committer: Committer) -> None:
     """Until the last commits have their checkpoints, as exact as the offset map says once it
     reaches that far, and are the group's offsets on the target."""
-    flow = trial.arena.flow
+    flow = trial.there.flow
 
     def exact(pages: list[Page], partition: tuple[str, int], point: Checkpoint) -> bool:
         own = [page for page in pages if (page.topic, page.partition) == partition]
@@ -352,7 +230,7 @@ def _groups_follow(trial: _Trial, committer: _Committer) -> None:
             latest[point.group, point.topic, point.partition] = point
         copies = [(flow.remote(name), number) for name, number in committer.last]
         there = committed(flow.target_servers, committer.group, copies)
-        pages = trial.pages()
+        pages = trial.there.pages()
         for (name, number), offset in committer.last.items():
             found = latest.get((committer.group, flow.remote(name), number))
             if found is None or found.upstream != offset:
@@ -364,43 +242,93 @@ def _groups_follow(trial: _Trial, committer: _Committer) -> None:
         return True
 
     try:
-        wait_until(done, _CATCH_UP_S / 2, "groups follow")
+        wait_until(done, _GROUPS_S, "groups follow")
     except Exception:  # noqa: BLE001 - the checker says what is missing, partition by partition
         return
+
+
+def _reader_ends(trial: _Trial, reader: Reader) -> None:
+    """Until the group that failed over has read everything."""
+    wanted = {
+        name
+        for name, each in trial.journal.records.items()
+        if each.topic in trial.read and each.fate is Fate.ACKNOWLEDGED
+    }
+    try:
+        wait_until(lambda: reader.has_read(wanted), _READER_S, "the group has read all")
+    except DeadlineExceeded:  # the checker says what it skipped
+        return
+    finally:
+        reader.close()
 
 
 def trial(rules: Rules, kafka: KafkaRuntime, logs: Path) -> Outcome:
     """Run it. Raises where it could not be carried out; what is wrong with the copy is in the
     outcome."""
-    actions = plan(rules.seed, rules.seconds, nodes=rules.nodes, workers=rules.workers)
+    if lacking := missing(rules.without):
+        raise AssertionError(sentence(lacking))
+    actions = rules.actions()
     outcome = Outcome(rules, show(actions))
+    draw = random.Random(f"{rules.seed}/reader")
     with ExitStack() as stack:
-        made = stack.enter_context(arena(rules.nodes, rules.workers, kafka, logs))
-        this = _Trial(rules, made)
-        with _writing(this, rules.seed) as (subject, whole):
-            made.add_workers(rules.workers, this.properties(), stack)
-            committer = _Committer(made.flow.source_servers, unique("group"), this.of(*whole))
+        made = stack.enter_context(
+            arena(rules.nodes, rules.controllers, rules.workers, rules.without, kafka, logs)
+        )
+        this = _made(rules, made)
+        with _writing(this) as subject:
+            _start_workers(this, stack)
+            committer = Committer(made.flow.source_servers, this.there.of(*this.whole))
             stack.callback(committer.close)
-            injector = Injector(made, subject)
+            injector = Injector(made, subject, rules.seed)
+            reader = Reader(made.flow, this.read, commits_last=draw.random() < 0.5)
+            stack.callback(reader.close)
             try:
-                _copying(this, whole[0])
+                _copying(this)
+                over = threading.Timer(rules.seconds * draw.uniform(0.3, 0.7), reader.fail_over)
+                stack.callback(over.cancel)
+                over.start()
                 injector.carry_out(actions, rules.seconds)
             finally:
                 outcome.story, outcome.done = injector.story, injector.done
+                outcome.longest_s = injector.longest_s
                 committer.stop()
                 (logs / "story.txt").write_text("\n".join([outcome.schedule, *outcome.story]))
-        outcome.findings += _finish(this, committer)
+            this.there.partitions[subject.growing] = injector.topics.partitions
         outcome.fates = {fate.value: this.journal.count(fate) for fate in Fate}
-        this.check(outcome, committer)
+        outcome.findings += _finish(this, committer, reader)
+        outcome.read = dict(reader.counts)
+        this.check(outcome, committer, reader)
     return outcome
 
 
-def _copying(trial: _Trial, topic: str) -> None:
+def _made(rules: Rules, made: Arena) -> _Trial:
+    copies, flow = min(rules.nodes, 3), made.flow
+    back = None
+    if rules.form is Form.TWO_WAY:
+        turned = MirroredFlow(flow.target, flow.source, flow.prefix, flow.b, flow.a)
+        back = Direction(turned, copies)
+    return _Trial(rules, made, Direction(flow, copies), back)
+
+
+def _start_workers(trial: _Trial, stack: ExitStack) -> None:
+    rules, copies = trial.rules, trial.there.copies
+    trial.arena.add_workers(
+        rules.workers,
+        program(rules.form),
+        properties(rules.form, trial.arena.flow, copies=copies, exactly_once=rules.exactly_once),
+        stack,
+        clock=any(action.kind == "clock jump" for action in rules.actions()),
+    )
+    if rules.form is Form.REST:
+        create_connectors(trial.arena.flow, trial.arena.workers[0].url, copies=copies)
+
+
+def _copying(trial: _Trial) -> None:
     """Faults begin when the mirror works."""
-    flow = trial.arena.flow
+    flow = trial.there.flow
 
     def grows() -> bool:
-        remote = flow.remote(topic)
+        remote = flow.remote(trial.whole[0])
         if remote not in topic_names(flow.target_servers):
             return False
         try:
@@ -408,15 +336,16 @@ def _copying(trial: _Trial, topic: str) -> None:
         except KafkaException:
             return False
 
-    wait_until(grows, _CATCH_UP_S, "the mirror copies")
+    wait_until(grows, trial.catch_up_s, "the mirror copies")
 
 
-def _finish(trial: _Trial, committer: _Committer) -> list[Finding]:
+def _finish(trial: _Trial, committer: Committer, reader: Reader) -> list[Finding]:
     """All is whole again: wait for the copy, let the group commit for the last time, and stop.
     Which workers did not stop cleanly."""
     _caught_up(trial)
-    wait_until(lambda: committer.commits(back=25), _CATCH_UP_S, "the group commits once more")
+    wait_until(lambda: committer.succeeds(back=25), trial.catch_up_s, "the group commits once more")
     _groups_follow(trial, committer)
+    _reader_ends(trial, reader)
     ended = [(worker, worker.stop()) for worker in trial.arena.workers]
     return [
         Finding("stop", worker.name, f"it ended with {status}; see {worker.log}")

@@ -1,7 +1,7 @@
 """Producers of a trial, each on a thread of its own, that go on through everything.
 
-Every record has a value that no other has; what became of it is written in the journal. A record
-whose producing failed is never sent again: whether it is in the log is unknown.
+Every record has a value that no other has; its content and what became of it are in the journal. A
+record whose producing failed is never sent again: whether it is in the log is unknown.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.support.chaos.journal import Fate, Journal, Written
+from tests.support.chaos.journal import Fate, Journal, Written, fingerprint, identity
 from tests.support.topics import unique
 
-__all__ = ["Writer", "idempotent", "plain", "transactional"]
+__all__ = ["FullRateWriter", "Writer", "full_rate", "idempotent", "plain", "transactional"]
 
 _FLUSH_S = 60.0
 _TRANSACTION_S = 20.0
@@ -28,6 +28,11 @@ _PAUSE_AFTER_ERROR_S = 0.5
 _ABORTED = 0.3
 _KEYS = 25
 _PADDING = b"abcdefghij" * 20
+_RECORD_BYTES = 1_000
+_NOISE = random.Random(0).randbytes(64 * 1024)
+"""Long records are pieces of it, which do not compress."""
+_QUEUE_KB = 16 * 1024
+_POLL_EVERY = 200
 
 Settings = dict[str, str | int | float | bool]
 
@@ -58,6 +63,16 @@ def idempotent(servers: str) -> Settings:
 def transactional(servers: str) -> Settings:
     own: Settings = {"transactional.id": unique("chaos"), "transaction.timeout.ms": 30_000}
     return {**_common(servers), "enable.idempotence": True, **own}
+
+
+def full_rate(servers: str) -> Settings:
+    """Several large batches in flight for each partition."""
+    own: Settings = {
+        "enable.idempotence": True,
+        "batch.size": 128 * 1024,
+        "queue.buffering.max.kbytes": _QUEUE_KB,
+    }
+    return {**_common(servers), **own}
 
 
 class Writer:
@@ -108,6 +123,11 @@ class Writer:
         assert not self._thread.is_alive(), self._name
         self._producer.purge()
         self._producer.poll(0)
+
+    def add(self, topic: str, partition: int) -> None:
+        """Write to this partition, too."""
+        with self._gate:
+            self._partitions.append((topic, partition))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -164,25 +184,22 @@ class Writer:
         settle: Callable[[Written, KafkaError | None, Message], None],
     ) -> Written:
         self._number += 1
-        value = b"%s:%s-%d:%d:%d|" % (
-            self._name.encode(),
-            topic.encode(),
-            partition,
-            self.life,
-            self._number,
-        )
-        value += _PADDING[: self._draw.randrange(len(_PADDING))]
-        written = Written(topic, partition, self.life)
-        self._journal.begin(value, written)
+        value = self._value(topic, partition)
+        key = b"k%d" % self._draw.randrange(_KEYS)
+        headers = (("n", b"%d" % self._number),)
+        now_ms = int(time.time() * 1000)
+        written = Written(topic, partition, self.life, timestamp_ms=now_ms)
+        written.content = fingerprint(key, value, now_ms, headers)
+        self._journal.begin(identity(value), written)
         while not self._stop.is_set():
             try:
                 self._producer.produce(
                     topic,
                     value=value,
-                    key=b"k%d" % self._draw.randrange(_KEYS),
+                    key=key,
                     partition=partition,
-                    headers=[("n", b"%d" % self._number)],
-                    timestamp=int(time.time() * 1000),
+                    headers=list(headers),
+                    timestamp=now_ms,
                     on_delivery=lambda error, message: settle(written, error, message),
                 )
                 break
@@ -192,6 +209,13 @@ class Writer:
                 self._fenced = True
                 break
         return written
+
+    def _value(self, topic: str, partition: int) -> bytes:
+        name = (self._name.encode(), topic.encode(), partition, self.life, self._number)
+        return b"%s:%s-%d:%d:%d|" % name + self._padding()
+
+    def _padding(self) -> bytes:
+        return _PADDING[: self._draw.randrange(len(_PADDING))]
 
     def _transaction(self) -> None:
         """One transaction, of which three in ten are aborted after all of it is in the log."""
@@ -237,3 +261,44 @@ class Writer:
                 written.fate = Fate.UNKNOWN
             self._stop.wait(_PAUSE_AFTER_ERROR_S)
             self._renew()
+
+
+class FullRateWriter(Writer):
+    """Writes as fast as the brokers take it, `burst_mb` at a time, every `every_s` seconds, until
+    it has written `most_mb`: the target's disks are small."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        settings: Settings,
+        partitions: Sequence[tuple[str, int]],
+        *,
+        burst_mb: float,
+        every_s: float,
+        most_mb: float,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(journal, settings, partitions, seed=seed)
+        self._records = int(burst_mb * 1e6 / _RECORD_BYTES)
+        self._bursts = int(most_mb / burst_mb)
+        self._every_s = every_s
+        self._next = time.monotonic()
+
+    def _plain_round(self) -> None:
+        if self._bursts and time.monotonic() >= self._next:
+            self._bursts -= 1
+            self._next = time.monotonic() + self._every_s
+            for number in range(self._records):
+                if self._stop.is_set() or self._fenced:
+                    break
+                topic, partition = self._partitions[number % len(self._partitions)]
+                self._send(topic, partition, self._settle)
+                if number % _POLL_EVERY == 0:
+                    self._producer.poll(0)
+        self._producer.poll(0)
+        if self._fenced:
+            self._renew()
+
+    def _padding(self) -> bytes:
+        start = self._draw.randrange(len(_NOISE) - _RECORD_BYTES)
+        return _NOISE[start : start + _RECORD_BYTES]

@@ -65,6 +65,22 @@ def test_a_loop_that_skips_waits_for_the_next_tick_and_counts_those_that_passed(
     assert skipped == [3]
 
 
+def test_a_step_may_ask_to_be_run_sooner_once() -> None:
+    clock = FakeClock()
+    loop: BackgroundLoop
+
+    def first() -> None:
+        if clock.monotonic() == 0.0:
+            loop.hurry(3.0)
+
+    loop = BackgroundLoop("l", first, interval_s=10.0, clock=clock)
+    assert loop.turn() == 3.0
+    clock.advance(3.0)
+    assert loop.turn() == 10.0
+    loop = BackgroundLoop("l", lambda: loop.hurry(30.0), interval_s=10.0, clock=clock)
+    assert loop.turn() == 10.0
+
+
 def test_loop_backs_off_on_retriable_errors_and_recovers() -> None:
     clock = FakeClock()
     step = Step(clock, down(), down(), None, down())

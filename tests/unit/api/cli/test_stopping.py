@@ -85,7 +85,7 @@ def test_a_signal_ends_the_wait() -> None:
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGTERM))
     timer.start()
     began = time.monotonic()
-    assert stop.wait(10.0)
-    assert time.monotonic() - began < 5.0
+    assert stop.wait(120.0)
+    assert time.monotonic() - began < 60.0
     timer.join()
-    assert stop.wait(10.0), "and every later one"
+    assert stop.wait(120.0), "and every later one"

@@ -101,7 +101,7 @@ def test_closing_ends_waiting_futures_and_threads_at_once(silent: Watched) -> No
     ]
     begun = SYSTEM_CLOCK.monotonic()
     silent.link.close()
-    assert SYSTEM_CLOCK.monotonic() - begun < 1
+    assert SYSTEM_CLOCK.monotonic() - begun < AMPLE_S
     assert threads_of_the_link() == []
     for future in waiting:
         with pytest.raises(BrokerUnavailable, match="closed"):

@@ -14,6 +14,8 @@ from connect.clients.selector_loop import SelectorLoop
 from connect.clients.wire import WireConnection
 from connect.clock import FakeClock
 
+LONG_S = 100.0
+
 
 @pytest.fixture
 def clock() -> FakeClock:
@@ -55,20 +57,20 @@ def test_mail_of_other_threads_ends_the_wait(loop: SelectorLoop) -> None:
     sender = threading.Thread(target=lambda: loop.post(ran.set))
     started = time.monotonic()
     sender.start()
-    while not ran.is_set() and time.monotonic() - started < 10.0:
-        loop.turn(10.0)
+    while not ran.is_set() and time.monotonic() - started < LONG_S:
+        loop.turn(LONG_S)
     sender.join()
     assert ran.is_set()
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < LONG_S / 2
 
 
 def test_mail_that_mail_sends_is_run_without_waiting(loop: SelectorLoop) -> None:
     ran: list[int] = []
     loop.post(lambda: loop.post(lambda: ran.append(1)))
     started = time.monotonic()
-    loop.turn(10.0)
+    loop.turn(LONG_S)
     assert ran == [1]
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < LONG_S / 2
 
 
 def test_a_channel_is_watched_for_writing_only_while_it_has_something_to_write(

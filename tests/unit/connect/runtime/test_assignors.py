@@ -194,6 +194,15 @@ def test_a_new_leader_moves_nothing() -> None:
     assert group.running() == before
 
 
+def test_a_new_leader_revokes_what_is_not_configured_any_more() -> None:
+    group = three_workers()
+    (owner,) = [member for member, load in group.members.items() if ("b", 2) in load]
+    del group.configured["b"]
+    group.configured["b"] = 2
+    group.assignor = CooperativeAssignor(MAX_DELAY_MS)
+    assert ("b", 2) in group.round().revoked[owner]
+
+
 def test_revoking_in_a_row_is_slowed_down() -> None:
     series = [revocation_backoff_ms(number, MAX_DELAY_MS) for number in range(1, 7)]
     assert series == [40, 1_600, 64_000, 300_000, 300_000, 300_000]

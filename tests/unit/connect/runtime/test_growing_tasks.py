@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -175,6 +176,14 @@ def test_a_task_that_gives_something_up_ends_first(work: AssignedWork) -> None:
     assert work.renewal.outdated("c", configs()) == [TASK]
 
 
+def test_a_task_ends_that_its_connector_has_no_more(work: AssignedWork) -> None:
+    """Its config is still there to be read."""
+    state = configs("ab")
+    begin(work, state)
+    gone = replace(state, task_counts={"c": 0})
+    assert work.renewal.outdated("c", gone) == [TASK]
+
+
 def test_a_task_of_a_changed_connector_ends_first(work: AssignedWork) -> None:
     begin(work, configs("ab"))
     assert work.renewal.outdated("c", configs("abc", connector={"changed": "yes"})) == [TASK]
@@ -290,7 +299,8 @@ def test_a_connector_knows_its_stored_offsets_unless_they_have_a_topic_of_their_
 
 
 def checked_run() -> TaskRun:
-    return TaskRun(lambda run: ExactlyOncePlan("id", lambda: None, lambda: None))
+    plan = ExactlyOncePlan("id", lambda: None, lambda: None)
+    return TaskRun(Future, lambda: None, lambda _: plan)
 
 
 @pytest.mark.parametrize("run", [checked_run()])

@@ -43,7 +43,7 @@ BYTES = "ByteArrayConverter"
 
 
 class Idle(TransferTask):
-    """Moves nothing. `commits` "slow": gathering its offsets takes turns of its loop."""
+    """Moves nothing. Gathering its offsets takes turns of its loop."""
 
     taken: ClassVar[list[str]] = []
     """The live values that tasks were offered."""
@@ -59,9 +59,7 @@ class Idle(TransferTask):
         self._gathering: Future[list[StoredOffset]] | None = None
 
     def step(self, timeout: float) -> None:
-        gathering, self._gathering = self._gathering, None
-        if gathering is not None:
-            gathering.set_result([({"p": 1}, {"o": 2})])
+        self.deliver()
         if self._config.get("step") == "fails":
             raise ConnectError("no further")
         self._woken.wait(timeout)
@@ -74,6 +72,11 @@ class Idle(TransferTask):
         answer: Future[list[StoredOffset]] = Future()
         self._gathering = answer
         return answer
+
+    def deliver(self) -> None:
+        gathering, self._gathering = self._gathering, None
+        if gathering is not None:
+            gathering.set_result([({"p": 1}, {"o": 2})])
 
     def committed(self) -> None:
         """Nothing depends on it."""

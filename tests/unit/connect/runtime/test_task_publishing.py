@@ -30,6 +30,8 @@ Configs = list[dict[str, str]]
 class Host:
     """A connector whose tasks are what the test says."""
 
+    def note_unpublished(self, reason: str | None) -> None: ...
+
     def __init__(self) -> None:
         self.wanted: Configs | None = [{"n": "0"}]
 

@@ -334,3 +334,17 @@ def test_always(records: list[ConfigRecord]) -> None:
         assert state.task_configs == {}
         assert state.applied_connector_config("c") is None
     assert state.offset == (len(records) or -1)
+
+
+def test_a_commit_that_is_written_again_changes_nothing() -> None:
+    builder = ConfigStateBuilder()
+    builder.startup_complete()
+    for offset, record in enumerate((CREATED, task(0), task(1), commit(2))):
+        builder.apply(offset, record)
+    before = builder.snapshot()
+    assert builder.apply(4, commit(2)) == ()
+    after = builder.snapshot()
+    assert after.tasks("c") == before.tasks("c") == [C0, C1]
+    assert after.task_config_generation("c") == before.task_config_generation("c")
+    builder.apply(5, commit(1))
+    assert builder.snapshot().tasks("c") == []

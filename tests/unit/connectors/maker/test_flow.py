@@ -29,14 +29,20 @@ PUT = {name: {**config, "name": name} for name, config in PLANNED.items()}
 
 @dataclass
 class FakeHerder(InMemoryHerder):
-    """`ends` is what ends it by itself."""
+    """`ends` is what ends it by itself, `refused` what keeps it from joining its group."""
 
     ends: Exception | None = None
+    refused: ConnectError | None = None
     stopped: bool = False
 
     def check(self) -> None:
         if self.ends is not None:
             raise self.ends
+
+    def await_ready(self, timeout_s: float) -> bool:
+        if self.refused is not None:
+            raise self.refused
+        return True
 
     def stop(self, deadline: Deadline) -> bool:
         self.stopped = True
@@ -184,6 +190,21 @@ def test_a_worker_that_ended_by_itself_is_replaced(flow: MirrorFlow, workers: Wo
     assert first.stopped
     workers.lead()
     settles(workers, PUT)
+
+
+def test_a_worker_that_its_group_refuses_is_tried_again_with_longer_waits_and_one_line(
+    flow: MirrorFlow, workers: Workers, caplog: pytest.LogCaptureFixture
+) -> None:
+    reason = "Joining group A-mm2 failed: GROUP_AUTHORIZATION_FAILED (30); grant Read on it"
+    workers.next.refused = ConnectError(reason)
+    flow.start()
+    wait_until(lambda: flow._loop._backoff.failures >= 2, TIMEOUT_S, "a second try")
+    assert {status.status.trace for status in flow.statuses()} == {reason}
+    assert caplog.text.count("GROUP_AUTHORIZATION_FAILED") == 1
+    assert "works again" not in caplog.text
+    workers.next.refused = None
+    flow._loop.wake()
+    wait_until(lambda: flow.herder is workers.next and not flow.error, TIMEOUT_S, "it joins")
 
 
 def test_a_config_that_can_never_work_ends_the_flow(flow: MirrorFlow, workers: Workers) -> None:

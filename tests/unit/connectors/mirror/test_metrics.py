@@ -20,6 +20,7 @@ OUR_ATTRIBUTES = {
     "loss-count",
     "lost-record-count",
     "quarantined-record-count",
+    "already-copied-record-count",
     "limited",
     "throttle-time-ms",
     "stuck",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import pytest
 from hypothesis import given
@@ -114,6 +114,13 @@ def test_a_map_topic_that_was_created_again_is_another_map() -> None:
     assert store.places({("t", 1): [900]}) == {}
 
 
+def always(
+    record: tuple[bytes, bytes | None],
+) -> Callable[[Collection[int]], Mapping[int, tuple[bytes, bytes | None]]]:
+    """A topic with this record at every offset."""
+    return lambda offsets: dict.fromkeys(offsets, record)
+
+
 def test_another_page_at_the_same_offset_of_the_topic_does_not_answer() -> None:
     """The topic was created again, and that is not known yet."""
     others = [
@@ -122,7 +129,7 @@ def test_another_page_at_the_same_offset_of_the_topic_does_not_answer() -> None:
         (page_key("t", 0, 0), b"no page"),
     ]
     for other in others:
-        store = OffsetMapStore(lambda offsets, other=other: dict.fromkeys(offsets, other), 0)
+        store = OffsetMapStore(always(other), 0)
         store.take(page_key("t", 0, 0), MapPage(1, [Segment(0, 0, 1000)]).encode(), 0)
         store.take(page_key("t", 0, 1000), MapPage(1, [Segment(1000, 1000, 9)]).encode(), 1)
         with pytest.raises(RetriableError):

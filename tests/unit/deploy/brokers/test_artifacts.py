@@ -10,6 +10,7 @@ import pytest
 from deploy.brokers import artifacts
 from deploy.brokers.artifacts import Artifact, Progress, fetch_kafka, read_lock
 from deploy.brokers.errors import DownloadFailed
+from deploy.brokers.versions import OLD_VERSIONS, lock_file
 
 JAR = b"not really a jar" * 1000
 
@@ -45,6 +46,26 @@ def test_the_lock_file_pins_every_jar() -> None:
     assert {"kafka_2.13", "connect-mirror", "connect-runtime", "kafka-tools"} <= {
         artifact.name for artifact in pinned
     }
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_the_locks_of_old_versions_pin_their_brokers(version: str) -> None:
+    pinned = read_lock(lock_file(version).read_text())
+    assert len({artifact.file_name for artifact in pinned}) == len(pinned)
+    assert all(len(artifact.sha256) == 64 and artifact.size > 0 for artifact in pinned)
+    versions = {artifact.name: artifact.version for artifact in pinned}
+    assert versions["kafka_2.13"] == versions["kafka-clients"] == version
+    assert {"reload4j", "slf4j-reload4j", "zookeeper"} <= versions.keys()
+
+
+def test_versions_have_caches_of_their_own(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = jar("kafka")
+    pin(monkeypatch, pinned)
+    publish(repository, pinned)
+    assert [path.parent.name for path in fetch_kafka(version="2.8.2")] == ["kafka-2.8.2"]
+    assert [path.parent.name for path in fetch_kafka()] == ["kafka-4.3.1"]
 
 
 def test_a_lock_line_that_is_not_one_is_shown() -> None:

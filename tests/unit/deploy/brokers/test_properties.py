@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy.brokers.properties import controller_ids, render, server_properties
+from deploy.brokers.properties import (
+    controller_ids,
+    render,
+    server_properties,
+    zookeeper_broker_properties,
+)
 
 PORTS = {
     node: {"PLAINTEXT": 100 + node, "SASL": 200 + node, "CONTROLLER": 300 + node} for node in (1, 2)
@@ -42,6 +47,20 @@ def test_a_broker_alone_knows_the_quorum_but_does_not_listen_for_it() -> None:
     )
 
 
+def test_controllers_alone_serve_no_clients_and_brokers_are_no_controllers() -> None:
+    def alone(node: int) -> dict[str, str]:
+        return server_properties(
+            node, {"PLAINTEXT": "PLAINTEXT"}, PORTS, Path("/data"), {}, controllers_alone=[2]
+        )
+
+    assert alone(2)["process.roles"] == "controller"
+    assert alone(2)["listeners"] == "CONTROLLER://127.0.0.1:302"
+    assert "advertised.listeners" not in alone(2)
+    assert alone(1)["process.roles"] == "broker"
+    assert alone(1)["controller.quorum.voters"] == "2@127.0.0.1:302"
+    assert alone(1)["offsets.topic.replication.factor"] == "1"
+
+
 def test_the_callers_properties_win() -> None:
     assert of(1, **{"broker.session.timeout.ms": "9000"})["broker.session.timeout.ms"] == "9000"
 
@@ -54,3 +73,20 @@ def test_values_are_escaped_as_java_reads_them() -> None:
     assert render({"a": "C:\\x", "b": "one\ntwo", "c": " x", "d": "ü😀"}) == (
         "a=C:\\\\x\nb=one\\ntwo\nc=\\ x\nd=\\u00fc\\ud83d\\ude00\n"
     )
+
+
+def test_a_broker_of_zookeeper_knows_nothing_of_kraft() -> None:
+    listeners = {"PLAINTEXT": "PLAINTEXT", "SASL": "SASL_SSL"}
+    ports = {node: {"PLAINTEXT": 100 + node, "SASL": 200 + node} for node in (1, 2)}
+    properties = zookeeper_broker_properties(
+        2, "127.0.0.1:9", listeners, ports, Path("/data"), {"log.retention.ms": "-1"}
+    )
+    assert properties["broker.id"] == "2"
+    assert properties["zookeeper.connect"] == "127.0.0.1:9"
+    assert properties["listeners"] == "PLAINTEXT://127.0.0.1:102,SASL://127.0.0.1:202"
+    assert properties["advertised.listeners"] == properties["listeners"]
+    assert properties["offsets.topic.replication.factor"] == "2"
+    assert properties["log.retention.ms"] == "-1"
+    assert not [
+        key for key in properties if key.startswith(("controller", "process", "node.", "share."))
+    ]

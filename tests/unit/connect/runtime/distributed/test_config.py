@@ -4,23 +4,7 @@ import pytest
 
 from connect.errors import ConfigError
 from connect.runtime.distributed.config import DistributedConfig, ExactlyOnceSupport
-
-PROPS = {
-    "bootstrap.servers": "b:1",
-    "group.id": "g",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
-    "key.converter": "StringConverter",
-    "value.converter": "StringConverter",
-}
-
-
-def config(**more: str) -> DistributedConfig:
-    """Names have `_` for `.`."""
-    return DistributedConfig.from_properties(
-        {**PROPS, **{key.replace("_", "."): value for key, value in more.items()}}
-    )
+from tests.unit.connect.runtime.distributed.properties import PROPS, config
 
 
 def test_defaults_are_those_of_java() -> None:

@@ -10,7 +10,7 @@ from connect.metrics.registry import MetricRegistry
 from connect.plugin import SinkConnector, SinkTask
 from connect.runtime.distributed.factory import distributed_herder
 from connect.runtime.plugins import PluginRegistry
-from tests.unit.connect.runtime.distributed.test_config import PROPS
+from tests.unit.connect.runtime.distributed.properties import PROPS
 
 GROUP = "connect-workers"
 

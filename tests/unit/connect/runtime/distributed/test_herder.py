@@ -160,6 +160,35 @@ def test_a_task_that_another_worker_gets_ends_where_it_stands(rig: Rig) -> None:
     assert rig.states("c") == [R, U]
 
 
+def test_what_is_said_of_a_lost_task_is_as_old_as_the_loss(rig: Rig) -> None:
+    lose_coordinator(rig)
+    rig.member.generation += 1
+    other = InstanceStatus(R, "other:8083", rig.member.generation)
+    rig.statuses.put(InstanceId("c", 0), other)
+    rig.member.plan(Plan([C]))
+    rig.member.go_on()
+    rig.until(lambda: Told.seen("started c"), "the connector")
+    assert rig.status("c", 0) == other
+
+
+def test_a_worker_that_is_out_of_its_group_holds_its_tasks_until_it_has_joined_again(
+    rig: Rig,
+) -> None:
+    running(rig)
+    rig.member.turns(3)
+    rig.member.hold()
+    Told.take()
+    rig.member.evict()
+    rig.until(lambda: Told.seen("stopped c"), "the end of the connector")
+    rig.member.generation += 1
+    Told.take()
+    rig.member.go_on()
+    rig.until(lambda: Told.seen("started c-0 with 0"), "the task anew")
+    # It claims what nobody else may have been given yet, and begins with what is stored.
+    assert set(rig.member.reported[-1] or ()) == {("c", -1), ("c", 0)}
+    assert Told.take()[0] == "stopped c-0"
+
+
 def test_a_delayed_rebalance_is_asked_for_when_it_is_due_and_told_of_once(rig: Rig) -> None:
     before = len(rig.member.reported)
     rig.member.plan(Plan(delay_ms=300), Plan())
@@ -250,6 +279,8 @@ def test_tasks_whose_configs_came_with_the_assignment_begin_again_without_anothe
     Told.take()
     before = len(rig.member.events)
     (task,) = rig.herder.task_infos("c")
+    # The connector itself has not said that its tasks are others, and is not asked here.
+    rig.herder.publisher.forget("c")
     rig.store.put_task_configs("c", [{**task.config, "n": "7"}])
     rig.member.go_on()
     rig.until(lambda: Told.seen("started c-0 with 7"), "the task with its new config")

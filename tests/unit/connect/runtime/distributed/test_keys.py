@@ -5,7 +5,7 @@ import pytest
 from connect.runtime.connect_herder import BadRequest, Forbidden
 from connect.runtime.distributed.keys import NoSessionKey, SessionKeys
 from connect.storage.config_records import SessionKey
-from tests.unit.connect.runtime.distributed.test_config import config
+from tests.unit.connect.runtime.distributed.properties import config
 
 KEY = SessionKey(bytes(range(32)), "HmacSHA256", 1_000_000)
 BODY, MAC = b'[{"a":"b"}]', "Eroe1tB3QaSe5EJ0n/U/3E2UQZRh4D5G73yb9AU1xkM="

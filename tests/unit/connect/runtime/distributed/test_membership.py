@@ -156,6 +156,23 @@ def test_giving_up_leaves_nothing_to_report(group: Group, *, lost: bool) -> None
     assert len(group.events) == 2
 
 
+def test_a_worker_that_is_put_out_claims_its_work_and_says_nothing_new_of_it(
+    group: Group,
+) -> None:
+    group.join(C, T0)
+    group.membership.on_evicted()
+    assert group.events[-1] == "lost c c-0 in 1"
+    reported = decode_metadata(group.membership.metadata()[0][1]).assignment
+    assert reported is not None
+    assert set(reported.assigned) == {C, T0}
+    group.running_generation = 4
+    group.join(revoked=(C, T0))
+    generation_of = group.membership.generation_of
+    assert [generation_of(InstanceId("c", task)) for task in (-1, 0, 1)] == [1, 1, 5]
+    group.join(C)
+    assert [generation_of(InstanceId("c", task)) for task in (-1, 0, 1)] == [6, 1, 6]
+
+
 @pytest.mark.parametrize(
     ("protocol", "signs", "eager"),
     [("sessioned", True, False), ("compatible", False, False), ("default", False, True)],

@@ -77,6 +77,18 @@ def test_nothing_is_asked_where_the_committed_configs_are_right(rig: Rig) -> Non
     assert rig.leader.asked == []
 
 
+def test_a_connector_whose_tasks_a_leader_left_half_changed_is_asked_again(rig: Rig) -> None:
+    own(rig)
+    committed = asked(rig, 1)[0]
+    rig.store.put_task_configs("c", committed)
+    rig.leader.asked[0][-1].set_result(DONE)
+    rig.member.plan(Plan([("c", 0)]))
+    rig.becomes("c", R, R)
+    # A leader that died in a stop has taken the tasks away, and not said that c is stopped.
+    rig.store.put_task_configs("c", [])
+    assert asked(rig, 2)[1] == committed
+
+
 def test_of_what_changes_while_the_leader_writes_only_the_newest_follows(rig: Rig) -> None:
     own(rig)
     asked(rig, 1)
@@ -156,6 +168,21 @@ def test_a_connector_that_gives_no_configs_is_asked_again(
     asked(rig, 1)
     assert "trying again in 0.25 s: source away" in caplog.text
     assert "trying again in 0.50 s: odd" in caplog.text
+
+
+def test_a_connector_whose_tasks_are_not_committed_says_so_until_they_are(rig: Rig) -> None:
+    Steered.failures.extend([ConnectError("source away")] * 3)
+    own(rig)
+
+    def trace() -> str:
+        status = rig.status("c")
+        return "" if status is None else status.trace or ""
+
+    rig.until(lambda: "nobody runs them: source away" in trace(), "the reason")
+    assert rig.state("c") is R
+    asked(rig, 1)[0]
+    rig.leader.asked[0][3].set_result(DONE)
+    rig.until(lambda: not trace(), "no reason any more")
 
 
 def test_too_many_tasks_fail_the_connector_for_good(rig: Rig) -> None:

@@ -48,8 +48,8 @@ class Source:
 
     drop = want
 
-    def requested_offset(self, partition: PartitionCopy) -> int | None:
-        return self.asked.get(partition.source)
+    def answers(self, partition: PartitionCopy) -> bool:
+        return self.asked.get(partition.source) == partition.position
 
     def pump(self) -> None:
         """Nothing is sent."""

@@ -157,12 +157,17 @@ def test_a_batch_that_the_target_may_have_is_not_dropped() -> None:
         made.block()
 
 
-def test_a_refusal_behind_a_batch_that_may_be_there_is_tried_again() -> None:
+@pytest.mark.parametrize(
+    ("head_may_be_there", "then"), [(True, Failure.RETRY), (False, Failure.NEW_PRODUCER)]
+)
+def test_batches_behind_a_refused_one_are_not_there_unless_it_is(
+    head_may_be_there: bool, then: Failure
+) -> None:
     made = queued(3, 4)
     first, second = made.take_next(), made.take_next()
-    made.failed(first, Failure.BLOCK, "refused", maybe=False)
+    made.failed(first, Failure.BLOCK, "refused", maybe=head_may_be_there)
     made.failed(second, Failure.RETRY, "gone", maybe=True)
-    assert made.requeue() == (Failure.RETRY, "refused")
+    assert made.requeue() == (then, "refused")
 
 
 def test_a_record_that_was_never_sent_can_be_skipped() -> None:

@@ -126,6 +126,27 @@ def test_a_topic_created_again_begins_again() -> None:
     assert planned(made)[0].start == 0
 
 
+def test_a_broker_with_old_metadata_does_not_make_a_topic_new_again() -> None:
+    told: list[LossKind] = []
+    made = Board(on_loss=lambda _, loss: told.append(loss.kind))
+    partition = MirroredPartition(KEY, ("A.t", 0), PartitionMetrics("A", "B", "A.t", 0))
+    partition.position = partition.stored = 100
+    made.add(partition)
+    made.assign([KEY])
+    old, new = uuid4(), uuid4()
+    for known in (old, new):
+        made.topic_ids({"t": known})
+    made.place(partition, 0)
+    assert told == [LossKind.SOURCE_RECREATED]
+    partition.position = 50
+    for known in (old, new, old):
+        made.topic_ids({"t": known})
+        assert not partition.begin_again
+    # But a third life is one.
+    made.topic_ids({"t": uuid4()})
+    assert partition.begin_again
+
+
 def test_what_left_stays_until_it_is_stored_and_may_come_back() -> None:
     made = board()
     (wanted,) = planned(made)

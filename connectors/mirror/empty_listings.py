@@ -1,0 +1,41 @@
+"""Whether a cluster that lists no topics is to be believed.
+
+A broker with ZooKeeper (before KRaft) that has just started answers requests for metadata before
+its controller has told it of any topic: for a moment it knows brokers and no topics. Believing that
+would begin a flow with nothing until the next refresh, ten minutes later, or drop all it mirrors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.errors import RetriableError
+
+__all__ = ["EmptyListings"]
+
+# A controller tells within milliseconds; seconds on a machine that starts many brokers.
+_BELIEVED_AFTER_S = 30.0
+
+
+class EmptyListings:
+    """The empty listings of one cluster. For the thread that lists."""
+
+    def __init__(self, alias: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._alias = alias
+        self._clock = clock
+        self._since: float | None = None
+
+    def check(self, listed: Mapping[str, int]) -> None:
+        """Raise `RetriableError` while an empty listing is not to be believed: for 30 s."""
+        now = self._clock.monotonic()
+        if listed:
+            self._since = None
+            return
+        if self._since is None:
+            self._since = now
+        if now - self._since < _BELIEVED_AFTER_S:
+            raise RetriableError(
+                f"Cluster {self._alias} lists no topics: it is empty, or its broker has just "
+                "started and does not know them yet"
+            )

@@ -1,0 +1,84 @@
+"""Compares the ends of target partitions with the source after a crash, on a few threads.
+
+The copy engine asks (`copy/tail_checks.py`); reading and comparing is `target_tail.py`'s. Opens
+connections through cluster links of its own, so that it can be closed without the engine's.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from connect.clients.cluster_link import ClusterLink
+from connect.clients.offset_listing import LATEST
+from connect.clients.settings import WireSettings
+from connect.errors import BrokerUnavailable, ConnectError
+from connectors.mirror.copy.tail_checks import FoundTail, TailQuestion
+from connectors.mirror.target_tail import TailReader
+
+__all__ = ["ThreadedTailLookup"]
+
+_THREADS = 2
+_STALL_S = 10.0
+_ASK_S = 10.0
+
+
+class ThreadedTailLookup:
+    """See the module. `look` and `close` belong to one thread. Costs nothing before the first
+    `look`."""
+
+    def __init__(self, source: WireSettings, target: WireSettings, *, read_committed: bool) -> None:
+        self._settings = (source, target)
+        self._read_committed = read_committed
+        self._links: tuple[ClusterLink, ClusterLink] | None = None
+        self._topics: tuple[set[str], set[str]] = (set(), set())
+        self._pool: ThreadPoolExecutor | None = None
+        self._stopped = threading.Event()
+
+    def look(self, question: TailQuestion) -> Future[FoundTail]:
+        if self._pool is None or self._links is None:
+            self._pool = ThreadPoolExecutor(_THREADS, "mirror-tail")
+            source, target = self._settings
+            self._links = (
+                ClusterLink(source, lambda: None, name="mirror-tail-source"),
+                ClusterLink(target, lambda: None, name="mirror-tail-target"),
+            )
+        for link, topics, topic in zip(
+            self._links, self._topics, (question.source[0], question.target[0]), strict=True
+        ):
+            topics.add(topic)
+            link.watch_topics(topics)
+        return self._pool.submit(self._look, self._links, question)
+
+    def _look(self, links: tuple[ClusterLink, ClusterLink], question: TailQuestion) -> FoundTail:
+        source, target = links
+        ends = source.list_offsets(
+            (question.source,), LATEST, 1 if self._read_committed else 0, _ASK_S
+        ).result(_ASK_S)
+        # The target's link has to know its leaders, too.
+        target.list_offsets((question.target,), LATEST, 0, _ASK_S).result(_ASK_S)
+        end = ends[question.source]
+        if isinstance(end, ConnectError):
+            raise end
+        if self._stopped.is_set():
+            raise BrokerUnavailable("the task is stopping")
+        reader = TailReader(
+            source, target, self._read_committed, stall_s=_STALL_S, stopped=self._stopped
+        )
+        return reader.look(
+            question.source,
+            question.target,
+            (question.source_start, end),
+            (question.target_start, question.target_end),
+            timestamps=None,
+        )
+
+    def close(self) -> None:
+        """End within seconds what is under way."""
+        self._stopped.set()
+        if self._links is not None:
+            for link in self._links:
+                link.close()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None

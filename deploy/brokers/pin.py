@@ -1,0 +1,68 @@
+"""`python -m deploy.brokers.pin VERSION`: write the lock file of an old Kafka version's brokers.
+
+Resolves the broker, what it depends on, and a logger, from Maven Central with jgo; fetches every
+jar once into a temporary directory, and writes `kafka-<VERSION>.lock` beside this module with the
+hashes of what came. Look at the difference before committing it. The lock of 4.3.1, which has
+Connect and the tools as well, is not made by this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+
+from jgo.maven import Dependency, MavenContext, PythonResolver
+
+from deploy.brokers.versions import lock_file
+
+__all__ = ["main"]
+
+_SCALA = "2.13"
+# Kafka's own releases pair these; the jars of the broker ask for no logger, but need Log4j 1.
+_LOGGING = (
+    ("org.slf4j", "slf4j-reload4j", "1.7.36"),
+    ("ch.qos.reload4j", "reload4j", "1.2.25"),
+)
+
+
+def _resolved(version: str, repository: Path) -> list[Dependency]:
+    """The jars of a broker, sorted by coordinates."""
+    context = MavenContext(repo_cache=repository)
+    roots = [
+        Dependency(context.project(group, name).at_version(wanted).artifact())
+        for group, name, wanted in (
+            ("org.apache.kafka", f"kafka_{_SCALA}", version),
+            *_LOGGING,
+        )
+    ]
+    inputs, transitive = PythonResolver().resolve(roots)
+    found = {(each.groupId, each.artifactId): each for each in [*transitive, *inputs]}
+    return [found[key] for key in sorted(found)]
+
+
+def _line(dependency: Dependency) -> str:
+    path = dependency.artifact.resolve()
+    data = path.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    coordinates = f"{dependency.groupId}:{dependency.artifactId}:{dependency.version}"
+    return f"{coordinates} {digest} {len(data)}\n"
+
+
+def main(version: str) -> int:
+    """Write the lock file of `version`. Returns the exit status."""
+    with tempfile.TemporaryDirectory(prefix="kafka-pin-") as repository:
+        lines = [_line(each) for each in _resolved(version, Path(repository))]
+    lock_file(version).write_text(
+        f"# Every jar on the class path of the Kafka {version} brokers, and of their ZooKeeper.\n"
+        f"# Written by `python -m deploy.brokers.pin {version}`.\n"
+        "# One line each: group:artifact:version  SHA-256  size in bytes\n" + "".join(lines)
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("Usage: python -m deploy.brokers.pin VERSION")
+    sys.exit(main(sys.argv[1]))

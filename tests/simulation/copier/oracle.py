@@ -1,0 +1,154 @@
+"""The oracle of a copier run: it reads the target's logs and the engine after every step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from tests.simulation.copier.pair_oracle import Broken, PairOracle
+from tests.simulation.copier.worker import OFFSETS, SOURCE, Stored
+from tests.simulation.kafka.cluster import Cluster
+from tests.simulation.kafka.coordinator import committed_offsets
+from tests.simulation.kafka.log import COMMIT
+from tests.simulation.kafka.partition import SimulatedPartition
+from tests.simulation.kafka.writing import numbers_of
+
+__all__ = ["Oracle"]
+
+Key = tuple[str, int]
+
+
+class Oracle:
+    """See the module."""
+
+    def __init__(
+        self, target: Cluster, pairs: Mapping[Key, PairOracle], *, exactly_once: bool
+    ) -> None:
+        """`pairs`: by partition of the target."""
+        self._target = target
+        self._pairs = pairs
+        self._exactly_once = exactly_once
+        self._read: dict[Key, int] = dict.fromkeys(pairs, 0)
+        """The target offset up to which each log was read."""
+        self._committed: dict[int, tuple[int, int]] = {}
+        """Partition -> its committed position, and of which life of the source's topic it is."""
+
+    def of_target(self, key: Key) -> PairOracle:
+        return self._pairs[key]
+
+    def of_source(self, key: Key) -> PairOracle:
+        return next(pair for (_, n), pair in self._pairs.items() if n == key[1])
+
+    # What befalls the target.
+
+    def cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:
+        pair = self._pairs.get(partition.key)
+        if pair is None:
+            return
+        if lost:
+            pair.forgive()
+        pair.target_cut_off(end, lost=lost)
+        self._read[partition.key] = min(self._read[partition.key], end)
+
+    def recreated(self) -> None:
+        """The target's topic is deleted."""
+        for key, pair in self._pairs.items():
+            self.read(key)
+            pair.target_cut_off(0, lost=True)
+            pair.forgive()
+            pair.target_recreations_due += 1
+            self._read[key] = 0
+
+    # Reading.
+
+    def read_all(self) -> None:
+        for key in self._pairs:
+            self.read(key)
+
+    def read(self, key: Key) -> None:
+        """Take in what is committed on the target since the last look."""
+        partition = self._target.find(key)
+        if partition is None:
+            return
+        log = partition.log
+        end = log.stable
+        at = self._read[key]
+        if end <= at:
+            return
+        pair = self._pairs[key]
+        for batch in log.from_offset(at):
+            if batch.next > end:
+                break
+            at = batch.next
+            if batch.control or (batch.transactional and batch.fate != COMMIT):
+                continue
+            pair.feed(numbers_of(batch.data), batch.base)
+        self._read[key] = at
+
+    # What the copier says.
+
+    def acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
+        """`on_acked`: these source offsets are at the target from `base` on."""
+        if base < 0 or self._target.find(partition.target) is None:
+            return
+        self.read(partition.target)
+        pair = self._pairs[partition.target]
+        for first, count in runs:
+            for n in range(count):
+                number = pair.number_at(base + n)
+                if number is None or number in pair.lost_on_target:
+                    continue
+                record = pair.truth.records[number]
+                if record.offset != first + n:
+                    raise Broken(
+                        f"{pair.name}: told that source offset {first + n} is at target offset "
+                        f"{base + n}, where {record} is"
+                    )
+            base += count
+        pair.acked_end = max(pair.acked_end, base)
+
+    def check_positions(self, partitions: Collection[PartitionCopy]) -> None:
+        """What is acknowledged is on the target."""
+        for partition in partitions:
+            if partition.acked_position > 0 and not self._exactly_once:
+                pair = self._pairs[partition.target]
+                pair.check_position(partition.acked_position, "the acknowledged position")
+
+    def check_stored(self, stored: Mapping[Key, Stored]) -> None:
+        for key, each in stored.items():
+            pair = self.of_source(key)
+            known = each.life == pair.truth.life and each.cuts == pair.cuts
+            if each.position > 0 and known:
+                pair.check_position(each.position, "the stored position")
+
+    def check_commit(self) -> None:
+        """A transaction is committed: offsets and records agree."""
+        found = committed_offsets(self._target, OFFSETS)
+        stored = {
+            json.loads(key)["partition"]: json.loads(value)["offset"] + 1
+            for key, (value, _) in found.items()
+            if value is not None
+        }
+        for (_, number), pair in self._pairs.items():
+            position = stored.get(number)
+            known = self._committed.get(number)
+            if position is not None and (known is None or known[0] != position):
+                known = self._committed[number] = (position, pair.settled_life)
+            if position is not None and known is not None:
+                if known[1] != pair.truth.life:
+                    continue
+                pair.check_position(position, "the position in the committed offsets")
+                pair.check_not_beyond(position)
+            elif pair.sequence:
+                raise Broken(
+                    f"{pair.name}: records are committed on the target, and no source offset is"
+                )
+
+    def check_complete(self) -> None:
+        for pair in self._pairs.values():
+            pair.check_complete()
+
+    @staticmethod
+    def name(key: Key) -> str:
+        return f"{SOURCE}-{key[1]}"

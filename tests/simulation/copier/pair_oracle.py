@@ -1,0 +1,318 @@
+"""The oracle of one partition pair: what the target's log may hold, given what the source held.
+
+The committed records of the target, by number, have to be the source's in order. Where a number is
+left out, it has to be one that nobody can copy, or that was reported. Where numbers go back, copying
+has to have begun again at a stored position, or where a reported loss said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from connectors.mirror.losses import Loss, LossKind
+from tests.simulation.copier.truth import RecordState, SourceRecord, SourceTruth
+
+__all__ = ["Broken", "PairOracle"]
+
+
+class Broken(AssertionError):
+    """An invariant does not hold; the message names it."""
+
+
+class PairOracle:
+    """`name`: of the source partition, for messages."""
+
+    def __init__(self, name: str, truth: SourceTruth, *, read_committed: bool) -> None:
+        self.name = name
+        self.truth = truth
+        self.sequence: list[int] = []
+        """Numbers on the target, in its order."""
+        self.bases: list[int] = []
+        """Their target offsets."""
+        self.top = -1
+        """The highest number on the target."""
+        self.settled_life = 0
+        """The life of the source's topic that the copier knows of."""
+        self.suspended = False
+        """The source lost records that may have been copied: positions mean little until the copier
+        has noticed."""
+        self.cuts = 0
+        """How often an unclean election cut the source's log off."""
+        self._read_committed = read_committed
+        self._restarts: list[tuple[int, int]] = []
+        """(life, source offset) from where copying may begin again."""
+        self._loose_below = 0
+        """Numbers below may come in any order: the target forgot what it had of them."""
+        self._reported: list[tuple[int, int, int]] = []
+        """(life, first, end) of source offsets that were reported as lost, or put aside."""
+        self._unreported: set[int] = set()
+        """Numbers that were left out as deleted, and not reported yet."""
+        self.lost_on_target: set[int] = set()
+        """Numbers that the target had and lost."""
+        self.target_losses_due = 0
+        self.acked_end = 0
+        """The target offset up to which the copier was told that its records are there."""
+        self._first_fed: int | None = None
+        """The number that was copied first."""
+        self.recreations_due = 0
+        self.recent_recreations = 0
+        """How often the source was re-created since the oldest metadata that may be told."""
+        self.target_recreations_due = 0
+        self.recreation_to_tell = self.target_recreation_to_tell = False
+        """It was re-created after something of it had been copied: that has to be reported."""
+        self.first_position_known = True
+        self._blind_lives: set[int] = set()
+        """Of these the copier cannot know that they are others than the one it has a position of."""
+
+    # What befalls the pair.
+
+    def begins_without_position(self) -> None:
+        """A copier begins, and nothing is stored."""
+        self._begins()
+        self._settle()
+        self._restarts = [(self.truth.life, 0)]
+        self.first_position_known = False
+
+    def begins_at(self, offset: int, life: int, *, knows_topic: bool) -> None:
+        """A copier begins with this stored position, of this life. `knows_topic`: it can see that
+        the topic is another since."""
+        self._begins()
+        self._restarts = [(life, offset)]
+        if life == self.truth.life:
+            self._settle()
+        elif knows_topic:
+            self.settled_life = life
+            self.recreations_due = self.truth.life - life
+        else:
+            self._settle()
+            self._restarts.append((self.truth.life, offset))
+            self._blind_lives.add(self.truth.life)
+
+    def _begins(self) -> None:
+        self.target_losses_due = self.acked_end = 0
+
+    def _settle(self) -> None:
+        """The copier reads the topic that is there now, and knows no other, except from metadata
+        that is old."""
+        self.settled_life = self.truth.life
+        self.recreations_due = self.recent_recreations
+        self.recreation_to_tell = False
+
+    def forgive(self) -> None:
+        """The target lost what makes writing idempotent: what is under way may come twice."""
+        self._loose_below = self.truth.next_number
+
+    def target_cut_off(self, end: int, *, lost: bool) -> None:
+        """The target's log ends at `end` now. `lost`: acknowledged records may be gone."""
+        while self.bases and self.bases[-1] >= end:
+            self.bases.pop()
+            number = self.sequence.pop()
+            if lost:
+                self.lost_on_target.add(number)
+        if lost:
+            self.lost_on_target -= set(self.sequence)
+            if end < self.acked_end:
+                self.target_losses_due += 1
+        self.acked_end = min(self.acked_end, end)
+        self.top = max(self.sequence, default=-1)
+
+    def excuse(self, first: int, end: int) -> None:
+        """These source offsets were reported as lost, or put aside."""
+        self._reported.append((self.settled_life, first, end))
+
+    def loss_reported(self, loss: Loss) -> None:
+        """The copier reported a loss."""
+        if loss.kind is LossKind.SOURCE_RECREATED:
+            if not self.recreations_due:
+                raise Broken(f"{self.name}: a re-creation of the source was reported, and was none")
+            self.recreations_due -= 1
+            self.recreation_to_tell = False
+            self.settled_life = self.truth.life
+            self.suspended = False
+        elif loss.kind is LossKind.TARGET_RECREATED:
+            if not self.target_recreations_due:
+                raise Broken(f"{self.name}: a re-creation of the target was reported, and was none")
+            self.target_recreations_due -= 1
+            self.target_recreation_to_tell = False
+            self.target_losses_due = 0
+        elif loss.kind is LossKind.TARGET_LOSS:
+            self.target_losses_due = 0
+        elif loss.kind is LossKind.TRUNCATION:
+            self.suspended = False
+            self.excuse(loss.position, loss.end)
+        else:
+            self.excuse(loss.first, loss.end)
+        if loss.resume is not None:
+            lives = {self.settled_life, self.truth.life}
+            self._restarts += [(life, loss.resume) for life in lives]
+
+    # The target's log.
+
+    def feed(self, numbers: Sequence[int], base: int) -> None:
+        """These records are committed on the target, behind the others."""
+        sequence = self.sequence
+        if self._first_fed is None and numbers:
+            self._first_fed = numbers[0]
+        last = sequence[-1] if sequence else -1
+        for n, number in enumerate(numbers):
+            if number != last + 1:
+                self._judge(last, number)
+            elif self._read_committed:
+                self._judge_state(number)
+            last = number
+            sequence.append(number)
+            self.bases.append(base + n)
+            if number > self.top:
+                self.top = number
+
+    def _judge_state(self, number: int) -> None:
+        record = self.truth.records[number]
+        if not record.shown:
+            raise Broken(f"{self.name}: copied {record}, which was not committed")
+
+    def _judge(self, last: int, number: int) -> None:
+        if number >= self.truth.next_number:
+            raise Broken(f"{self.name}: number {number} on the target was never written")
+        if self._read_committed:
+            self._judge_state(number)
+        record = self.truth.records[number]
+        if number < self._loose_below or record.life != self.settled_life:
+            return
+        first = max(last + 1, self._loose_below)
+        missing = None if number <= last else self._missing(range(first, number))
+        if number > last and missing is None:
+            return
+        if not self._is_restart(number):
+            if number <= last:
+                raise Broken(
+                    f"{self.name}: {self.truth.records[number]} follows "
+                    f"{self.truth.records[last]} on the target, and copying did not begin again "
+                    "there"
+                )
+            raise Broken(
+                f"{self.name}: {missing} is missing on the target before "
+                f"{self.truth.records[number]}"
+            )
+        missing = self._missing(range(max(self.top + 1, self._loose_below), number))
+        if missing is not None:
+            raise Broken(
+                f"{self.name}: copying began again at {self.truth.records[number]}, and {missing} "
+                "is not on the target"
+            )
+
+    def _missing(self, numbers: range) -> SourceRecord | None:
+        """The first of these that cannot be left out."""
+        for number in numbers:
+            record = self.truth.records[number]
+            if not self._may_be_left_out(record):
+                return record
+        return None
+
+    def _may_be_left_out(self, record: SourceRecord) -> bool:
+        state = record.state
+        if record.life in self._blind_lives:
+            return True
+        if state in (RecordState.COMPACTED, RecordState.VANISHED):
+            return True
+        if self._read_committed and (record.aborted or state is RecordState.OPEN):
+            return True
+        for life, first, end in self._reported:
+            if life == record.life and first <= record.offset < end:
+                return True
+        if record.number in self.lost_on_target:
+            return True
+        if state is RecordState.DELETED:
+            self._unreported.add(record.number)
+            return True
+        return False
+
+    def _is_restart(self, number: int) -> bool:
+        record = self.truth.records[number]
+        for life, offset in self._restarts:
+            if record.life != life or record.offset < offset:
+                continue
+            between = [
+                each
+                for each in self.truth.records[:number]
+                if each.life == life and offset <= each.offset
+            ]
+            if all(self._may_be_left_out(each) for each in between):
+                return True
+        return False
+
+    # Positions.
+
+    def check_position(self, position: int, what: str) -> None:
+        """Everything before this source offset is on the target, as far as it can be."""
+        if self.suspended or self.settled_life != self.truth.life:
+            return
+        for number in range(max(self.top + 1, self._loose_below), self.truth.next_number):
+            record = self.truth.records[number]
+            if record.life != self.settled_life:
+                continue
+            if record.offset >= position:
+                return
+            if not self._may_be_left_out(record):
+                raise Broken(
+                    f"{self.name}: {what} is {position}, and {record} is not on the target"
+                )
+
+    def check_not_beyond(self, position: int) -> None:
+        """Exactly once: nothing at or after this stored position is committed on the target."""
+        if self.suspended or self.settled_life != self.truth.life or self.top < 0:
+            return
+        record = self.truth.records[self.top]
+        if record.state is RecordState.VANISHED:
+            return
+        if record.life == self.settled_life and record.offset >= position:
+            raise Broken(
+                f"{self.name}: {record} is committed on the target, and the stored position is "
+                f"{position}"
+            )
+
+    def number_at(self, target_offset: int) -> int | None:
+        """The number on the target at this offset, where it was looked at."""
+        low, high = 0, len(self.bases)
+        while low < high:
+            middle = (low + high) // 2
+            if self.bases[middle] < target_offset:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(self.bases) and self.bases[low] == target_offset:
+            return self.sequence[low]
+        return None
+
+    # The end.
+
+    def check_complete(self) -> None:
+        """Everything that can be copied is on the target, and every loss was reported."""
+        present = set(self.sequence)
+        for record in self.truth.records:
+            if record.number in present:
+                continue
+            if not self._may_be_left_out(record):
+                raise Broken(f"{self.name}: {record} is not on the target in the end")
+        begun = 0
+        if not self.first_position_known:
+            begun = self.truth.next_number if self._first_fed is None else self._first_fed
+        for number in self._unreported - present:
+            record = self.truth.records[number]
+            if number < begun:
+                continue  # gone before copying began
+            reported = any(
+                life == record.life and first <= record.offset < end
+                for life, first, end in self._reported
+            )
+            if not reported and record.life == self.truth.life:
+                raise Broken(f"{self.name}: {record} was left out, and never reported")
+        if self.target_losses_due and self.lost_on_target - present:
+            lost = min(self.lost_on_target - present)
+            raise Broken(
+                f"{self.name}: the target lost {self.truth.records[lost]}, and it was never "
+                "reported"
+            )
+        if self.recreation_to_tell:
+            raise Broken(f"{self.name}: the source was re-created, and it was never reported")
+        if self.target_recreation_to_tell:
+            raise Broken(f"{self.name}: the target was re-created, and it was never reported")

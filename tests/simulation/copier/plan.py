@@ -1,0 +1,169 @@
+"""What a seed chooses: the copier's configuration, the clusters, and which faults occur."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from connectors.mirror.copy.chooser import CopyOptions
+from connectors.mirror.losses import LossPolicies, LossPolicy
+from tests.simulation.kafka.access import AccessFaults
+from tests.simulation.kafka.broker import BrokerFaults
+from tests.simulation.kafka.coordinator import CoordinatorFaults
+from tests.simulation.kafka.network import NetworkOptions
+
+__all__ = ["Plan", "SideFaults", "plan_for"]
+
+_TROUBLES = (
+    "source leader", "source cut", "source silent", "source broker", "retention", "compaction",
+    "source unclean", "source recreated",
+    "target leader", "target cut", "target silent", "target broker", "target broken send",
+    "few replicas", "slow replicas", "target leaderless", "small messages", "forgotten producers",
+    "target unclean", "target recreated", "bad records",
+    "crash", "crash", "restart", "freeze", "pause", "limit", "reassign", "clock",
+)  # fmt: skip
+_NOT_EXACTLY_ONCE = frozenset({"forgotten producers", "target unclean", "target recreated"})
+
+
+@dataclass(slots=True)
+class SideFaults:
+    """Of one cluster."""
+
+    requests: BrokerFaults
+    network: NetworkOptions
+    access: AccessFaults
+
+
+@dataclass(slots=True)
+class Plan:
+    """See the module. Times in virtual seconds, sizes in bytes."""
+
+    seed: int
+    exactly_once: bool
+    read_committed: bool
+    partitions: int
+    source_brokers: int
+    target_brokers: int
+    troubles: tuple[str, ...]
+    trouble_every_s: float
+    trouble_for_s: float
+    batches: int
+    """About so many batches are written to each partition."""
+    largest_batch: int
+    source: SideFaults
+    target: SideFaults
+    coordinator: CoordinatorFaults
+    buffer_bytes: int
+    partition_fetch_bytes: int
+    fetch_wait_ms: int
+    max_request_size: int
+    request_timeout_ms: int
+    metadata_max_age_ms: int
+    options: CopyOptions
+    losses: LossPolicies
+    quarantine: bool
+    transactions: float
+    """The share of source batches in transactions."""
+    codec: int
+    log_append_time: bool
+    store_every_s: float
+    boundary_s: float | None
+    stored_at_first: bool
+    names_old_duplicates: bool
+    learns: bool
+    tags: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        how = "exactly once" if self.exactly_once else "at least once"
+        committed = "committed" if self.read_committed else "uncommitted"
+        return (
+            f"{how}, reads {committed}, {self.partitions} partitions, "
+            f"{self.source_brokers}+{self.target_brokers} brokers, buffer {self.buffer_bytes}, "
+            f"fetch {self.partition_fetch_bytes}, troubles: {', '.join(self.troubles) or 'none'}"
+        )
+
+
+def _some(rng: random.Random, chance: float, most: float) -> float:
+    return most * rng.random() if rng.random() < chance else 0.0
+
+
+def _side(rng: random.Random) -> SideFaults:
+    return SideFaults(
+        BrokerFaults(
+            refuse=_some(rng, 0.4, 0.3),
+            late=_some(rng, 0.4, 0.2),
+            fetch_error=_some(rng, 0.3, 0.1),
+            corrupt=_some(rng, 0.2, 0.05),
+            throttle=_some(rng, 0.2, 0.2),
+            evict_session=_some(rng, 0.2, 0.2),
+            no_sessions=rng.random() < 0.1,
+        ),
+        NetworkOptions(
+            delay=rng.choice((0.0002, 0.002, 0.02)),
+            spike=_some(rng, 0.4, 0.1),
+            spike_s=rng.choice((0.05, 0.5, 6.0)),
+            cut=_some(rng, 0.4, 0.5),
+            small_window=_some(rng, 0.3, 1.0),
+        ),
+        AccessFaults(
+            stale=_some(rng, 0.3, 0.7),
+            unavailable=_some(rng, 0.2, 0.3),
+            connect=_some(rng, 0.2, 0.4),
+            question=_some(rng, 0.2, 0.4),
+        ),
+    )
+
+
+def plan_for(seed: int) -> Plan:
+    """The same seed gives the same plan."""
+    rng = random.Random(seed)
+    exactly_once = rng.random() < 0.45
+    share = rng.choice((0.15, 0.3, 0.5))
+    troubles = [name for name in dict.fromkeys(_TROUBLES) if rng.random() < share]
+    if exactly_once:
+        troubles = [name for name in troubles if name not in _NOT_EXACTLY_ONCE]
+    quarantine = rng.random() < 0.3
+    if not quarantine and "bad records" in troubles:
+        troubles.remove("bad records")
+    transactions = rng.choice((0.0, 0.0, 0.3, 0.8))
+    codec = rng.choice((None, None, None, 0, 4))
+    coordinator = CoordinatorFaults(
+        slow=_some(rng, 0.3, 0.2),
+        slow_s=rng.choice((0.5, 5.0)),
+        spoilt=_some(rng, 0.3, 0.2),
+        unknown_partition=_some(rng, 0.2, 0.1),
+    )
+    read_committed = rng.random() < 0.5
+    return Plan(
+        seed=seed,
+        exactly_once=exactly_once,
+        read_committed=read_committed,
+        partitions=rng.choice((1, 2, 3, 4)),
+        source_brokers=rng.choice((1, 2, 2, 3)),
+        target_brokers=rng.choice((2, 2, 2, 3)),
+        troubles=tuple(troubles),
+        trouble_every_s=rng.choice((0.05, 0.2, 0.6)),
+        trouble_for_s=rng.choice((2.0, 4.0, 8.0)),
+        batches=rng.choice((15, 30, 60)),
+        largest_batch=rng.choice((1, 5, 20)),
+        source=_side(rng),
+        target=_side(rng),
+        coordinator=coordinator,
+        buffer_bytes=rng.choice((6_000, 20_000, 200_000, 4_000_000)),
+        partition_fetch_bytes=rng.choice((500, 1_500, 8_000, 1_000_000)),
+        fetch_wait_ms=rng.choice((20, 500)),
+        max_request_size=rng.choice((600, 3_000, 1_000_000)),
+        request_timeout_ms=rng.choice((1_500, 5_000)),
+        metadata_max_age_ms=rng.choice((1_000, 5_000, 20_000)),
+        options=CopyOptions(read_committed, codec, merge_bytes=rng.choice((300, 262_144))),
+        losses=LossPolicies(rng.choice((LossPolicy.REPORT, LossPolicy.REPORT, LossPolicy.COPY))),
+        quarantine=quarantine,
+        transactions=transactions,
+        codec=rng.choice((0, 0, 0, 4)),
+        log_append_time=rng.random() < 0.1,
+        store_every_s=rng.choice((0.1, 0.5, 2.0)),
+        boundary_s=rng.choice((None, None, None, 0.5)),
+        stored_at_first=rng.random() < 0.5,
+        names_old_duplicates=rng.random() < 0.2,
+        learns=rng.random() < 0.8,
+    )
