@@ -32,6 +32,7 @@ class Oracle:
         self._read: dict[Key, int] = dict.fromkeys(pairs, 0)
         """The target offset up to which each log was read."""
         self._committed: dict[int, tuple[int, int]] = {}
+        self._lives = {number: 0 for _, number in pairs}
         """Partition -> its committed position, and of which life of the source's topic it is."""
 
     def of_target(self, key: Key) -> PairOracle:
@@ -58,7 +59,12 @@ class Oracle:
             pair.target_cut_off(0, lost=True)
             pair.forgive()
             pair.target_recreations_due += 1
+            pair.forgiving = True
             self._read[key] = 0
+
+    def forgive(self) -> None:
+        for pair in self._pairs.values():
+            pair.forgive()
 
     # Reading.
 
@@ -122,6 +128,13 @@ class Oracle:
             if each.position > 0 and known:
                 pair.check_position(each.position, "the stored position")
 
+    def note_lives(self) -> None:
+        """Offsets are written: they are of the topics that the copier knows now."""
+        self._lives = {
+            number: -1 if pair.suspended else pair.settled_life
+            for (_, number), pair in self._pairs.items()
+        }
+
     def check_commit(self) -> None:
         """A transaction is committed: offsets and records agree."""
         found = committed_offsets(self._target, OFFSETS)
@@ -134,13 +147,13 @@ class Oracle:
             position = stored.get(number)
             known = self._committed.get(number)
             if position is not None and (known is None or known[0] != position):
-                known = self._committed[number] = (position, pair.settled_life)
+                known = self._committed[number] = (position, self._lives[number])
             if position is not None and known is not None:
                 if known[1] != pair.truth.life:
                     continue
                 pair.check_position(position, "the position in the committed offsets")
                 pair.check_not_beyond(position)
-            elif pair.sequence:
+            elif pair.sequence and not pair.recreations_due and not pair.suspended:
                 raise Broken(
                     f"{pair.name}: records are committed on the target, and no source offset is"
                 )

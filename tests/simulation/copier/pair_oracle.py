@@ -41,6 +41,9 @@ class PairOracle:
         self._read_committed = read_committed
         self._restarts: list[tuple[int, int]] = []
         """(life, source offset) from where copying may begin again."""
+        self.forgiving = False
+        """The target's topic is another one, and the copier has not said so yet: what is under way
+        may land in it in any order."""
         self._loose_below = 0
         """Numbers below may come in any order: the target forgot what it had of them."""
         self._reported: list[tuple[int, int, int]] = []
@@ -58,8 +61,8 @@ class PairOracle:
         self.recent_recreations = 0
         """How often the source was re-created since the oldest metadata that may be told."""
         self.target_recreations_due = 0
-        self.recreation_to_tell = self.target_recreation_to_tell = False
-        """It was re-created after something of it had been copied: that has to be reported."""
+        self.recreation_to_tell = False
+        """The source was re-created after something of it had been copied: that has to be reported."""
         self.first_position_known = True
         self._blind_lives: set[int] = set()
         """Of these the copier cannot know that they are others than the one it has a position of."""
@@ -90,6 +93,7 @@ class PairOracle:
 
     def _begins(self) -> None:
         self.target_losses_due = self.acked_end = 0
+        self.forgiving = False
 
     def _settle(self) -> None:
         """The copier reads the topic that is there now, and knows no other, except from metadata
@@ -129,14 +133,17 @@ class PairOracle:
             self.recreation_to_tell = False
             self.settled_life = self.truth.life
             self.suspended = False
+            self.excuse(0, loss.resume or 0)
         elif loss.kind is LossKind.TARGET_RECREATED:
             if not self.target_recreations_due:
                 raise Broken(f"{self.name}: a re-creation of the target was reported, and was none")
             self.target_recreations_due -= 1
-            self.target_recreation_to_tell = False
-            self.target_losses_due = 0
+            self.forgiving = self.target_recreations_due > 0
+            self.forgive()
+            self.target_losses_due = self.acked_end = 0
         elif loss.kind is LossKind.TARGET_LOSS:
-            self.target_losses_due = 0
+            # The copier does not know where the target ends before the next batch is acknowledged.
+            self.target_losses_due = self.acked_end = 0
         elif loss.kind is LossKind.TRUNCATION:
             self.suspended = False
             self.excuse(loss.position, loss.end)
@@ -176,6 +183,8 @@ class PairOracle:
         if self._read_committed:
             self._judge_state(number)
         record = self.truth.records[number]
+        if self.forgiving:
+            self._loose_below = max(self._loose_below, number + 1)
         if number < self._loose_below or record.life != self.settled_life:
             return
         first = max(last + 1, self._loose_below)
@@ -214,7 +223,7 @@ class PairOracle:
             return True
         if state in (RecordState.COMPACTED, RecordState.VANISHED):
             return True
-        if self._read_committed and (record.aborted or state is RecordState.OPEN):
+        if self._read_committed and (record.hidden or state is RecordState.OPEN):
             return True
         for life, first, end in self._reported:
             if life == record.life and first <= record.offset < end:
@@ -259,9 +268,9 @@ class PairOracle:
 
     def check_not_beyond(self, position: int) -> None:
         """Exactly once: nothing at or after this stored position is committed on the target."""
-        if self.suspended or self.settled_life != self.truth.life or self.top < 0:
+        if self.suspended or self.settled_life != self.truth.life or not self.sequence:
             return
-        record = self.truth.records[self.top]
+        record = self.truth.records[self.sequence[-1]]
         if record.state is RecordState.VANISHED:
             return
         if record.life == self.settled_life and record.offset >= position:
@@ -314,5 +323,3 @@ class PairOracle:
             )
         if self.recreation_to_tell:
             raise Broken(f"{self.name}: the source was re-created, and it was never reported")
-        if self.target_recreation_to_tell:
-            raise Broken(f"{self.name}: the target was re-created, and it was never reported")

@@ -158,6 +158,8 @@ class Troubles:
         partition = self._copy()
         if partition.topic != TARGET:
             return
+        # A batch that was appended, and is sent again, is refused as too large all the same.
+        self._world.oracle.of_target(partition.key).forgive()
         partition.max_message_bytes = self._rng.choice((150, 400, 1_000))
         self._world.note(f"target {partition.key}: at most {partition.max_message_bytes} bytes")
         self._later(3.0, lambda: setattr(partition, "max_message_bytes", 1 << 20))
@@ -181,6 +183,7 @@ class Troubles:
             self._later(1.0, self._world.create_target)
 
     def _bad_records(self) -> None:
+        self._world.oracle.forgive()
         self._world.bad_every = self._rng.choice((3, 7, 20))
         self._later(3.0, lambda: setattr(self._world, "bad_every", 0))
 

@@ -18,9 +18,10 @@ class RecordState(enum.Enum):
 
 class SourceRecord:
     """`life`: which topic of that name it belongs to. `shown`: readers of committed records could
-    see it. `aborted`: its transaction was."""
+    see it. `aborted`: its transaction was. `hidden`: it was so at some time, though the
+    marker may be lost since."""
 
-    __slots__ = ("aborted", "life", "number", "offset", "shown", "state")
+    __slots__ = ("aborted", "hidden", "life", "number", "offset", "shown", "state")
 
     def __init__(self, number: int, life: int, offset: int, state: RecordState) -> None:
         self.number = number
@@ -28,7 +29,7 @@ class SourceRecord:
         self.offset = offset
         self.state = state
         self.shown = state is RecordState.THERE
-        self.aborted = False
+        self.aborted = self.hidden = False
 
     def __str__(self) -> str:
         how = f"{self.state.value}, aborted" if self.aborted else self.state.value
@@ -66,6 +67,7 @@ class SourceTruth:
                 record.state = RecordState.THERE
                 record.shown |= committed
                 record.aborted = not committed
+                record.hidden |= record.aborted
 
     def reopened(self, offsets: range) -> None:
         """The marker of their transaction is lost."""

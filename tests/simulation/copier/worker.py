@@ -200,7 +200,7 @@ class Worker:
                 stored = Stored(position, self._events.life(key), facts, self._events.cuts(key))
             self._events.begins(key, stored)
             metrics = PartitionMetrics("source", "target", TARGET, key[1], clock=self._time)
-            learns = self._plan.learns
+            learns = position is not None or self._plan.learns
             engine.add(key, (TARGET, key[1]), position, metrics, learns=learns)
             if learns:
                 self._after_a_while(engine, partial(_tell_known, key, stored))

@@ -88,8 +88,7 @@ class CopierWorld:
         self.target.on_truncating = lambda partition: self.oracle.read(partition.key)
         self.target.on_truncated = self.oracle.cut_off
         self.source.on_truncated = self._source_cut_off
-        if in_detail:
-            self.target.on_appended = self._tell_appended
+        self.target.on_appended = self._target_appended
         self.target.refuses_records = self._refuses if plan.quarantine else None
         self.bad_every = 0
         coordinator = None
@@ -308,6 +307,7 @@ class CopierWorld:
     def create_target(self) -> None:
         if TARGET not in self.target.topics:
             self.note("target: the topic is created again")
+            self.oracle.forgive()
             self.target.create(TARGET, self.plan.partitions)
 
     def _source_cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:
@@ -316,7 +316,11 @@ class CopierWorld:
         pair.suspended = True
         pair.cuts += 1
 
-    def _tell_appended(self, partition: SimulatedPartition, batch: Batch) -> None:
+    def _target_appended(self, partition: SimulatedPartition, batch: Batch) -> None:
+        if partition.topic == OFFSETS:
+            self.oracle.note_lives()
+        if not self._in_detail:
+            return
         what = numbers_of(batch.data) if partition.topic == TARGET else ()
         self.note(
             f"target {partition.key}: producer {batch.producer}/{batch.producer_epoch} sequence "
@@ -379,9 +383,18 @@ class CopierWorld:
         if stored is None:
             pair.begins_without_position()
             return
-        facts = stored.facts if self.plan.learns else None
+        facts = stored.facts
         knows_topic = facts is not None and facts.source_topic_id is not None
         pair.begins_at(stored.position, stored.life, knows_topic=knows_topic)
+        if facts is not None:
+            copy = self.target.topics.get(TARGET)
+            if facts.target_topic_id is not None and (
+                copy is None or copy.id != facts.target_topic_id
+            ):
+                pair.target_recreations_due += 1
+            topic = self.source.topics.get(SOURCE)
+            if knows_topic and (topic is None or topic.id != facts.source_topic_id):
+                pair.recreations_due = max(1, pair.recreations_due)
         if stored.cuts != pair.cuts:
             pair.suspended = True
 

@@ -34,6 +34,8 @@ class Verdict(enum.Enum):
 @dataclass(slots=True)
 class _Producer:
     epoch: int
+    earliest: int = 0
+    """First sequence number that was seen of this epoch."""
     last: int = -1
     """Last sequence number of this epoch; -1: no batch yet."""
     recent: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=KEPT_BATCHES))
@@ -67,7 +69,8 @@ class Producers:
             return Verdict.APPEND, 0
         if first == (known.last + 1) % _SEQUENCES:
             return Verdict.APPEND, 0
-        if self._names_old_duplicates and known.recent and last < known.recent[0][0]:
+        old = bool(known.recent) and known.earliest <= first and last < known.recent[0][0]
+        if old and self._names_old_duplicates:
             return Verdict.REFUSE, DUPLICATE_SEQUENCE_NUMBER
         return Verdict.REFUSE, OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -75,7 +78,7 @@ class Producers:
         """A batch that was judged so is in the log at `base`."""
         known = self._known.get(producer)
         if known is None or known.epoch != epoch:
-            known = self._known[producer] = _Producer(epoch)
+            known = self._known[producer] = _Producer(epoch, first)
         known.last = (first + count - 1) % _SEQUENCES
         known.recent.append((first, known.last, base))
 
