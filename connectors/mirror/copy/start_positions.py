@@ -261,6 +261,11 @@ class StartPositions:
 
     def _move(self, search: _Search, offset: int) -> None:
         partition = search.partition
+        if search.loss is LossKind.TRUNCATION and partition.position <= search.first:
+            # Batches beyond the end were dropped meanwhile: nothing that was copied is gone.
+            partition.epochs.cut(search.first)
+            self._go_on(partition)
+            return
         if search.loss is not None:
             start = search.first if search.loss is LossKind.TRUNCATION else partition.position
             self._tell(search, offset)
@@ -269,9 +274,12 @@ class StartPositions:
                 if self._stands(partition, LossKind.RETENTION, start, offset):
                     return
                 self._tell(_Search(partition, None, LossKind.RETENTION, start, offset), offset)
+        partition.relocate(offset)
+        self._go_on(partition)
+
+    def _go_on(self, partition: PartitionCopy) -> None:
         partition.searching = partition.halted = False
         partition.source_error = None
-        partition.relocate(offset)
         self._on_located(partition)
 
     def close(self) -> None:
