@@ -22,7 +22,10 @@ __all__ = ["MOST_SEEDS", "Mutant", "find", "mutants", "replaced"]
 
 MOST_SEEDS = 2000
 
-_MODULES: tuple[str, ...] = ("tests.simulation.workers.mutants",)
+_MODULES: tuple[str, ...] = (
+    "tests.simulation.copier.mutants",
+    "tests.simulation.workers.mutants",
+)
 """Modules with a `MUTANTS` tuple, one for each world."""
 
 
