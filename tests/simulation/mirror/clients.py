@@ -28,7 +28,7 @@ from tests.simulation.mirror.internal_topics import (
     SimulatedProducer,
 )
 from tests.simulation.mirror.oracle import Oracle
-from tests.simulation.mirror.session import Session
+from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
 
 __all__ = ["SimulatedClients", "WatchedTask"]
@@ -88,14 +88,19 @@ class WatchedTask(MirrorSourceTask):
 class _Poller(SimulatedPoller):
     """Of one worker, which may die before and after it waits."""
 
-    def __init__(self, network: Network, life: Life, shared: Callable[[], bool]) -> None:
+    def __init__(
+        self, network: Network, life: Life, session: Session, shared: Callable[[], bool]
+    ) -> None:
         super().__init__(network)
+        self._session = session
         self._network_of = network
         self._life = life
         self._shared = shared
 
     def select(self, timeout: float) -> list[tuple[int, int]]:
         self._life.step()
+        if self._session.failed:
+            raise Finding(f"{self._session.name} goes on copying after it failed")
         ready = super().select(min(timeout, _SHARED_TURN_S) if self._shared() else timeout)
         self._life.step()
         return ready
@@ -190,7 +195,7 @@ class SimulatedClients(TaskClients):
         self.session = session
         self.life = life
         self._clusters = clusters
-        self._poller = _Poller(network, life, shared)
+        self._poller = _Poller(network, life, session, shared)
         self._opened: list[_Access] = []
 
     def books(self, *_: Any) -> _Books:

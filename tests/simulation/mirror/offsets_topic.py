@@ -17,7 +17,7 @@ from connect.errors import DeadlineExceeded, RetriableError
 from connect.plugin import RecordMetadata
 from connect.protocol.record_codec import Record, encode_batch, iter_records
 from tests.simulation.kafka.cluster import Cluster
-from tests.simulation.kafka.log import ABORT
+from tests.simulation.kafka.log import ABORT, Batch
 from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 from tests.simulation.mirror.internal_topics import MOST_LATE_S, TopicFaults
 from tests.simulation.mirror.timeline import Timeline
@@ -31,9 +31,9 @@ class CommittedRecords:
     """Reads the records of one topic that are committed, in each partition's order."""
 
     def __init__(
-        self, partitions: list[SimulatedPartition], take: Callable[[LogRecord, bool], None]
+        self, partitions: list[SimulatedPartition], take: Callable[[LogRecord, Batch], None]
     ) -> None:
-        """`take(record, transactional)`."""
+        """`take(record, batch)`."""
         self._partitions = partitions
         self._take = take
         self._next = [0] * len(partitions)
@@ -51,7 +51,7 @@ class CommittedRecords:
                         taken = LogRecord(
                             number, record.offset, record.key, record.value, 0, record.headers
                         )
-                        self._take(taken, batch.transactional)
+                        self._take(taken, batch)
 
     def reached(self, ends: list[int]) -> bool:
         return all(at >= end for at, end in zip(self._next, ends, strict=True))
@@ -70,7 +70,9 @@ class SimulatedOffsetLog:
         topic: str,
         faults: TopicFaults,
         on_record: Callable[[LogRecord], None],
+        on_written: Callable[[Batch], None],
     ) -> None:
+        self._on_written = on_written
         self._timeline = timeline
         self._cluster = cluster
         self._topic = topic
@@ -109,7 +111,7 @@ class SimulatedOffsetLog:
                 return
             if arrives:
                 data = encode_batch([Record(0, 0, key, value)], base_offset=0)
-                self._cluster.write(partition.key, data)
+                self._on_written(self._cluster.write(partition.key, data))
             timeline.after(timeline.random.uniform(*faults.write_s), answer)
 
         def answer() -> None:

@@ -14,6 +14,7 @@ from connectors.mirror.losses import Loss
 from connectors.mirror.offset_map import parse_page_key
 from connectors.mirror.offset_map_store import OffsetMapStore
 from connectors.mirror.translation import Place
+from tests.simulation.kafka.log import Batch
 from tests.simulation.mirror.internal_topics import InternalTopic
 from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Timeline
@@ -49,9 +50,10 @@ class Oracle:
         self._map = OffsetMapStore(self._fetch_pages)
         map_topic.on_append = self._on_map_record
         syncs_topic.on_append = self._on_sync
+        self._offset_writers: dict[Batch, Session] = {}
         self._spoilt: set[TopicPartition] = set()
-        """Partitions of which a session wrote pages after a later one had begun: they may replace
-        the later session's pages, so the map may lead astray."""
+        """Partitions of which a session wrote pages or offsets after a later one had begun: its
+        pages may replace the later session's, so the map may lead astray."""
         self._sessions: dict[tuple[int, int], Session] = {}
         """By producer id and epoch."""
         self._stored: dict[TopicPartition, int] = {}
@@ -134,6 +136,12 @@ class Oracle:
                 " not kept where it begins"
             )
 
+    def appended(self, key: TopicPartition, batch: Batch) -> None:
+        """A batch is in a target partition's log."""
+        session = self._sessions.get((batch.producer, batch.producer_epoch))
+        if self._keeps_map and session is not None and key in session.new:
+            self._check_kept(session, key)
+
     def acked(
         self, session: Session, key: TopicPartition, runs: Sequence[tuple[int, int]], base: int
     ) -> None:
@@ -165,7 +173,11 @@ class Oracle:
         """A loss was reported of a kind that this world does not have."""
         raise Finding(f"{session.name} reports a loss that did not happen: {loss}")
 
-    def stored(self, record: LogRecord, transactional: bool) -> None:
+    def wrote_offsets(self, batch: Batch, session: Session) -> None:
+        """A batch of the offsets topic is this session's."""
+        self._offset_writers[batch] = session
+
+    def stored(self, record: LogRecord, batch: Batch) -> None:
         """A source offset is durable in the offsets topic, and committed."""
         decoded = decode_key(record.key or b"")
         if decoded is None or decoded[0] != self._connector:
@@ -178,8 +190,12 @@ class Oracle:
         position = int(offset["offset"] or 0) + 1
         before = self._stored.get(partition)
         self._stored[partition] = position
-        if not transactional:
+        if not batch.transactional:
             self._chain.pop(partition, None)
+        writer = self._offset_writers.pop(batch, None)
+        writer = writer or self._sessions.get((batch.producer, batch.producer_epoch))
+        if writer is None or writer.superseded:
+            self._spoilt.add(partition)
         self._timeline.note(f"stored: {partition[0]}-{partition[1]} at {position}, was {before}")
         self._owed.append((partition, position, self._copies[partition].log.end))
 
@@ -213,8 +229,6 @@ class Oracle:
         session = self._sessions.get((batch.producer, batch.producer_epoch))
         if session is None:
             raise Finding(f"{key}: nobody's producer {batch.producer} wrote source {copy.source}")
-        if self._keeps_map and key in session.new:
-            self._check_kept(session, key)
         expected = session.next.get(key, session.began.get(key))
         if expected is None:
             raise Finding(f"{key}: {session.name} wrote {copy.source} before it began")
@@ -341,6 +355,19 @@ class Oracle:
                 if key in self._stored and key in self._first_positions():
                     raise Finding(f"{key}: it is kept where it began, though an offset is stored")
                 self._check_whole_map(key, log_starts[key])
+
+    def check_final(self, session: Session, acked: Mapping[TopicPartition, int]) -> None:
+        """An at-least-once session ended after it had stored its final offsets. `acked`: what the
+        target had acknowledged before."""
+        if session.disturbed or session.superseded:
+            return
+        self.read_offsets()
+        for key, position in acked.items():
+            if self._stored.get(key, -1) < position:
+                raise Finding(
+                    f"{key}: {session.name} stored its final offsets, {self._stored.get(key)}, but"
+                    f" the target had acknowledged everything before {position}"
+                )
 
     def check_syncs(self, session: Session) -> None:
         """The last session ended well: each partition that it copied has a sync of its end."""

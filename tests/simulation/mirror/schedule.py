@@ -184,7 +184,7 @@ class _Plan:
     def _stop(self) -> None:
         worker = self._some()
         if worker is not None:
-            worker.stop()
+            self._world.stop(worker)
 
     def _pause(self) -> None:
         worker = self._some()
@@ -207,6 +207,8 @@ class _Plan:
         if key not in self._world.assigned:
             self._world.assigned.append(key)
             self._reconfigure()
+            if self._chance.random() < 0.3:
+                self._world.at(self._chance.uniform(0, 0.1), self._stop)
 
     def _reconfigure(self) -> None:
         world = self._world

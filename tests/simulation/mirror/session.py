@@ -28,6 +28,8 @@ class Session:
     next: dict[TopicPartition, int] = field(default_factory=dict)
     """The source offset after its last record on the target."""
     alive: bool = True
+    failed: bool = False
+    """Its task has raised an error."""
     frozen: bool = False
     slow_map: bool = False
     """The map's topic was slow or failed meanwhile, so that nobody waits for it any longer."""

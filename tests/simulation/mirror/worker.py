@@ -109,6 +109,7 @@ class SimulatedWorker:
             if not isinstance(error, ConnectError | MemoryError):
                 raise Finding(f"{self.name} failed in {what}: {error!r}") from error
             self.failure = error
+            self.session.failed = True
             self._timeline.note(f"{self.name} failed in {what}: {type(error).__name__}: {error}")
             self._end(failed=True)
             return False

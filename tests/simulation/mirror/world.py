@@ -9,44 +9,31 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Any, cast
+from typing import Any
 
-from connect.clients.topic_log import TopicSpec
-from connect.clients.transaction_coordinator import TransactionCoordinator
 from connect.clock import Deadline
-from connect.metrics.registry import MetricRegistry
 from connect.protocol import records
 from connect.protocol.record_codec import Record, encode_batch
-from connect.runtime.connector_stores import TransactionalStore
-from connect.runtime.exactly_once import ExactlyOncePlan
-from connect.runtime.task import WorkerTask, WorkerTaskContext
-from connect.runtime.transactional_transfer import ExactlyOnceTransferTask
-from connect.runtime.transfer_task import WorkerTransferTask
-from connect.runtime.transfer_transactions import TaskTransactions, TransactionalRecords
-from connect.storage.connector_offset_store import ConnectorOffsetStore, TransactionalOffsets
-from connect.storage.offset_reader import OffsetReader
-from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
-from connect.storage.offset_writer import OffsetWriter
 from tests.simulation.kafka.access import AccessFaults
 from tests.simulation.kafka.broker import BrokerFaults
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.coordinator import Coordinator, CoordinatorFaults
+from tests.simulation.kafka.log import Batch
 from tests.simulation.kafka.network import Network, NetworkOptions
+from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.kafka.virtual_time import VirtualTime
-from tests.simulation.mirror.clients import SimulatedClients, WatchedTask
-from tests.simulation.mirror.exactly_once import CoordinatorClient
+from tests.simulation.mirror.clients import SimulatedClients
+from tests.simulation.mirror.factory import CONNECTOR, OFFSETS, TaskFactory
 from tests.simulation.mirror.internal_topics import InternalTopic, TopicFaults
-from tests.simulation.mirror.offsets_topic import CommittedRecords, SimulatedOffsetLog
+from tests.simulation.mirror.offsets_topic import CommittedRecords
 from tests.simulation.mirror.oracle import Oracle
 from tests.simulation.mirror.session import Finding, Session
-from tests.simulation.mirror.timeline import Life, Moved, Timeline, WorkerClock
+from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
 from tests.simulation.mirror.truth import Copies, SourceTruth
 from tests.simulation.mirror.worker import SimulatedWorker
 
 __all__ = ["MirrorWorld"]
 
-CONNECTOR = "mirror"
-OFFSETS = "offsets"
 TOPIC = "t"
 
 _CALM_S = 60.0
@@ -86,10 +73,16 @@ class MirrorWorld:
             self.target.topics[OFFSETS].partitions,
             self.oracle.stored,
         ).read
-        self.flush_s = chance.choice((0.2, 1.0, 4.0))
+        self._tasks = TaskFactory(
+            timeline,
+            self.coordinator,
+            self.oracle,
+            self.topic_faults["offsets"],
+            flush_s=chance.choice((0.2, 1.0, 4.0)),
+            transaction_timeout_s=chance.choice((3.0, 10.0, 60.0)),
+            boundary_s=chance.choice((None, None, 0.5)),
+        )
         self.lag_max = chance.choice((0, 3, 100))
-        self.transaction_timeout_s = chance.choice((3.0, 10.0, 60.0))
-        self.boundary_s = chance.choice((None, None, 0.5))
         self.exactly_once_share = chance.choice((0.0, 0.0, 0.5, 1.0))
         """Of the workers."""
         self.assigned = list(self.keys)
@@ -100,6 +93,12 @@ class MirrorWorld:
         self.memory_lasts: int | None = None
         """So many batches are made anew before there is no memory for one; None: enough."""
         self.calm = False
+
+        self.target.on_appended = self._appended
+
+    def _appended(self, partition: SimulatedPartition, batch: Batch) -> None:
+        if partition.topic == f"a.{TOPIC}":
+            self.oracle.appended((TOPIC, partition.number), batch)
 
     # What happens.
 
@@ -203,27 +202,12 @@ class MirrorWorld:
             self.map,
             lambda: len(self.running) > 1,
         )
-        logs: list[SimulatedOffsetLog] = []
-
-        def open_log(topic: str, *args: Any, **_: object) -> SimulatedOffsetLog:
-            faults = self.topic_faults["offsets"]
-            logs.append(SimulatedOffsetLog(self.timeline, self.target, topic, faults, args[1]))
-            return logs[-1]
-
-        store = KafkaOffsetStore(
-            TopicSpec(OFFSETS), {}, read_committed=True, clock=clock, open_log=open_log
-        )
-        open_parts: list[Callable[[], None]] = [clients.cut_off, logs[0].die, session.end]
-        if exactly_once:
-            task = self._exactly_once(clients, store, session, clock, open_parts)
-        else:
-            task = self._at_least_once(clients, store, session, clock)
-        worker = SimulatedWorker(session, self.timeline, life, clock, task, open_parts)
+        made = self._tasks.make(clients, session, clock, self.config())
+        worker = SimulatedWorker(session, self.timeline, life, clock, made.task, made.open_parts)
         self.workers.append(worker)
         self._clients[worker] = clients
-        if not exactly_once:
-            # The worker's own store is open before any of its tasks starts.
-            store.start(Deadline(_STORE_START_S, clock))
+        if made.store is not None:
+            made.store.start(Deadline(_STORE_START_S, clock))
         worker.start()
         return worker
 
@@ -233,6 +217,13 @@ class MirrorWorld:
         worker.frozen = worker.session.frozen = False
         for session in self._sessions:
             session.disturbed = True
+
+    def stop(self, worker: SimulatedWorker) -> None:
+        """Stop it as a rebalance does."""
+        acked = dict(worker.session.acked)
+        worker.stop()
+        if worker.finished and not worker.session.exactly_once:
+            self.oracle.check_final(worker.session, acked)
 
     def freeze(self, worker: SimulatedWorker) -> None:
         """Nothing of a worker runs for a while, and the others see that."""
@@ -264,77 +255,6 @@ class MirrorWorld:
                 self.memory_lasts = None
                 raise MemoryError("simulated: no memory for a batch")
         return records.rebatch(*args, **options)
-
-    def _context(
-        self, session: Session, store: OffsetStore, clock: WorkerClock
-    ) -> WorkerTaskContext:
-        return WorkerTaskContext(
-            CONNECTOR,
-            0,
-            session.name,
-            MetricRegistry(),
-            OffsetReader(store, CONNECTOR),
-            {"bootstrap.servers": "target:1"},
-            lambda _: None,
-            clock,
-        )
-
-    def _at_least_once(
-        self,
-        clients: SimulatedClients,
-        store: KafkaOffsetStore,
-        session: Session,
-        clock: WorkerClock,
-    ) -> WorkerTask:
-        return WorkerTransferTask(
-            WatchedTask(clients),
-            self._context(session, store, clock),
-            self.config(),
-            OffsetWriter(store, CONNECTOR),
-            commit_interval_s=self.flush_s,
-            commit_timeout_s=5.0,
-            clock=clock,
-            commit_moved=Moved(self.timeline),
-        )
-
-    def _exactly_once(
-        self,
-        clients: SimulatedClients,
-        own: KafkaOffsetStore,
-        session: Session,
-        clock: WorkerClock,
-        open_parts: list[Callable[[], None]],
-    ) -> WorkerTask:
-        written = TransactionalRecords()
-        offsets = TransactionalOffsets(own, lambda key, value: written.send(OFFSETS, key, value))
-        store = ConnectorOffsetStore(offsets, None, delete_timeout_s=5.0)
-        coordinator = CoordinatorClient(
-            self.timeline,
-            self.coordinator,
-            f"workers-{CONNECTOR}-0",
-            OFFSETS,
-            self.transaction_timeout_s,
-            lambda identity: self.oracle.writes(identity, session),
-        )
-        open_parts.append(coordinator.die)
-        transactions = TaskTransactions(
-            CONNECTOR,
-            ExactlyOncePlan(coordinator.transactional_id, lambda: None, lambda: None),
-            cast("TransactionCoordinator", coordinator),
-            TransactionalStore(store, offsets, OFFSETS, own.notes),
-            written,
-            timeout_s=self.transaction_timeout_s,
-            boundary_s=self.boundary_s,
-            clock=clock,
-        )
-        return ExactlyOnceTransferTask(
-            WatchedTask(clients),
-            self._context(session, store, clock),
-            self.config(),
-            transactions,
-            store,
-            clock,
-        )
 
     # The run.
 
@@ -371,7 +291,7 @@ class MirrorWorld:
             if worker.frozen or self.chance.random() < 0.5:
                 worker.kill()
             else:
-                worker.stop()
+                self.stop(worker)
         # Batches of dead workers get there, or do not.
         self.drive(5.0)
 
@@ -405,7 +325,7 @@ class MirrorWorld:
                 raise Finding(f"caught up, but {each.name} says {each}")
         if trouble is not None:
             raise Finding(f"caught up, but the task says: {trouble}")
-        worker.stop()
+        self.stop(worker)
         if not worker.finished:
             raise Finding("the last worker could not store its final offsets")
         self.drive(1.0)

@@ -1,0 +1,160 @@
+"""Defects of tasks, books and workers, put back for the mutation gate."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from connect.plugin import StoredOffset
+from connect.protocol.messages import TopicPartition
+from connect.runtime.transfer_task import WorkerTransferTask
+from connectors.mirror.beginnings import Beginnings
+from connectors.mirror.books import FlowBooks, Reached
+from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.offset_map import PartitionPages
+from connectors.mirror.offset_map_trim import PageIndex
+from connectors.mirror.source_task import MirrorSourceTask
+from tests.simulation.mutants import Mutant, replaced
+
+__all__ = ["MUTANTS"]
+
+
+@contextlib.contextmanager
+def _stepping_after_a_failure() -> Iterator[None]:
+    def deliver(self: WorkerTransferTask, seconds: float) -> None:
+        try:
+            self._task.step(seconds)
+        except Exception:  # noqa: BLE001 - as it was
+            self._commit_moved.wait(seconds)
+
+    with replaced(WorkerTransferTask, "_deliver", deliver):
+        yield
+
+
+@contextlib.contextmanager
+def _offsets_before_pages() -> Iterator[None]:
+    real = FlowBooks.prepare
+
+    def prepare(self: FlowBooks, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
+        write_pages = self._write_pages
+
+        def first_then(later: Sequence[Reached], then: Callable[[], None]) -> None:
+            then()
+            write_pages(later)
+
+        with replaced(self, "_write_pages", first_then):
+            return real(self, reached)
+
+    with replaced(FlowBooks, "prepare", prepare):
+        yield
+
+
+@contextlib.contextmanager
+def _not_taken_back() -> Iterator[None]:
+    def take_back(
+        self: MirrorSourceTask, added: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, PartitionCopy]:
+        for key in set(added) & self._metric_removers.keys():
+            self._metric_removers.pop(key)()
+        return {}
+
+    with replaced(MirrorSourceTask, "_take_back", take_back):
+        yield
+
+
+@contextlib.contextmanager
+def _session_is_the_clock() -> Iterator[None]:
+    def settle(self: PartitionPages, spans: object) -> None:
+        self._guessed = None
+
+    with (
+        replaced(PageIndex, "newest", lambda self, key: -1),
+        replaced(PartitionPages, "settle", settle),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _first_positions_stay() -> Iterator[None]:
+    def forget_first(self: FlowBooks, keys: Collection[TopicPartition]) -> None:
+        """Nothing, as it was."""
+
+    with replaced(FlowBooks, "forget_first", forget_first):
+        yield
+
+
+@contextlib.contextmanager
+def _begun_without_keeping() -> Iterator[None]:
+    real = Beginnings.begun
+
+    def begun(self: Beginnings, key: TopicPartition, position: int, topic_id: Any) -> None:
+        real(self, key, position, topic_id)
+        self._release([key])
+
+    with replaced(Beginnings, "begun", begun):
+        yield
+
+
+@contextlib.contextmanager
+def _came_back_as_stored() -> Iterator[None]:
+    real = MirrorSourceTask._take_back
+
+    def take_back(
+        self: MirrorSourceTask, added: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, PartitionCopy]:
+        back = real(self, added)
+        for partition in back.values():
+            partition.stored_position = partition.acked_position
+        return back
+
+    with replaced(MirrorSourceTask, "_take_back", take_back):
+        yield
+
+
+MUTANTS = (
+    Mutant(
+        "failed-task-steps-on",
+        "mirror",
+        "A failed task went on copying while its last offsets were stored, past records that it had"
+        " failed to copy.",
+        _stepping_after_a_failure,
+    ),
+    Mutant(
+        "offsets-before-pages",
+        "mirror",
+        "Source offsets were stored before the map's pages that explain them were written.",
+        _offsets_before_pages,
+    ),
+    Mutant(
+        "not-taken-back",
+        "mirror",
+        "A partition that came back before its position was stored began at the older one again.",
+        _not_taken_back,
+    ),
+    Mutant(
+        "came-back-as-stored",
+        "mirror",
+        "The position of a partition that came back was taken for stored, and never stored.",
+        _came_back_as_stored,
+    ),
+    Mutant(
+        "session-is-the-clock",
+        "mirror",
+        "Pages of a worker whose clock was behind were overruled by older pages.",
+        _session_is_the_clock,
+    ),
+    Mutant(
+        "first-positions-stay",
+        "mirror",
+        "Where a partition was begun was not forgotten once an offset of it was stored.",
+        _first_positions_stay,
+    ),
+    Mutant(
+        "begun-without-keeping",
+        "mirror",
+        "A partition was copied before it was kept where it begins.",
+        _begun_without_keeping,
+    ),
+)
