@@ -42,6 +42,8 @@ _DRAIN_S = 60.0
 _SETTLE_S = 3.0
 _OLDEST_METADATA_S = 8.0
 _MOST_HISTORY = 400
+_OWN_DEFECT = "a defect of its own"
+"""Part of what a partition says whose invariants broke."""
 
 
 class CopierWorld:
@@ -174,6 +176,9 @@ class CopierWorld:
         engine = self.worker.engine
         if engine is not None:
             self.oracle.check_positions(engine.partitions)
+            for partition in engine.partitions:
+                if partition.error is not None and _OWN_DEFECT in partition.error:
+                    raise Broken(partition.error)
 
     @staticmethod
     def _may_fail(error: ConnectError) -> bool:
@@ -182,6 +187,7 @@ class CopierWorld:
         return type(error).__name__ == "ProducerFenced"
 
     def _start(self) -> None:
+        self._check()
         self.note("the copier starts")
         self.worker.start()
         if self.rng.random() < 0.2 and self.worker.engine is not None:
