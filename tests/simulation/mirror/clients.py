@@ -29,6 +29,7 @@ from tests.simulation.mirror.internal_topics import (
 )
 from tests.simulation.mirror.oracle import Oracle
 from tests.simulation.mirror.session import Finding, Session
+from tests.simulation.mirror.tails import SimulatedTails
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
 
 __all__ = ["SimulatedClients", "WatchedTask"]
@@ -162,7 +163,7 @@ class _Books:
         return SyncProducer(made, self._syncs.name, self._pages.name)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> SimulatedMapReader:
-        made = SimulatedMapReader(self._timeline, self._pages, on_read, before)
+        made = SimulatedMapReader(self._timeline, self._session, self._pages, on_read, before)
         self.readers.append(made)
         return made
 
@@ -197,6 +198,7 @@ class SimulatedClients(TaskClients):
         self._clusters = clusters
         self._poller = _Poller(network, life, session, shared)
         self._opened: list[_Access] = []
+        self._tails = SimulatedTails(timeline, clusters["source"][0], clusters["target"][0])
 
     def books(self, *_: Any) -> _Books:
         return self._books
@@ -222,6 +224,12 @@ class SimulatedClients(TaskClients):
     def quarantine(self, *_: Any) -> Any:
         raise AssertionError("no simulated flow has a quarantine")
 
+    def tails(self, *_: Any, **__: Any) -> SimulatedTails:
+        return self._tails
+
+    def retention(self, *_: Any) -> None:
+        """Nobody reckons when records are deleted."""
+
     def fence_lanes(
         self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None
     ) -> None:
@@ -232,4 +240,5 @@ class SimulatedClients(TaskClients):
         for access in self._opened:
             access.close()
         self._poller.cut_off()
+        self._tails.close()
         self._books.die()
