@@ -27,7 +27,7 @@ RUNTIME_STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 
 .PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz \
-	simulate mutants status lock clean
+	simulate mutants status golden lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -52,6 +52,7 @@ help:
 	@echo "make mutants  put known defects back one by one: the simulator must find each"
 	@echo "make status   which of slow, faults, fuzz, simulate, mutants and bench have not run since the code"
 	@echo "              that they cover changed; docs/test-runs.md has their runs"
+	@echo "make golden   ask Java for the files of tests/golden again; needs a JDK. GOLDEN=name: one of them"
 	@echo "make lock     pin the newest versions of all dependencies"
 	@echo "make clean    remove what was built here"
 
@@ -130,6 +131,9 @@ mutants: install-test
 
 status: install-test
 	@$(BIN)/python -m tests.runs status
+
+golden: install-test brokers
+	$(BIN)/python -m tests.golden $(GOLDEN)
 
 lock: | $(BIN)/python
 	@$(PIP) install --quiet --upgrade uv

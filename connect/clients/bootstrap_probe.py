@@ -7,23 +7,41 @@ just nobody there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 from connect.clients.cancellation import Cancellation
+from connect.clients.properties import wire_settings
 from connect.clients.settings import WireSettings
 from connect.clients.short_threads import ShortThreads
 from connect.clients.wire import open_connection
 from connect.clock import Clock, Deadline
 from connect.errors import ConnectError
 
-__all__ = ["BootstrapProbe"]
+__all__ = ["BootstrapProbe", "why_unreachable"]
 
 # Long enough for a broker that restarts to be back; and not to be in the log all the time.
 _FIRST_S = 1.0
 _AGAIN_S = 30.0
 _ATTEMPT_S = 10.0
 _CLOSE_S = 2.0
+
+
+def why_unreachable(properties: Mapping[str, str], deadline: Deadline) -> ConnectError | None:
+    """Why no bootstrap broker takes a client with these Java properties; None: one does. Raises
+    `ConfigError`."""
+    failure: ConnectError | None = None
+    settings = wire_settings(properties)
+    for host, port in settings.bootstrap:
+        try:
+            open_connection(host, port, settings, deadline).close()
+        except ConnectError as error:
+            failure = error
+            if not error.retriable:
+                break
+        else:
+            return None
+    return failure
 
 
 class BootstrapProbe:
@@ -49,7 +67,7 @@ class BootstrapProbe:
         once after a failure that time does not heal.
         """
         if not needed:
-            self._running = self._due = None
+            self._running = self._due = self.failure = None
             return False
         now = self._clock.monotonic()
         if self._due is None:

@@ -383,7 +383,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
 
     @property
     def _last_heard(self) -> float:
-        return max(self.heartbeat.last_receive, self.heartbeat.last_reset)
+        return float(max(self.heartbeat.last_receive, self.heartbeat.last_reset))
 
     def _heard(self) -> None:
         if self.lost_at is not None:

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from kafka.protocol.admin import DescribeGroupsRequest
 
-from connect.clients.coordinators import Coordinated, open_coordinator
+from connect.clients.coordinators import Coordinated, any_broker, open_coordinator
 from connect.clients.errors import error_from_code
 from connect.clients.properties import wire_settings
 from connect.clock import Deadline
 from connect.loop import Backoff, retry
 
-__all__ = ["GroupPeer", "group_members"]
+__all__ = ["GroupPeer", "group_members", "may_describe_group"]
 
 _GROUP_ID_NOT_FOUND = 69
+_GROUP_AUTHORIZATION_FAILED = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +51,14 @@ def group_members(props: Mapping[str, str], group: str, deadline: Deadline) -> l
         return peers
 
     return retry(ask, deadline, Backoff(0.1, 1.0))
+
+
+def may_describe_group(props: Mapping[str, str], group: str, deadline: Deadline) -> bool:
+    """Whether this client has any permission on a group, be it there or not.
+
+    Any broker knows, and is asked in place of the coordinator: asking for that would create the
+    topic of the brokers' group offsets, where it is not there yet. Raises one of `connect.errors`.
+    """
+    with closing(any_broker(wire_settings(props), deadline)) as connection:
+        answer = connection.call(DescribeGroupsRequest(groups=[group]), deadline)
+    return all(found.error_code != _GROUP_AUTHORIZATION_FAILED for found in answer.groups)

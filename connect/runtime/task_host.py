@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 # How often a frozen task looks for requests.
 _FROZEN_LOOK_S = 0.5
+# Of the time that a stop gives, kept for closing: at most so many seconds, at most this share.
+_CLOSE_S, _CLOSE_SHARE = 1.0, 0.2
 # Soon enough for people, seldom enough for a status topic.
 _TROUBLE_EVERY_S = 2.0
 
@@ -215,10 +217,15 @@ class TaskHost:
             self._work()
         except Exception as error:  # noqa: BLE001 - the top of a task's thread
             self._fail(error)
-        if self._started and not self._disowned:
+        # A successor of a task that was left behind may have stored later offsets already.
+        if self._started and not self._disowned and not self._is_abandoned():
             self._finish()
         self._close()
         self._note(self._last_state)
+
+    def _is_abandoned(self) -> bool:
+        with self._lock:
+            return self._abandoned
 
     def _work(self) -> None:
         if self._stop_deadline is not None:
@@ -277,7 +284,11 @@ class TaskHost:
         self._note(State.FAILED, error_trace(error))
 
     def _finish(self) -> None:
-        deadline = self._stop_deadline or Deadline(self._final_timeout_s, self._clock)
+        stop = self._stop_deadline or Deadline(self._final_timeout_s, self._clock)
+        # A task whose cluster does not answer waits as long as it may; it has to close after that,
+        # before whoever stops it takes it for one that hangs.
+        left = stop.remaining()
+        deadline = Deadline(left - min(_CLOSE_S, left * _CLOSE_SHARE), self._clock)
         try:
             if not self._task.finish(deadline, failed=self._failed):
                 _log.warning(
@@ -298,10 +309,8 @@ class TaskHost:
             _log.exception("Closing task %s failed", self.instance)
 
     def _note(self, state: State, trace: str | None = None) -> None:
-        with self._lock:
-            if self._abandoned:
-                return
-        self._move(state, trace)
+        if not self._is_abandoned():
+            self._move(state, trace)
 
     def _move(self, state: State, trace: str | None = None) -> None:
         try:

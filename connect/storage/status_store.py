@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -278,7 +278,9 @@ class KafkaStatusStore:
         with self._changed:
             ended = self._table.apply(record.key, record.value)
             if ended is not None:
+                running = self._running_of(ended)
                 self._forget(ended)
+                self._say_again(running)
             if record.key is not None and record.value is not None:
                 self._insist(record.key, record.value)
 
@@ -294,6 +296,25 @@ class KafkaStatusStore:
             _log.info("Status %r is written again, after an old one of another worker", key)
             status = replace(standing.status, generation=self._generation)
             self._put(standing.instance, status, safe=False)
+
+    def _running_of(self, ended: InstanceId) -> list[_Standing]:
+        """What runs here of something whose status was deleted just now."""
+        return [
+            each
+            for each in self._standing.values()
+            if each.status.state is not State.FAILED
+            and (
+                each.instance == ended
+                or (not ended.is_task and each.instance.connector == ended.connector)
+            )
+        ]
+
+    def _say_again(self, running: Sequence[_Standing]) -> None:
+        """A leader has deleted, late, the statuses of what ran before. If this really is to end,
+        the next rebalance deletes them again."""
+        for each in running:
+            _log.info("The status of %s was deleted while it runs; written again", each.instance)
+            self._put(each.instance, replace(each.status, generation=self._generation), safe=False)
 
     def _forget(self, ended: InstanceId) -> None:
         self._newest.pop(ended, None)

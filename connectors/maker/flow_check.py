@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from connect.clients.admin import Admin
 from connect.clients.api_versions import BrokerApis
 from connect.clients.descriptions import ConfigEntry
-from connect.clock import SYSTEM_CLOCK
+from connect.clients.group_members import may_describe_group
+from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError
+from connect.runtime.distributed.config import DistributedConfig
 from connectors.maker.config import MirrorMakerConfig
 from connectors.maker.flow import FlowPlan
 from connectors.maker.maker import (
@@ -66,6 +69,10 @@ EXACTLY_ONCE = "exactly.once.source.support"
 
 SAMPLED_TOPICS = 20
 """Topics of the target that are described to learn what its brokers give a new one."""
+
+_GROUP_S = 20.0
+_TOPIC_NAME = re.compile(r"[\w-]+")
+"""Without a dot, which may stand for any character."""
 
 Described = Mapping[str, list[ConfigEntry]]
 
@@ -128,6 +135,7 @@ class _FlowChecker:
             self._clients()
             self._topics()
         self._own_topics()
+        self._permissions()
         self.findings += replication_findings(self.report.name, self._replicas)
 
     def _versions(self) -> None:
@@ -277,9 +285,9 @@ class _FlowChecker:
         if not self._target.apis.before_3_0:
             return
         for copy in copies:
-            refused = format_refusal(copy.remote, copy.target.get(STORED_FORMAT))
+            refused = format_refusal(copy.target.get(STORED_FORMAT))
             if refused is not None:
-                self.find(Level.ERROR, refused)
+                self.findings.append(Finding(Level.ERROR, copy.remote, refused))
 
     def _check_ages(self, copies: Iterable[CopyConfigs], selection: Selection) -> None:
         """Warn of records that the target would refuse, or delete at once, for their age."""
@@ -358,6 +366,45 @@ class _FlowChecker:
             row = TopicReport(name, name, partitions, "create", factor, dict(configs))
             self._replicas.append((self._written(key), name, factor, where.brokers))
         self.report.own_topics.append((where.alias, row))
+
+    # Permissions: what may not be described may not be used at all.
+
+    def _permissions(self) -> None:
+        for where in (self._source, self._target):
+            own = [row.remote for alias, row in self.report.own_topics if alias == where.alias]
+            copied = self._named_topics() if where is self._source else self._remotes()
+            unknown = [name for name in (*own, *copied) if name not in where.topics]
+            for name in sorted(where.admin.forbidden_topics(unknown)):
+                self._find_forbidden(where, name, own=name in own)
+        self._check_group()
+
+    def _find_forbidden(self, where: ClusterView, name: str, *, own: bool) -> None:
+        is_map = "mm2-offset-map" in name
+        needs = "Read and DescribeConfigs"
+        if own or where is self._target:
+            needs = "Create, Read and Write"
+        text = f"{where.alias} does not let its user describe topic {name}; grant {needs} on it"
+        if is_map:
+            text = f"{text}, or group offsets are translated no more precisely than by Java"
+        beats = name == replication_policy(self._props).heartbeats_topic()
+        self.find(Level.WARNING if is_map or beats else Level.ERROR, text)
+
+    def _named_topics(self) -> list[str]:
+        """Topics of the source that the properties name, not match."""
+        named = self._props.get("topics", "").split(",") if self.report.mirrors else []
+        return [name for each in named if _TOPIC_NAME.fullmatch(name := each.strip())]
+
+    def _remotes(self) -> list[str]:
+        return [row.remote for row in self.report.topics]
+
+    def _check_group(self) -> None:
+        group = DistributedConfig.from_properties(self._worker.originals).group_id
+        client = self._worker.own_client_properties("check")
+        if not may_describe_group(client, group, Deadline(_GROUP_S)):
+            self.find(
+                Level.ERROR,
+                f"{self._target.alias} does not let its user join group {group}; grant Read on it",
+            )
 
     def _written(self, key: str) -> str:
         """The key that the user wrote, or would have to write."""

@@ -50,16 +50,15 @@ def exactly_once_refusal(alias: str, key: str, apis: BrokerApis) -> str | None:
     )
 
 
-def format_refusal(remote: str, stored_format: str | None) -> str | None:
-    """Why the topic `remote` of a target before Kafka 3.0 cannot hold copies, and what to do.
-    `stored_format`: its message.format.version."""
+def format_refusal(stored_format: str | None) -> str | None:
+    """Why a topic of a target before Kafka 3.0 cannot hold copies, and what to do, as the end of a
+    sentence about the topic. `stored_format`: its message.format.version."""
     if stored_format is None or _major_minor(stored_format) >= _FIRST_IDEMPOTENT:
         return None
     return (
-        f"topic {remote} stores messages in the format of Kafka {stored_format}, and the brokers "
-        "refuse idempotent producers there, which copies are written with; set "
-        f"message.format.version of {remote}, or log.message.format.version of the brokers, to "
-        "0.11.0 or newer"
+        f"stores messages in the format of Kafka {stored_format}, where brokers refuse idempotent "
+        "producers, which copies are written with; set its message.format.version, or "
+        "log.message.format.version of the brokers, to 0.11.0 or newer"
     )
 
 

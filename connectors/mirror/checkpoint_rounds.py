@@ -67,14 +67,6 @@ def target_topic(
     return policy.format_remote_topic(source_alias, topic)
 
 
-def _void(last: Checkpoint | None, now: Place | None) -> int | None:
-    """Where the last checkpoint leads, if that does not hold any more. `now`: where its offset is
-    translated to now."""
-    if last is None or now is None or not (now.exact or now.anew):
-        return None
-    return last.downstream_offset if now.offset < last.downstream_offset else None
-
-
 @dataclass(frozen=True, slots=True)
 class CheckpointRounds:
     """What does not change from round to round."""
@@ -112,10 +104,17 @@ class CheckpointRounds:
             checkpoint = Checkpoint(
                 each.group, topic, partition, each.offset, place.offset, each.metadata
             )
-            void = _void(last[number], since.get(number))
-            if self.book.emit(checkpoint, anew=place.exact or place.anew, void=void):
+            void = self._void(last[number], since.get(number))
+            if self.book.emit(checkpoint, place, void):
                 due.append(checkpoint)
         return Emission(due, read_at_ms, known, unread)
+
+    def _void(self, last: Checkpoint | None, now: Place | None) -> int | None:
+        """Where the last checkpoint leads, if that does not hold any more. `now`: where its offset
+        is translated to now."""
+        if last is None or now is None or not self.book.is_void(last, now):
+            return None
+        return last.downstream_offset
 
     def _target_of(self, offset: GroupOffset) -> TopicPartition:
         name = target_topic(self.policy, self.source_alias, self.target_alias, offset.topic)

@@ -17,6 +17,7 @@ from connect.clock import Deadline
 from connect.errors import CorruptData
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.formats import Checkpoint
+from connectors.mirror.translation import Place
 
 __all__ = ["CheckpointBook", "CheckpointReader", "Void"]
 
@@ -40,6 +41,9 @@ class CheckpointBook:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}
+        self._losses: dict[str, dict[TopicPartition, int]] = {}
+        """With which loss (`translation.Place.loss`) places were last given, where that is not 0.
+        Of checkpoints that were loaded it is not known: they may be older than any."""
         self._void: dict[str, dict[TopicPartition, int]] = {}
 
     def load(self, checkpoint: Checkpoint) -> None:
@@ -52,13 +56,24 @@ class CheckpointBook:
         with self._lock:
             return self._known.get(group, {}).get(key)
 
-    def emit(self, checkpoint: Checkpoint, *, anew: bool, void: int | None = None) -> bool:
+    def is_void(self, last: Checkpoint, now: Place) -> bool:
+        """Whether a checkpoint does not hold any more. `now`: where its offset is translated to."""
+        if now.offset >= last.downstream_offset:
+            return False
+        with self._lock:
+            return now.exact or now.loss > self._loss_of(last)
+
+    def _loss_of(self, last: Checkpoint) -> int:
+        return self._losses.get(last.group, {}).get((last.topic, last.partition), 0)
+
+    def emit(self, checkpoint: Checkpoint, place: Place, void: int | None = None) -> bool:
         """Whether this one is due; if so, it counts as emitted from now on.
 
         It is when it is the first, the group went back on the source, or it is further on the
-        target than the last one. One that is not further is due only where the map knows that
-        (`anew`): the target has lost what was there, and the last one leads past records. `void`:
-        where the group went back on the source: the last one's place, if it does not hold any more.
+        target than the last one. One that is not further is due only where it is exact, or the
+        target lost something since: then the last one leads past records. `place`: where it leads.
+        `void`: where the group went back on the source: the last one's place, if that does not hold
+        any more.
         """
         with self._lock:
             key = (checkpoint.topic, checkpoint.partition)
@@ -67,8 +82,13 @@ class CheckpointBook:
                 last is None
                 or checkpoint.upstream_offset < last.upstream_offset
                 or checkpoint.downstream_offset > last.downstream_offset
-                or (anew and checkpoint.downstream_offset < last.downstream_offset)
+                or (
+                    checkpoint.downstream_offset < last.downstream_offset
+                    and (place.exact or place.loss > self._loss_of(last))
+                )
             )
+            if place.loss:
+                self._losses.setdefault(checkpoint.group, {})[key] = place.loss
             if due:
                 self._put(checkpoint, void)
             return due

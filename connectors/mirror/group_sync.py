@@ -149,8 +149,9 @@ def sync_group_offsets(
             outcome.active.add(group)
         else:
             outcome.failed[group] = error
-    # A group that runs there has its own offsets.
-    outcome.settled = {group: void[group] for group in void if group not in outcome.failed}
+    # What a group that runs there has, it may leave as it is.
+    left = outcome.failed.keys() | outcome.active
+    outcome.settled = {group: void[group] for group in void if group not in left}
     return outcome
 
 

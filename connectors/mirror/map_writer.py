@@ -13,13 +13,15 @@ from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.offset_map import (
+    LAST_OFFSET,
     MapPage,
     PartitionPages,
+    end_target,
     page_key,
     page_segments,
     source_at,
 )
-from connectors.mirror.offset_map_trim import MapTopic, PageIndex
+from connectors.mirror.offset_map_trim import MapTopic, PageIndex, anchor
 
 __all__ = ["DuePages", "MapWriter"]
 
@@ -51,6 +53,8 @@ class MapWriter:
         self._last_pages: dict[TopicPartition, tuple[int, bytes]] = {}
         """Of partitions as earlier sessions left them: (first source offset, record value)."""
         self._urgent: set[TopicPartition] = set()
+        self._unplaced: dict[TopicPartition, list[tuple[MapPage, Loss]]] = {}
+        """Loss pages of which it is not known where they begin, as the topic is not read yet."""
 
     # The topic, as it is read.
 
@@ -69,7 +73,12 @@ class MapWriter:
         for key, pages in self._partitions.items():
             if not pages.settled:
                 before = pages.session
-                pages.settle(found.pages.get(key, ()))
+                others = pages.settle(self._index.spans(key))
+                for page, loss in self._unplaced.pop(key, ()):
+                    known = [*others, *pages.begun(page.session)]
+                    place = anchor(known, loss.first) or (page.end_source, loss.first)
+                    pages.found(page, *place)
+                    self._urgent.add(key)
                 if pages.session != before:
                     self._urgent.add(key)
 
@@ -85,57 +94,78 @@ class MapWriter:
         if pages is not None:
             pages.seen(position)
 
-    def lost(self, key: TopicPartition, loss: Loss, anchor: Anchor | None) -> bool:
-        """One of the partition's logs lost something. `anchor`: a place known to be before what
+    def lost(self, key: TopicPartition, loss: Loss, known: Anchor | None) -> bool:
+        """One of the partition's logs lost something. `known`: a place on both sides before what
         the target lost. Returns whether there are pages to be written at once."""
         pages = self._of(key)
         reports = loss.policy is LossPolicy.REPORT and loss.resume is not None
         end = loss.resume if reports and loss.resume is not None else loss.position
         if loss.kind is LossKind.TARGET_LOSS:
-            source, target = self._place_of(key, pages, loss.first, end, anchor)
+            place = self._place_of(key, pages, loss.first, known)
+            if place is None and not pages.settled:
+                page = pages.lost_somewhere(end)
+                self._unplaced.setdefault(key, []).append((page, loss))
+                return False
+            source, target = place or (end, loss.first)
             pages.lost_from(source, target, max(source, end))
         elif loss.kind is LossKind.TARGET_RECREATED:
             pages.take_unsaved()
-            pages.lost_from(0, 0, end)
-        else:
-            if loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
-                pages.take_unsaved()
+            # The map may know of offsets beyond, of another life of the source's topic.
+            pages.lost_from(0, 0, max(end, self._index.reach(key)))
+        elif loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
+            # The offsets are given again, to records that come after all that the target has.
+            end_before = self._end_of(key, pages)
+            pages.take_unsaved()
+            if end_before is None:
                 pages.begin_anew()
-                self._index.discard(key, pages.session)
-                self._last_pages.pop(key, None)
+                return False
+            pages.lost_from(0, end_before, loss.position)
+        else:
             return False
         self._last_pages.pop(key, None)
         self._urgent.add(key)
         return True
 
     def _place_of(
-        self,
-        key: TopicPartition,
-        pages: PartitionPages,
-        target: int,
-        end: int,
-        anchor: Anchor | None,
-    ) -> Anchor:
+        self, key: TopicPartition, pages: PartitionPages, target: int, known: Anchor | None
+    ) -> Anchor | None:
         """The source offset that was at this target offset, or the nearest place before it that is
         known on both sides."""
-        source = pages.source_of(target)
-        if source is None and key in self._last_pages:
+        place = pages.place_of(target)
+        if place is not None:
+            return place
+        if key in self._last_pages:
             source = source_at(page_segments(*self._last_pages[key]), target)
-        if source is not None:
-            return source, target
-        known = [each for each in (anchor, self._index.anchor(key, target)) if each is not None]
-        if known:
-            return max(known, key=lambda each: (each[1], each[0]))
-        beginning = self._index.beginning(key)
-        return (end if beginning is None else min(beginning, end)), target
+            if source is not None:
+                return source, target
+        spans = [*self._index.spans(key), *pages.begun(pages.session + 1)]
+        paged = anchor(spans, target) if pages.settled else None
+        places = [place for place in (known, paged) if place is not None]
+        return max(places, key=lambda place: (place[1], place[0]), default=None)
+
+    def _end_of(self, key: TopicPartition, pages: PartitionPages) -> int | None:
+        """How far the copy is on the target at least; None: nothing is known of it."""
+        end = pages.end_target
+        if end is None and key in self._last_pages:
+            end = end_target(page_segments(*self._last_pages[key]))
+        if end is None:
+            last = anchor(self._index.spans(key), LAST_OFFSET)
+            end = None if last is None else last[1]
+        return end
 
     def _of(self, key: TopicPartition) -> PartitionPages:
-        self._parting.discard(key)
         pages = self._partitions.get(key)
-        if pages is None:
-            session = max(self._clock.now_ms(), self._index.newest(key) + 1)
-            pages = PartitionPages(session, settled=not self._reading)
-            self._partitions[key] = pages
+        if pages is not None and key not in self._parting:
+            return pages
+        self._parting.discard(key)
+        if pages is not None and not pages.settled:
+            return pages
+        # A partition that came back: others may have copied it meanwhile.
+        left = [] if pages is None else pages.take_unsaved()
+        session = max(self._clock.now_ms(), self._index.newest(key) + 1)
+        pages = PartitionPages(session, settled=not self._reading)
+        pages.put_back(left)
+        self._partitions[key] = pages
         return pages
 
     def forget(self, key: TopicPartition) -> None:

@@ -35,11 +35,13 @@ from typing import NamedTuple
 from connect.errors import CorruptData
 
 __all__ = [
+    "LAST_OFFSET",
     "MapPage",
     "OffsetMap",
     "PageSpan",
     "PartitionPages",
     "Segment",
+    "end_target",
     "get_varint",
     "page_key",
     "page_segments",
@@ -53,7 +55,7 @@ VERSION = 0
 PAGE_SEGMENTS = 1024
 """A page with this many segments is closed: about 4 KiB, rewritten at most once a commit."""
 
-_LAST_OFFSET = (1 << 63) - 1
+LAST_OFFSET = (1 << 63) - 1
 
 _INT16 = struct.Struct(">h")
 _KEY_TAIL = struct.Struct(">iq")
@@ -156,7 +158,7 @@ def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
             length, at = get_varint(value, at)
             source += gap
             target += (zigzag >> 1) ^ -(zigzag & 1)
-            if target < 0 or max(source, target) + length > _LAST_OFFSET:
+            if target < 0 or max(source, target) + length > LAST_OFFSET:
                 raise CorruptData(
                     f"offset map page with {length} offsets from {source} to {target}"
                 )
@@ -221,6 +223,11 @@ def get_varint(data: bytes, at: int) -> tuple[int, int]:
             raise CorruptData("offset map page: a number that does not end")
 
 
+def end_target(segments: Iterable[Segment]) -> int:
+    """The target offset after the last of these segments; 0 without any."""
+    return max((segment.target + segment.length for segment in segments), default=0)
+
+
 class PartitionPages:
     """The pages that one session writes for one partition, and which of them are due.
 
@@ -232,6 +239,9 @@ class PartitionPages:
         self._first = self._session = session
         self._current: MapPage | None = None
         self._unsaved: list[MapPage] = []
+        self._unplaced: list[MapPage] = []
+        self._begun: list[MapPage] = []
+        """The first page of each session."""
         self._guessed: dict[int, MapPage] | None = None if settled else {}
         """Pages that were taken before `settle`, by their first source offsets."""
 
@@ -255,6 +265,8 @@ class PartitionPages:
                 page = None
         if page is None:
             page = self._current = MapPage(self._session)
+            if not self._begun or self._begun[-1].session != self._session:
+                self._begun.append(page)
         page.segments.append(Segment(source, target, count))
         self._note(page)
 
@@ -265,22 +277,59 @@ class PartitionPages:
             page.seen = source
             self._note(page)
 
-    def source_of(self, target: int) -> int | None:
-        """The source offset that is at this target offset, or was to be next there; None where the
-        page in the making does not say."""
-        return None if self._current is None else source_at(self._current.segments, target)
+    def place_of(self, target: int) -> tuple[int, int] | None:
+        """The source offset that is at this target offset, or was to be next there, and the target
+        offset; after a loss, where that began. None where the pages that are here do not say: the
+        one in the making, those that are due, and those of which the session is a guess."""
+        pages = {id(page): page for page in [*(self._guessed or {}).values(), *self._unsaved]}
+        if self._current is not None:
+            pages[id(self._current)] = self._current
+        for page in sorted(pages.values(), key=lambda page: page.span, reverse=True):
+            span = page.span
+            if span.lost and span.first_target <= target:
+                return span.first_source, span.first_target
+            source = source_at(page.segments, target)
+            if source is not None:
+                return source, target
+        return None
+
+    @property
+    def end_target(self) -> int | None:
+        """The target offset after the last segment of the page in the making."""
+        return None if self._current is None else end_target(self._current.segments)
 
     def lost_from(self, source: int, target: int, end: int = 0) -> None:
         """The target lost what it had of the source offsets from `source` up to `end`: groups that
         are there go on at `target`, where what is copied next will be."""
         self.begin_anew()
-        self._unsaved.append(MapPage(self._session, [Segment(source, target, 0)], end))
+        page = MapPage(self._session, [Segment(source, target, 0)], end)
+        self._unsaved.append(page)
+        self._begun.append(page)
         self.begin_anew()
+
+    def lost_somewhere(self, end: int) -> MapPage:
+        """As `lost_from`, where it is not known yet from which offset on; `found` says that."""
+        self.begin_anew()
+        page = MapPage(self._session, [Segment(end, 0, 0)], end)
+        self._unplaced.append(page)
+        self.begin_anew()
+        return page
+
+    def found(self, page: MapPage, source: int, target: int) -> None:
+        """Where the loss of this page of `lost_somewhere` begins."""
+        self._unplaced.remove(page)
+        page.segments[0] = Segment(source, target, 0)
+        self._unsaved.insert(0, page)
+        self._begun.append(page)
 
     def begin_anew(self) -> None:
         """What follows overrules all that came before, from its first source offset on."""
         self._session += 1
         self._current = None
+
+    def begun(self, before: int) -> list[PageSpan]:
+        """The first page of each session of these pages that is earlier than `before`."""
+        return [page.span for page in self._begun if page.session < before]
 
     @property
     def session(self) -> int:
@@ -297,29 +346,31 @@ class PartitionPages:
         """Whether pages are due, or may become due once others' sessions are known."""
         return bool(self._unsaved) or not self.settled
 
-    def settle(self, spans: Iterable[PageSpan]) -> None:
+    def settle(self, spans: Iterable[PageSpan]) -> list[PageSpan]:
         """`spans`: the partition's pages in the topic. Where others wrote with as high a session,
-        the pages of this one get higher ones, and are due again."""
+        the pages of this one get higher ones, and are due again. Returns the others' spans."""
         guessed, self._guessed = self._guessed, None
         if guessed is None:
-            return
+            return []
         own = {first: page.session for first, page in guessed.items()}
-        others = [span.session for span in spans if own.get(span.first_source) != span.session]
-        raised = max(others, default=-1) + 1 - self._first
+        others = [span for span in spans if own.get(span.first_source) != span.session]
+        raised = max((span.session for span in others), default=-1) + 1 - self._first
         if raised <= 0:
-            return
+            return others
         unsaved = {id(page) for page in self._unsaved}
         again = [page for page in guessed.values() if id(page) not in unsaved]
         self._unsaved = sorted(
             [*again, *self._unsaved], key=lambda page: (page.session, page.first_source)
         )
-        moved = {id(page): page for page in self._unsaved}
+        moved = {id(page): page for page in [*self._unsaved, *self._unplaced]}
+        moved |= {id(page): page for page in self._begun}
         if self._current is not None:
             moved[id(self._current)] = self._current
         for page in moved.values():
             page.session += raised
         self._first += raised
         self._session += raised
+        return others
 
     def _note(self, page: MapPage) -> None:
         if not self._unsaved or self._unsaved[-1] is not page:
@@ -333,9 +384,17 @@ class PartitionPages:
         return unsaved
 
     def put_back(self, pages: list[MapPage]) -> None:
-        """These pages could not be written: they are due again."""
+        """These pages could not be written: they are due again, unless a later session overrules
+        them: a page of its own may have been written under the same key."""
+        pages = [page for page in pages if not self._is_overruled(page)]
         again = {id(page) for page in pages}
         self._unsaved = pages + [page for page in self._unsaved if id(page) not in again]
+
+    def _is_overruled(self, page: MapPage) -> bool:
+        return any(
+            begun.session > page.session and begun.first_source <= page.first_source
+            for begun in self._begun
+        )
 
 
 class OffsetMap:
@@ -374,7 +433,7 @@ class OffsetMap:
         ahead = source - segment.source
         if ahead < segment.length:
             return segment.target + ahead
-        if index + 1 < len(self._placed):
+        if index + 1 < len(self._placed) and segment.length:
             following, later = self._placed[index + 1]
             if later is page or page.end_source >= following.source:
                 return following.target

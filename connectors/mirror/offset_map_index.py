@@ -13,22 +13,25 @@ __all__ = ["PageRef", "PartitionIndex", "Stretch"]
 
 
 class PageRef(NamedTuple):
-    """A page's head. `at`: the offset of its record in the map topic."""
+    """A page's head. `at`: the offset of its record in the map topic; `lost`: a loss page."""
 
     session: int
     first_source: int
     end_source: int
     first_target: int
     at: int
+    lost: bool = False
 
 
 class Stretch(NamedTuple):
     """Source offsets from `page.first_source` on, up to the first of `following`, are explained by
-    `page`. `reach`: earlier sessions had copied up to this source offset."""
+    `page`. `reach`: earlier sessions had copied up to this source offset. `loss`: as
+    `PartitionIndex.loss`."""
 
     page: PageRef
     following: PageRef | None
     reach: int
+    loss: int = 0
 
     @property
     def seen(self) -> bool:
@@ -46,6 +49,7 @@ class PartitionIndex:
         self._starts: list[int] = []
         self._reaches: list[int] = []
         self._ends = _Ends()
+        self._loss = 0
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -55,6 +59,8 @@ class PartitionIndex:
         replaces."""
         replaced = self._pages.get(page.first_source)
         self._pages[page.first_source] = page
+        if page.lost:
+            self._loss = max(self._loss, page.session)
         placed = self._placed
         if placed is None:
             return replaced
@@ -87,6 +93,12 @@ class PartitionIndex:
         placed = self._sorted()
         return placed[0] if placed else None
 
+    @property
+    def loss(self) -> int:
+        """The session that wrote the newest loss page; 0: there is none."""
+        self._sorted()
+        return self._loss
+
     def at(self, source: int) -> Stretch | None:
         """What explains `source`. None: it is before every page."""
         placed = self._sorted()
@@ -94,13 +106,16 @@ class PartitionIndex:
         if index < 0:
             return None
         following = placed[index + 1] if index + 1 < len(placed) else None
-        return Stretch(placed[index], following, self._reaches[index])
+        return Stretch(placed[index], following, self._reaches[index], self._loss)
 
     def _sorted(self) -> list[PageRef]:
         if self._placed is None:
             placed: list[PageRef] = []
             self._placed, self._starts, self._reaches = placed, [], []
             self._ends = _Ends()
+            self._loss = max(
+                (each.session for each in self._pages.values() if each.lost), default=0
+            )
             for page in self.pages():
                 self._place(placed, page)
         return self._placed

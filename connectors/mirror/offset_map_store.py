@@ -179,7 +179,7 @@ class OffsetMapStore:
                 for source in sources:
                     stretch = index.at(source)
                     if stretch is None:
-                        known = before_the_map(index.first())
+                        known = before_the_map(index.first(), index.loss)
                         if known is not None:
                             found[partition, source] = known
                     elif last is not None and stretch.page is last:
@@ -236,7 +236,7 @@ class OffsetMapStore:
 
 def _page_ref(first: int, value: bytes, at: int) -> PageRef:
     span = page_span(first, value)
-    return PageRef(span.session, first, span.end_source, span.first_target, at)
+    return PageRef(span.session, first, span.end_source, span.first_target, at, span.lost)
 
 
 def _is_page(wanted: _Page, key: bytes, value: bytes) -> bool:

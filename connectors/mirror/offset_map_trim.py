@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -22,7 +22,14 @@ from connectors.mirror.first_positions import FORGET_ALL, FirstPosition, parse_f
 from connectors.mirror.log_facts import LogFacts, is_facts_key, parse_facts_key
 from connectors.mirror.offset_map import PageSpan, page_key, page_span, parse_page_key
 
-__all__ = ["NOTHING_READ", "MapTopic", "MapTopicReading", "PageIndex", "PageIndexReader"]
+__all__ = [
+    "NOTHING_READ",
+    "MapTopic",
+    "MapTopicReading",
+    "PageIndex",
+    "PageIndexReader",
+    "anchor",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,12 +42,7 @@ class PageIndex:
 
     def __init__(self) -> None:
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
-        self._oldest: dict[TopicPartition, int] = {}
         self._newest: dict[TopicPartition, int] = {}
-
-    def discard(self, key: TopicPartition, session: int) -> None:
-        """Pages of sessions before this one explain nothing any more: a log was made anew."""
-        self._oldest[key] = session
 
     def add(self, key: TopicPartition, span: PageSpan) -> None:
         """A page is in the topic (again)."""
@@ -57,21 +59,13 @@ class PageIndex:
         """The highest session that was seen of a partition; -1: none was."""
         return self._newest.get(key, -1)
 
-    def anchor(self, key: TopicPartition, target: int) -> tuple[int, int] | None:
-        """The last page that begins at or before this target offset, which the target still has:
-        (source, target) of its beginning."""
-        found: tuple[int, int] | None = None
-        end = target
-        for span in sorted(self._pages.get(key, {}).values(), reverse=True):
-            if span.lost:
-                end = min(end, span.first_target - 1)
-            elif span.first_target <= end and (found is None or found[1] < span.first_target):
-                found = span.first_source, span.first_target
-        return found
+    def spans(self, key: TopicPartition) -> Collection[PageSpan]:
+        """A partition's pages."""
+        return self._pages.get(key, {}).values()
 
-    def beginning(self, key: TopicPartition) -> int | None:
-        """The lowest source offset of a page; None where there is no page."""
-        return min(self._pages.get(key, {}), default=None)
+    def reach(self, key: TopicPartition) -> int:
+        """How far any page of a partition knows the source."""
+        return max((span.end_source for span in self._pages.get(key, {}).values()), default=0)
 
     def useless(self, key: TopicPartition, log_start: int) -> list[bytes]:
         """Take the pages that explain nothing at or after `log_start`: their record keys, for
@@ -79,26 +73,60 @@ class PageIndex:
 
         A page that a later session overrules stays until that session has copied as far: until
         then it says of which offsets older syncs are not to be gone by. A page before the log start
-        stays as long as an older one reaches further, which it overrules.
+        stays as long as an older one reaches further, which it overrules. So does the last
+        page before it: it says where the target goes on, up to the next one.
         """
         pages = self._pages.get(key, {})
-        oldest = self._oldest.get(key, 0)
         again = _copied_again(pages.values())
+        passed = _passed(pages.values(), log_start)
         gone: list[int] = []
         reach = 0
         for span in sorted(pages.values()):
             covered = again.get(span.session)
-            if (
-                span.session < oldest
-                or (covered is not None and _inside(span, covered))
-                or max(span.end_source, reach) <= log_start
-            ):
+            expired = span.first_source in passed and max(span.end_source, reach) <= log_start
+            again_there = covered is not None and not span.lost and _inside(span, covered)
+            if expired or again_there:
                 gone.append(span.first_source)
             else:
                 reach = max(reach, span.end_source)
         for first in gone:
             del pages[first]
         return [page_key(key[0], key[1], first) for first in gone]
+
+
+def anchor(pages: Iterable[PageSpan], target: int) -> tuple[int, int] | None:
+    """The last page that begins at or before this target offset, which the target still has:
+    (source, target) of its beginning. Where all begin behind it: where the first page begins, and
+    the target offset, as nothing is known of what is before."""
+    found: tuple[int, int] | None = None
+    end = target
+    first: int | None = None
+    lost_from: int | None = None
+    for span in sorted(pages, reverse=True):
+        first = span.first_source if first is None else min(first, span.first_source)
+        holds = lost_from is None or span.first_source < lost_from
+        if holds and span.first_target <= end and (found is None or found[1] < span.first_target):
+            found = span.first_source, span.first_target
+        if span.lost:
+            end = min(end, span.first_target - 1)
+            lost_from = (
+                span.first_source if lost_from is None else min(lost_from, span.first_source)
+            )
+    if found is None and first is not None:
+        return first, target
+    return found
+
+
+def _passed(spans: Iterable[PageSpan], log_start: int) -> set[int]:
+    """The first source offsets of pages that a later one follows at or before `log_start`."""
+    found: set[int] = set()
+    latest = -1
+    for span in sorted(spans, reverse=True):
+        if span.first_source < latest:
+            found.add(span.first_source)
+        if span.first_source <= log_start:
+            latest = max(latest, span.first_source)
+    return found
 
 
 def _inside(span: PageSpan, covered: tuple[int, int]) -> bool:

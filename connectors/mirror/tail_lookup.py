@@ -14,7 +14,7 @@ from connect.clients.offset_listing import LATEST
 from connect.clients.settings import WireSettings
 from connect.errors import BrokerUnavailable, ConnectError
 from connectors.mirror.copy.tail_checks import FoundTail, TailQuestion
-from connectors.mirror.target_tail import TailReader
+from connectors.mirror.target_tail import Tail, TailReader
 
 __all__ = ["ThreadedTailLookup"]
 
@@ -55,11 +55,17 @@ class ThreadedTailLookup:
         ends = source.list_offsets(
             (question.source,), LATEST, 1 if self._read_committed else 0, _ASK_S
         ).result(_ASK_S)
-        # The target's link has to know its leaders, too.
-        target.list_offsets((question.target,), LATEST, 0, _ASK_S).result(_ASK_S)
-        end = ends[question.source]
-        if isinstance(end, ConnectError):
-            raise end
+        there = target.list_offsets((question.target,), LATEST, 0, _ASK_S).result(_ASK_S)
+        end, target_end = ends[question.source], there[question.target]
+        for listed in (end, target_end):
+            if isinstance(listed, ConnectError):
+                raise listed
+        assert isinstance(end, int)
+        assert isinstance(target_end, int)
+        if question.target_end is not None:
+            target_end = question.target_end
+        if target_end <= question.target_start:
+            return Tail((), question.source_start, None)
         if self._stopped.is_set():
             raise BrokerUnavailable("the task is stopping")
         reader = TailReader(
@@ -69,7 +75,7 @@ class ThreadedTailLookup:
             question.source,
             question.target,
             (question.source_start, end),
-            (question.target_start, question.target_end),
+            (question.target_start, target_end),
             timestamps=None,
         )
 

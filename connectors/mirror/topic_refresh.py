@@ -16,6 +16,7 @@ from functools import partial
 
 from connect.clients.admin import Admin
 from connect.clients.api_versions import broker_apis
+from connect.clients.bootstrap_probe import why_unreachable
 from connect.clients.errors import not_authorized
 from connect.clients.short_threads import ShortThreads
 from connect.clock import Deadline
@@ -61,6 +62,9 @@ UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 LOOK_AGAIN_S = 15.0
 """How soon a flow that has nothing to mirror looks for topics again: flows are often started while
 their topics are being created, and the interval is 10 minutes by default."""
+
+_CAUSE_S = 5.0
+"""How long it is then looked why."""
 
 OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
 
@@ -113,7 +117,9 @@ def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) 
         return admin.cluster_id(timeout)
     except RetriableError as error:
         servers = props.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
-        raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {error}") from error
+        # librdkafka only says that time is up: not that the password is wrong, or the protocol.
+        cause = why_unreachable(props, Deadline(_CAUSE_S)) or error
+        raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {cause}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,13 +324,13 @@ class TopicRefresh:
             self._old_target = False
             return []
         refused = {
-            remote: format_refusal(remote, entry.value)
+            remote: format_refusal(entry.value)
             for remote, entries in described.items()
             for entry in entries
             if entry.name == STORED_FORMAT
         }
         return [
-            TopicFailure(remote, BrokerError(text, UNSUPPORTED_FOR_MESSAGE_FORMAT))
+            TopicFailure(remote, BrokerError(f"it {text}", UNSUPPORTED_FOR_MESSAGE_FORMAT))
             for remote, text in refused.items()
             if text is not None
         ]

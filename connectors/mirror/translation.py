@@ -46,22 +46,24 @@ __all__ = [
 class Place(NamedTuple):
     """An offset on the other cluster to go on at. `exact`: the next record to read is there, or
     will be; otherwise it may lie behind, after at most `behind` records that were read already.
-    `anew`: the offsets were copied once, and then copying began again before them: a place that was
-    given earlier does not hold, even if it is further."""
+    `loss` orders losses: a place that was given with a lower one may lead past records that came
+    after the target had lost some, and does not hold if it is further."""
 
     offset: int
     exact: bool
     behind: int = 0
-    anew: bool = False
+    loss: int = 0
 
 
 class Known(NamedTuple):
     """What the map says of one source offset, and which offset syncs may say more: those of source
-    offsets from `syncs_from` on, and of target offsets before `syncs_below` (None: any)."""
+    offsets from `syncs_from` on, and of target offsets before `syncs_below` (None: any). `loss`: of
+    the place, whatever it is found by."""
 
     place: Place | None
     syncs_from: int = 0
     syncs_below: int | None = None
+    loss: int = 0
 
     def counts(self, sync: OffsetSync) -> bool:
         """Whether this sync may be gone by."""
@@ -90,7 +92,7 @@ def places_in_stretch(stretch: Stretch, value: bytes, sources: Sequence[int]) ->
 def place_by_head(stretch: Stretch, source: int) -> Place:
     """A place for an offset whose page cannot be read any more: where the page begins."""
     page = stretch.page
-    return Place(page.first_target, False, source - page.first_source, source < stretch.reach)
+    return Place(page.first_target, False, source - page.first_source, stretch.loss)
 
 
 def known_in_stretch(stretch: Stretch, place: Place) -> Known:
@@ -104,6 +106,7 @@ def known_in_stretch(stretch: Stretch, place: Place) -> Known:
         place,
         max(stretch.page.end_source, stretch.reach),
         None if following is None else following.first_target,
+        stretch.loss,
     )
 
 
@@ -124,24 +127,25 @@ def _next_in(stretch: Stretch, ahead: Segment | None) -> _Next | None:
 def _place(source: int, at: Segment, following: _Next | None, stretch: Stretch) -> Place:
     ahead = source - at.source
     if ahead < at.length:
-        return Place(at.target + ahead, True)
-    if following is not None and following.seen:
-        return Place(following.target, True)
+        return Place(at.target + ahead, True, loss=stretch.loss)
     seen = stretch.page.end_source
-    if at.length == 0 and source < seen:
-        return Place(at.target, True)  # a loss page
+    if at.length == 0 and source <= seen:
+        # What was copied next is there, after what the target still had at most.
+        return Place(at.target, True, loss=stretch.loss)
+    if following is not None and following.seen:
+        return Place(following.target, True, loss=stretch.loss)
     # What was seen and is no record is not read again.
     behind = source - max(at.source + at.length, min(source, seen))
-    return Place(at.target + at.length, False, behind, source < stretch.reach)
+    return Place(at.target + at.length, False, behind, stretch.loss)
 
 
-def before_the_map(first: PageRef | None) -> Known | None:
+def before_the_map(first: PageRef | None, loss: int = 0) -> Known | None:
     """For an offset before every page: the first record, where the copy begins with it."""
     if first is None:
         return None
     if first.first_target == 0:
-        return Known(Place(0, True))
-    return Known(None, syncs_below=first.first_target)
+        return Known(Place(0, True, loss=loss), loss=loss)
+    return Known(None, syncs_below=first.first_target, loss=loss)
 
 
 def by_sync(sync: OffsetSync | None, upstream: int) -> Place | None:
@@ -172,7 +176,8 @@ def best_place(known: Known | None, sync: OffsetSync | None, upstream: int) -> P
         return by_sync(sync, upstream)
     if sync is None or not known.counts(sync):
         return known.place
-    return nearer(known.place, by_sync(sync, upstream))
+    place = nearer(known.place, by_sync(sync, upstream))
+    return None if place is None else place._replace(loss=known.loss)
 
 
 class BackwardMap:

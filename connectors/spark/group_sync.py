@@ -51,7 +51,7 @@ def plan_on_spark(
     unread = {group for group in checkpoints if group in states and states[group].empty}
     unread -= committed.keys()
     rows = [
-        (group, *key, each.upstream_offset, each.downstream_offset, each.metadata, True, 0, False)
+        (group, *key, each.upstream_offset, each.downstream_offset, each.metadata, True, 0, 0)
         for group, of_group in checkpoints.items()
         if group not in unread
         for key, each in of_group.items()

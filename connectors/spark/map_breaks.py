@@ -42,6 +42,7 @@ def _heads(pages: DataFrame) -> DataFrame:
         _int64("value", 2).alias("session"),
         _int64("value", 10).alias("first_target"),
         _int64("value", 18).alias("end_source"),
+        F.expr(f"hex(substring(value, {_HEAD_BYTES + 1})) = '01000000'").alias("lost"),
         numbers.alias("numbers"),
     )
     count = _number(F.get("numbers", F.lit(0)))
@@ -56,11 +57,13 @@ def _stretches(heads: DataFrame) -> DataFrame:
     by_session = Window.partitionBy(*_PARTITION).orderBy(F.col("session").desc())
     later = by_session.rangeBetween(Window.unboundedPreceding, -1)
     earlier = by_session.rangeBetween(1, Window.unboundedFollowing)
-    in_order = Window.partitionBy(*_PARTITION).orderBy("first_source")
+    of_partition = Window.partitionBy(*_PARTITION)
+    in_order = of_partition.orderBy("first_source")
     following = F.struct("first_source", "first_target")
     return (
         heads.withColumn("limit", F.min("first_source").over(later))
         .withColumn("reach", F.coalesce(F.max("end_source").over(earlier), F.lit(0)))
+        .withColumn("loss", F.max(F.expr("if(lost, session, 0L)")).over(of_partition))
         .where("limit is null or first_source < limit")
         .withColumn("following", F.lead(following).over(in_order))
         .withColumn("first", F.lag("first_source").over(in_order).isNull())
@@ -88,6 +91,7 @@ def _segments(stretches: DataFrame) -> DataFrame:
         "following",
         "seen",
         "reach",
+        "loss",
         "nth",
         number(1).alias("source_gap"),
         F.shiftrightunsigned(zigzag, 1)
@@ -110,11 +114,11 @@ def _segments(stretches: DataFrame) -> DataFrame:
         "if(nth < 0, 0L, start) as source_start",
         "if(nth < 0, 0L, least(start + length, following.first_source)) as source_end",
         "if(nth >= 0, target, if(first_target = 0, 0L, null)) as target_start",
-        "case when nth < 0 then if(first_target = 0, 0L, null)"
+        "case when nth < 0 then if(first_target = 0, 0L, null) when length = 0 then null"
         " when ahead is not null and (following is null or ahead.start < following.first_source)"
         " then ahead.target when seen then following.first_target end as gap_target",
         "if(nth < 0, 0L, end_source) as seen_end",
-        "if(nth < 0, 0L, reach) as reach",
+        "loss",
         "if(nth < 0, 0L, greatest(end_source, reach)) as syncs_from",
         "if(nth < 0, first_target, following.first_target) as syncs_below",
     )

@@ -24,7 +24,7 @@ def places_on_spark(
     found = collect(translate(session, syncs, breaks, session.createDataFrame(_table(offsets))))
     places: list[Place | None] = [None] * len(offsets)
     columns = (
-        found[name].to_pylist() for name in ("group", "downstream", "exact", "behind", "anew")
+        found[name].to_pylist() for name in ("group", "downstream", "exact", "behind", "loss")
     )
     for number, *place in zip(*columns, strict=True):
         places[int(number)] = Place(*place)

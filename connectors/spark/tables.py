@@ -67,7 +67,7 @@ BREAKS = StructType(
         StructField("target_start", LongType(), nullable=True),
         StructField("gap_target", LongType(), nullable=True),
         _required("seen_end", LongType()),
-        _required("reach", LongType()),
+        _required("loss", LongType()),
         _required("syncs_from", LongType()),
         StructField("syncs_below", LongType(), nullable=True),
     ]
@@ -82,7 +82,7 @@ For a source offset x whose nearest row at or before it (by `source_start`) is t
   there), and `target_start + source_end - source_start`, the end of what is known, leaves nothing
   out. Up to `seen_end` the source was seen to have no record there, or, in a row of no length, the
   target has lost the records: the next one will be at `target_start`;
-* before `reach` an earlier session had copied: a place that was given then does not hold;
+* `loss` is the session of the partition's newest loss page, 0 without one;
 * offset syncs count from source offset `syncs_from` on, and with target offsets before
   `syncs_below`, if that is not null.
 
@@ -119,13 +119,13 @@ CHECKPOINTS = StructType(
         _required("metadata", StringType()),
         _required("exact", BooleanType()),
         _required("behind", LongType()),
-        _required("anew", BooleanType()),
+        _required("loss", LongType()),
     ]
 )
 """Translated offsets: a group that committed `upstream` on the source goes on at `downstream` on
 the target. `exact`: that is the very record, or the next one that exists; false: it is earlier, or
-may be, by at most `behind` records that were read already, as nothing better is known. `anew`: a
-place that was given earlier does not hold, even if it is further."""
+may be, by at most `behind` records that were read already, as nothing better is known. `loss`: as
+in BREAKS, of the whole partition; a place that was given with a lower one may not hold."""
 
 TOPICS = StructType([_required("topic", StringType()), _required("remote", StringType())])
 """Topics that are mirrored, and their names on the target."""

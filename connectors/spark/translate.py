@@ -24,7 +24,7 @@ _BREAK_COLUMNS = (
     "target_start",
     "gap_target",
     "seen_end",
-    "reach",
+    "loss",
     "syncs_from",
     "syncs_below",
 )
@@ -91,7 +91,7 @@ def _since_rewind(syncs: DataFrame) -> DataFrame:
 
 def _by_map(placed: DataFrame) -> DataFrame:
     inside = "at < b.source_end"
-    lost = "(b.source_start = b.source_end and at < b.seen_end)"
+    lost = "(b.source_start = b.source_end and at <= b.seen_end)"
     end = "b.target_start + b.source_end - b.source_start"
     return placed.withColumns(
         {
@@ -135,5 +135,5 @@ def _nearer(placed: DataFrame) -> DataFrame:
         f"{by_map} and map_exact as exact",
         f"case when not {by_map} then sync_behind when map_exact then 0L else map_behind end"
         " as behind",
-        f"coalesce({by_map} and not map_exact and at < b.reach, false) as anew",
+        "coalesce(b.loss, 0L) as loss",
     )

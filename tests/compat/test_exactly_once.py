@@ -117,7 +117,8 @@ def test_either_worker_takes_a_task_over_from_the_other(
     trace = wait_until(lambda: _failure(ours), TIMEOUT_S, "failure of our task")
     assert "Another producer has claimed" in str(trace)
     assert not host.alive
-    assert task_of(java)["state"] == "RUNNING"
+    # Java claims the id, which fences ours, before it writes that its task runs.
+    wait_until(lambda: task_of(java)["state"] == "RUNNING", TIMEOUT_S, "Java's task RUNNING")
     assert host.join(Deadline(5))
 
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from connect.clock import Deadline
-from deploy.brokers import JvmOptions, KafkaCluster, KafkaRuntime
-from deploy.brokers.cache import cache_directory
-from deploy.brokers.ports import LOOPBACK, PortLease
+from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.compat.rest_calls import Call, Compare, calls
 from tests.support import java_connect
 from tests.support.distributed import worker_group
-from tests.support.java import java_process
+from tests.support.java_standalone import java_standalone, worker_properties
 from tests.support.rest import Answer, call
 from tests.support.topics import unique
 from tests.support.waiting import wait_until
-from tests.support.workers import is_healthy, standalone_worker
+from tests.support.workers import standalone_worker
 
-_MAIN = "org.apache.kafka.connect.cli.ConnectStandalone"
-_START_S, _SETTLE_S = 120.0, 30.0
+_SETTLE_S = 30.0
 _NAME = "hb"
 _CREATED = "n2"
 # Not Content-Type and Allow: Java's router leaves them out with its failures.
@@ -32,16 +27,6 @@ _HEADERS = ("location", "vary", "access-control-allow-origin")
 _TRANSITIONAL = ("RESTARTING", "UNASSIGNED")
 # What a distributed worker of Java's answers while its group is about to rebalance.
 _PASSING = (b"momentarily", b"rebalance")
-
-
-def worker_properties(servers: str, directory: Path) -> dict[str, str]:
-    return {
-        "bootstrap.servers": servers,
-        "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
-        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
-        "offset.storage.file.filename": str(directory / "offsets"),
-        "offset.flush.interval.ms": "500",
-    }
 
 
 def heartbeat_config(servers: str, topic: str) -> dict[str, str]:
@@ -56,27 +41,6 @@ def heartbeat_config(servers: str, topic: str) -> dict[str, str]:
         "emit.heartbeats.interval.seconds": "1",
         "heartbeats.topic": topic,
     }
-
-
-@contextmanager
-def java_standalone(
-    kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
-) -> Iterator[str]:
-    """The URL of a standalone worker of Java."""
-    lease = PortLease(cache_directory() / "ports")
-    url = f"http://{LOOPBACK}:{lease.port}"
-    path = directory / "java.properties"
-    lines = {**properties, "listeners": url}
-    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    try:
-        with java_process(kafka, _MAIN, [str(path)], log, jvm=JvmOptions()) as process:
-            wait_until(
-                lambda: process.running() and is_healthy(url), _START_S, "start of Java's worker"
-            )
-            yield url
-            process.stop(30.0)
-    finally:
-        lease.close()
 
 
 def has_offsets(url: str) -> bool:

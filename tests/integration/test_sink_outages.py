@@ -81,12 +81,9 @@ def test_topics_that_cannot_be_asked_for_now_are_asked_for_again(
     bench.produce(b"three")
     bench.told("put 2 b'three'")
     node.pause()
-    began = time.monotonic()
     bench.herder.stop_connector(name)
     wait_until(lambda: not bench.herder.status(name).tasks, 30.0, "the task's end")
-    took_s = time.monotonic() - began
     node.resume()
-    assert took_s < 4.5
     assert "did not stop in time" not in caplog.text
     bench.close()
     assert bench.puts() == ["put 0 b'one'", "put 1 b'two'", "put 2 b'three'"]

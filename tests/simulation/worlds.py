@@ -16,6 +16,7 @@ __all__ = ["WORLDS", "run_world"]
 
 WORLDS: dict[str, str] = {
     "copier": "tests.simulation.copier",
+    "groups": "tests.simulation.groups.world",
     "mirror": "tests.simulation.mirror",
     "workers": "tests.simulation.workers",
 }

@@ -21,7 +21,7 @@ from connect.data.values import parse, text_of
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.runtime.builtin_plugins import builtin_plugins
 
-__all__ = ["CASES", "EXPECTED", "agrees", "run_case"]
+__all__ = ["CASES", "EXPECTED", "agrees", "plain_numbers", "run_case"]
 
 _FOLDER = Path(__file__).parents[1] / "golden" / "connect_data"
 CASES: list[dict[str, Any]] = json.loads((_FOLDER / "cases.json").read_text())
@@ -59,7 +59,7 @@ def agrees(case: Mapping[str, Any], ours: Mapping[str, Any], java: Mapping[str, 
     if _is_meant(case, ours):
         return True
     if "error" not in java:
-        return bool(_numbers(ours) == _numbers(java))
+        return bool(plain_numbers(ours) == plain_numbers(java))
     if java["error"] not in ("DataException", "ConfigException"):
         # An accident of Java, like a null pointer, is an error here with words of its own.
         return "error" in ours
@@ -100,15 +100,15 @@ _NARROW = {
 }
 
 
-def _numbers(node: Any) -> Any:
+def plain_numbers(node: Any) -> Any:
     """Floats by their value: JDKs before 19 write some with more digits than needed."""
     if isinstance(node, list):
-        return [_numbers(element) for element in node]
+        return [plain_numbers(element) for element in node]
     if not isinstance(node, dict):
         return node
     if node.keys() == {"f32"}:
         return {"f32": float_text(float(node["f32"]))}
-    return {name: _numbers(member) for name, member in node.items()}
+    return {name: plain_numbers(member) for name, member in node.items()}
 
 
 def _words(case: Mapping[str, Any], result: Mapping[str, Any]) -> str:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 
-__all__ = ["java_process", "run_java_class"]
+__all__ = ["compile_java", "java_process", "run_java_class"]
+
+_JAVAC_S = 120.0
+
+
+def compile_java(kafka: KafkaRuntime, source: Path, folder: Path) -> None:
+    """Compile a source file against Kafka's jars into a folder. Fails the test with the compiler's
+    output; so where this Java is no JDK."""
+    jars = os.pathsep.join(map(str, kafka.jars))
+    javac = [str(kafka.java), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+    done = subprocess.run(
+        [*javac, "-nowarn", "-cp", jars, "-d", str(folder), str(source)],
+        capture_output=True,
+        text=True,
+        timeout=_JAVAC_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{source.name} does not compile\n{done.stdout}{done.stderr}"
 
 
 def java_process(

@@ -11,6 +11,7 @@ from tests.support.topics import alter_topic, end_offsets
 
 __all__ = [
     "GROUP_PLACES",
+    "OLD_CODECS",
     "PAIRS",
     "TRANSACTED",
     "assert_same_records",
@@ -31,6 +32,7 @@ GROUP_PLACES = ((50, 28), (52, 30))
 """(source offset, offset of the same record in the copy) in what `write_transactions` writes: 20
 records and a marker each, of which the second and the fifth are aborted."""
 
+OLD_CODECS = ("none", "gzip", "snappy", "lz4")
 _BATCHES = 3
 _RECORDS = 40
 _OLD_FORMATS = ("0.9.0", "0.10.2")
@@ -86,23 +88,23 @@ def write_transactions(flow: MirroredFlow) -> str:
 
 
 def write_old_formats(flow: MirroredFlow, version: str) -> list[str]:
-    """Topics whose batches a source of Kafka 2 stores as Kafka 0.9 and 0.10 did (magic 0 and 1);
-    none for a source that cannot."""
+    """Topics with a partition for each of `OLD_CODECS`, whose batches a source of Kafka 2 stores as
+    Kafka 0.9 and 0.10 did (magic 0 and 1); none for a source that cannot."""
     if major_minor(version) >= (3, 0):
         return []
     topics = []
     for stored in _OLD_FORMATS:
-        for codec in ("none", "gzip", "snappy", "lz4"):
-            topic = flow.topic(f"stored-{stored}-{codec}")
-            alter_topic(flow.source_servers, topic, {"message.format.version": stored})
+        topic = flow.topic(f"stored-{stored}", partitions=len(OLD_CODECS))
+        alter_topic(flow.source_servers, topic, {"message.format.version": stored})
+        for partition, codec in enumerate(OLD_CODECS):
             produce(
                 flow.source_servers,
                 topic,
-                _records(0, old=True),
+                _records(partition, old=True),
                 compression=codec,
                 settings={"enable.idempotence": False},
             )
-            topics.append(topic)
+        topics.append(topic)
     return topics
 
 

@@ -77,6 +77,8 @@ class ZombieFencing:
         self._resolved = resolved
         self._is_source = is_source
         self._rounds: dict[str, Future[None]] = {}
+        self._fencing: dict[str, Future[None]] = {}
+        """What the brokers were asked for last, by connector; it cannot be taken back."""
 
     def request(self, connector: str) -> Future[None]:
         """Done when the connector's present tasks may begin; several requests share a round.
@@ -99,6 +101,14 @@ class ZombieFencing:
         if running is not None:
             return running
         done: Future[None] = Future()
+        earlier = self._fencing.get(connector)
+        if earlier is not None and not earlier.done():
+            # A round that was given up. It would fence out tasks that begin before it is over.
+            self._rounds[connector] = done
+            earlier.add_done_callback(
+                lambda _: self._leadership.post(0.0, lambda: self._ask_again(connector, done))
+            )
+            return done
         tasks = fencing_needed(configs, connector)
         if tasks is None:
             done.set_result(None)
@@ -108,9 +118,29 @@ class ZombieFencing:
             self._begin(connector, tasks, config, configs.task_config_generation(connector), done)
         return done
 
+    def _ask_again(self, connector: str, done: Future[None]) -> None:
+        """What the brokers were busy with is over."""
+        if self._rounds.get(connector) is not done:
+            return
+        del self._rounds[connector]
+        try:
+            again = self.request(connector)
+        except ConnectError as error:
+            _fail(done, error)
+            return
+
+        def answered(answer: Future[None]) -> None:
+            error = answer.exception()
+            if error is not None:
+                _fail(done, error)
+            elif not done.done():
+                done.set_result(None)
+
+        again.add_done_callback(answered)
+
     def give_up(self, connectors: Collection[str]) -> None:
         """End the rounds of these connectors: they have got other tasks."""
-        for connector in self._rounds.keys() & set(connectors):
+        for connector in sorted(self._rounds.keys() & set(connectors)):
             _fail(self._rounds.pop(connector), _conflict(connector))
 
     def close(self) -> None:
@@ -129,12 +159,17 @@ class ZombieFencing:
         _log.info("Fencing out up to %d earlier tasks of connector %s", tasks, connector)
         self._rounds[connector] = done
 
-        def fenced(outcome: Future[None]) -> None:
-            self._leadership.post(
-                0.0, lambda: self._end(connector, generation, outcome.exception(), done)
-            )
+        def end(outcome: Future[None]) -> None:
+            if self._fencing.get(connector) is outcome:
+                del self._fencing[connector]
+            self._end(connector, generation, outcome.exception(), done)
 
-        self._fence_out(connector, tasks, config).add_done_callback(fenced)
+        def fenced(outcome: Future[None]) -> None:
+            self._leadership.post(0.0, lambda: end(outcome))
+
+        fencing = self._fence_out(connector, tasks, config)
+        self._fencing[connector] = fencing
+        fencing.add_done_callback(fenced)
 
     def _end(
         self,

@@ -85,7 +85,7 @@ class ConfigFollower:
         elsewhere: what they give up is stored before somebody else looks for it."""
         work = self._herder.work
         outdated: list[InstanceId] = []
-        for name in {task.connector for task in committed}:
+        for name in sorted({task.connector for task in committed}):
             configs = self._herder.configs
             if self._herder.writes_exactly_once(name) and not needs_no_fencing(configs, name):
                 # None of them outlives a change of any: all are fenced out.

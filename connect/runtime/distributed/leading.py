@@ -117,7 +117,7 @@ class Leading:
     def forget_deleted(self) -> None:
         """Connectors and tasks that are gone have no status any more."""
         configs = self._store.snapshot()
-        for name in self._statuses.connectors():
+        for name in sorted(self._statuses.connectors()):
             left = {task.task for task in configs.tasks(name)}
             for number in self._statuses.get_all(name):
                 if number not in left:

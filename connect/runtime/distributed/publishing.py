@@ -100,10 +100,7 @@ class TaskConfigPublisher:
         for connector, (host, kept) in list(self._answers.items()):
             if self._work.host_of(connector) is not host:
                 del self._answers[connector]
-                continue
-            config = self._work.config_of(connector)
-            live = self._worker.live_keys(config)
-            if task_configs_changed(connector, self._group.configs, kept, config, live):
+            elif self._group.configs.raw_task_configs(connector) != kept:
                 self.wanted(connector)
 
     def _ask(self, connector: str) -> None:

@@ -115,12 +115,12 @@ class Rebalancing:
     def on_revoked(self, revoked: frozenset[InstanceId]) -> None:
         herder = self._herder
         with herder.stages.during("stopping revoked connectors and tasks"):
-            herder.work.end_tasks([each for each in revoked if each.is_task])
-            connectors = [each.connector for each in revoked if not each.is_task]
+            herder.work.end_tasks([each for each in sorted(revoked) if each.is_task])
+            connectors = [each.connector for each in sorted(revoked) if not each.is_task]
             herder.work.end_connectors(connectors)
             for name in connectors:
                 herder.publisher.forget(name)
-            for name in {each.connector for each in revoked}:
+            for name in sorted({each.connector for each in revoked}):
                 if not herder.configs.contains(name):
                     self._statuses.delete_topics(name)
             # A status that is written late would replace the next owner's.

@@ -207,6 +207,7 @@ class Deliveries:
         if partition.state is CopyState.ACTIVE:
             partition.failures = 0
             partition.target_error = None
+            partition.unreachable = None  # its leader has just answered
 
     def settle(self, settled: Settled) -> None:
         """A batch is on the target for good."""

@@ -38,13 +38,13 @@ is somebody else's."""
 @dataclass(frozen=True, slots=True)
 class TailQuestion:
     """Which of the source's records from `source_start` on are on the target from `target_start`
-    to before `target_end`?"""
+    to before `target_end` (None: to its end)?"""
 
     source: TopicPartition
     target: TopicPartition
     source_start: int
     target_start: int
-    target_end: int
+    target_end: int | None
 
 
 class FoundTail(Protocol):
@@ -93,7 +93,7 @@ class TailChecks:
         self._plan = plan
         self._on_found = on_found
         self._on_done = on_done
-        self._waiting: dict[PartitionCopy, TailQuestion] = {}
+        self._waiting: dict[PartitionCopy, tuple[TailQuestion, int]] = {}
         self._closed = False
 
     def look(self, partition: PartitionCopy, end: int) -> bool:
@@ -102,7 +102,7 @@ class TailChecks:
         if start is None or not start[1] < end <= start[1] + _MOST_OFFSETS:
             return False
         question = TailQuestion(partition.source, partition.target, *start, end)
-        self._waiting[partition] = question
+        self._waiting[partition] = question, end
         partition.comparing = True
         self._loop.after(_WITHIN_S, lambda: self._give_up(partition, question, "it took too long"))
         self._plan.lookup.look(question).add_done_callback(
@@ -113,7 +113,7 @@ class TailChecks:
     def _answered(
         self, partition: PartitionCopy, question: TailQuestion, done: Future[FoundTail]
     ) -> None:
-        if self._closed or self._waiting.get(partition) is not question:
+        if self._closed or self._asked(partition) is not question:
             return
         try:
             found = done.result(timeout=0)
@@ -122,10 +122,14 @@ class TailChecks:
         except ConnectError as error:
             self._give_up(partition, question, str(error))
             return
-        del self._waiting[partition]
-        self._take(partition, question, found)
+        _, end = self._waiting.pop(partition)
+        self._take(partition, end, found)
 
-    def _take(self, partition: PartitionCopy, question: TailQuestion, found: FoundTail) -> None:
+    def _asked(self, partition: PartitionCopy) -> TailQuestion | None:
+        waiting = self._waiting.get(partition)
+        return None if waiting is None else waiting[0]
+
+    def _take(self, partition: PartitionCopy, end: int, found: FoundTail) -> None:
         partition.comparing = False
         position = partition.position
         records = 0
@@ -140,7 +144,7 @@ class TailChecks:
             if found.position > position:
                 partition.relocate(found.position)
                 partition.epochs.follow(found.epochs)
-            partition.target_end = question.target_end
+            partition.target_end = end
         if records:
             _LOG.info(
                 "%s: %d records up to offset %d were on the target already, beyond the stored "
@@ -154,16 +158,16 @@ class TailChecks:
         self._on_done(partition)
 
     def _give_up(self, partition: PartitionCopy, question: TailQuestion, why: str) -> None:
-        if self._closed or self._waiting.get(partition) is not question:
+        if self._closed or self._asked(partition) is not question:
             return
-        del self._waiting[partition]
+        _, end = self._waiting.pop(partition)
         partition.comparing = False
         _LOG.warning(
             "%s: the target's records from offset %d to %d were not compared with the source: %s; "
             "records among them may be copied again",
             partition.name,
             question.target_start,
-            question.target_end - 1,
+            end - 1,
             why,
         )
         self._on_done(partition)

@@ -227,6 +227,7 @@ class Board:
                 partition.topic_id = known.source_topic_id or partition.topic_id
                 partition.target_topic_id = known.target_topic_id
                 partition.target_end = known.target_end
+                partition.tail_start = known.reached(partition.position)
         self.news = True
 
     # Shards.
@@ -255,6 +256,7 @@ class Board:
                 partition.busy
                 or partition.unsure
                 or partition.learns
+                or partition.comparing
                 or partition.standing is not None
                 or partition.leaving
                 or partition.begin_again

@@ -14,6 +14,7 @@ from connectors.mirror.metrics import PartitionMetrics
 __all__ = ["UNKNOWN", "MirroredPartition"]
 
 UNKNOWN = -1
+_ANCHORS = 4
 _FIRST_GUESS_BYTES = 1024
 """Of an offset, before anything was measured. Wrong guesses cost evenness, nothing else."""
 
@@ -37,6 +38,12 @@ class MirroredPartition:
     target_topic_id: UUID | None = None
     target_end: int = UNKNOWN
     """The target offset after the last record that is known to be there."""
+    anchors: tuple[tuple[int, int], ...] = ()
+    """(position, target end) of the last commits."""
+    tail_start: tuple[int, int] | None = None
+    """(source offset, target offset) from which on the target may have more than was stored."""
+    comparing: bool = False
+    """The target's end is compared with the source: it waits for that."""
     learns: bool = False
     """What was known of its logs at the last commit is not looked up yet: it waits for that."""
     unbegun: bool = False
@@ -91,8 +98,13 @@ class MirroredPartition:
             self.topic_id,
             self.target_topic_id,
             (),
-            (),
+            self.anchors,
         )
+
+    def committing(self) -> None:
+        """Its position is about to be stored: the next start, after a crash, compares from here."""
+        if self.target_end != UNKNOWN:
+            self.anchors = (*self.anchors, (self.position, self.target_end))[-_ANCHORS:]
 
     @property
     def lag(self) -> int | None:

@@ -28,11 +28,13 @@ from connectors.mirror.books import FlowBooks, Reached, position_after, source_p
 from connectors.mirror.client_configs import source_consumer
 from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceTaskConfig
+from connectors.mirror.copy.tail_checks import FoundTail
 from connectors.mirror.lanes import LANES
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.policy import replication_policy
 from connectors.mirror.source_task import flow_part, only_adds_partitions
+from connectors.mirror.tail_lookup import ThreadedTailLookup
 from connectors.mirror.task_history import TaskHistory
 from connectors.spark.copy_shards import CopyFlow, ShardResult
 from connectors.spark.engine.board import Board
@@ -43,6 +45,7 @@ from connectors.spark.engine.pacing import FlowPacing
 from connectors.spark.engine.partition import UNKNOWN, MirroredPartition
 from connectors.spark.engine.query import UNHEARD_S, Batch, CopyQuery
 from connectors.spark.engine.source_offsets import SourceOffsets
+from connectors.spark.engine.tails import BoardTails
 from connectors.spark.lane_transactions import LaneSettings
 
 __all__ = ["SparkSourceTask"]
@@ -82,6 +85,8 @@ class SparkSourceTask(TransferTask):
         self._query: CopyQuery | None = None
         self._offsets: SourceOffsets | None = None
         self._listing: Listing | None = None
+        self._lookup: ThreadedTailLookup | None = None
+        self._tails: BoardTails | None = None
         self._lanes: Lanes | None = None
         self._once: OnceBooks | None = None
         self._totals = CopyTotals()
@@ -132,6 +137,12 @@ class SparkSourceTask(TransferTask):
             self._board, self._offsets, fetch.auto_offset_reset, self._post, self._clock
         )
         producer = dict(self.context.producer_properties())
+        self._lookup = ThreadedTailLookup(
+            wire_settings(consumer),
+            wire_settings(producer),
+            read_committed=fetch.isolation_level == 1,
+        )
+        self._tails = BoardTails(self._lookup, self._clock, self._post, self._found)
         # Shards are told their limits: so executors keep their copiers when these change.
         connector = {k: v for k, v in self._config.originals.items() if k not in RATE_NAMES}
         flow = CopyFlow(connector, consumer, producer, self._open_lanes(producer))
@@ -243,6 +254,7 @@ class SparkSourceTask(TransferTask):
         listing.turn()
         _the(self._beginnings).turn()
         self._learn(listing)
+        self._board.news |= _the(self._tails).turn()
         _the(self._history).look(self._board)
         self._serve()
 
@@ -253,7 +265,32 @@ class SparkSourceTask(TransferTask):
         facts = _the(self._books).facts()
         if facts is not None or self._clock.monotonic() >= self._learn_by:
             self._board.learn(facts or {})
+            _the(self._tails).look(self._board)
             listing.compare()
+
+    def _found(self, partition: MirroredPartition, found: FoundTail) -> None:
+        """Executors that died had copied this beyond the stored offset."""
+        position = partition.position
+        records = 0
+        for first, landed, count in found.spans:
+            passed = max(0, position - first)
+            if passed < count and not partition.leaving:
+                run = (first + passed, count - passed)
+                _the(self._books).copied(partition.source, [run], landed + passed)
+                partition.target_end = landed + count
+                records += run[1]
+        if records:
+            partition.position = max(position, found.position)
+            partition.metrics.found_on_target(records)
+            _the(self._history).already_copied(partition, position, records)
+            _LOG.info(
+                "%s-%d: %d records up to offset %d were on the target already, beyond the stored "
+                "offset; they are not copied again",
+                *partition.source,
+                records,
+                partition.position - 1,
+            )
+        self._board.news = True
 
     def _lost(self, partition: MirroredPartition, loss: Loss) -> None:
         _the(self._books).lost(partition.source, loss, None)
@@ -333,6 +370,9 @@ class SparkSourceTask(TransferTask):
         if self._lanes is not None:
             self._lanes.close()
             self._lanes = None
+        if self._lookup is not None:
+            self._lookup.close()
+            self._lookup = None
         if self._offsets is not None:
             self._offsets.close()
             self._offsets = None
@@ -485,6 +525,8 @@ class SparkSourceTask(TransferTask):
     def prepare_commit(self) -> Future[list[StoredOffset]]:
         """The positions, once the map pages that explain them are written."""
         moved = [(partition, partition.position) for partition in self._board.moved()]
+        for partition, _ in moved:
+            partition.committing()
         self._committing = moved
         _the(self._history).reached(moved)
         return _the(self._books).prepare(

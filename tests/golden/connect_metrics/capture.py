@@ -1,8 +1,7 @@
 """Reads the MBeans of a Java worker (Kafka 4.3.1, distributed) that runs a source and a sink.
 
-Run by hand from the repository's root: `python -m tests.golden.connect_metrics.capture`; needs a
-JDK. Makes mbeans.json: for each MBean its attributes, those that are text with their value, numbers
-with null. A worker runs twice, without and with exactly-once sources.
+Makes mbeans.json: for each MBean its attributes, those that are text with their value, numbers with
+null. A worker runs twice, without and with exactly-once sources.
 """
 
 from __future__ import annotations
@@ -10,19 +9,19 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from deploy.brokers import KafkaCluster, KafkaRuntime, kafka_runtime
+from deploy.brokers import KafkaCluster, KafkaRuntime
+from tests.support.java import compile_java
 from tests.support.java_connect import JavaWorker, java_worker, worker_properties
 from tests.support.waiting import wait_until
 
 MBEANS = Path(__file__).with_name("mbeans.json")
 SOURCE = Path(__file__).with_name("ConnectMetrics.java")
 Beans = dict[str, dict[str, str | None]]
-_JAVAC_S, _DUMP_S, _WAIT_S = 120, 60, 60
+_DUMP_S, _WAIT_S = 60, 60
 # What of the worker's clients is kept: the rest of their metrics has nothing to do with Connect.
 _KEPT = re.compile(
     r"kafka\.connect:.*"
@@ -96,19 +95,12 @@ def _capture(kafka: KafkaRuntime, classes: Path, *, exactly_once: bool) -> Beans
         return beans
 
 
-def main() -> int:
-    kafka = kafka_runtime()
+def capture(kafka: KafkaRuntime) -> dict[Path, str]:
+    """The file and its text."""
     with tempfile.TemporaryDirectory() as folder:
-        jars = ":".join(map(str, kafka.jars))
-        javac = ["javac", "-cp", jars, "-d", folder, str(SOURCE)]
-        subprocess.run(javac, timeout=_JAVAC_S, check=True)
+        compile_java(kafka, SOURCE, Path(folder))
         captured = {
             "at least once": _capture(kafka, Path(folder), exactly_once=False),
             "exactly once": _capture(kafka, Path(folder), exactly_once=True),
         }
-    MBEANS.write_text(json.dumps(captured, indent=1) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {MBEANS: json.dumps(captured, indent=1) + "\n"}

@@ -1,21 +1,21 @@
 """Asks a Java worker (Kafka 4.3.1, standalone) to validate configs, and keeps its answers.
 
-Run by hand from the repository's root: `python -m tests.golden.connect_validation.capture`. Makes
-answers.json: for each case the config, the status, and the answer without documentation texts; of
-the entries only those that differ from the answer to the good config of the same connector.
+Makes answers.json: for each case the config, the status, and the answer without documentation
+texts; of the entries only those that differ from the answer to the good config of the same
+connector.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-import sys
 import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from deploy.brokers import KafkaCluster, kafka_runtime
+from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.java import java_process
@@ -220,9 +220,14 @@ def _ready(port: int) -> bool:
     return True
 
 
-def main() -> int:
+def capture(kafka: KafkaRuntime) -> dict[Path, str]:
+    """The file and its text."""
     lease = PortLease(cache_directory() / "ports")
-    with tempfile.TemporaryDirectory() as name, KafkaCluster(name="validation") as cluster:
+    with (
+        contextlib.closing(lease),
+        tempfile.TemporaryDirectory() as name,
+        KafkaCluster(name="validation", kafka=kafka) as cluster,
+    ):
         properties = Path(name) / "worker.properties"
         properties.write_text(
             f"bootstrap.servers={cluster.bootstrap_servers}\n"
@@ -233,12 +238,6 @@ def main() -> int:
         )
         standalone = "org.apache.kafka.connect.cli.ConnectStandalone"
         log = Path(name) / "connect.log"
-        with java_process(kafka_runtime(), standalone, [str(properties)], log):
+        with java_process(kafka, standalone, [str(properties)], log):
             wait_until(lambda: _ready(lease.port), 120, "the worker's REST API")
-            ANSWERS.write_text(json.dumps(_answers(lease.port), indent=1) + "\n")
-    lease.close()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            return {ANSWERS: json.dumps(_answers(lease.port), indent=1) + "\n"}

@@ -1,6 +1,5 @@
 """Has a Java worker (Kafka 4.3.1, standalone) fill a dead letter queue, and keeps what is in it.
 
-Run by hand from the repository's root: `python -m tests.golden.dead_letters.capture`; needs a JDK.
 Makes letters.json: the queue's records, and the lines that the worker logged for them.
 """
 
@@ -8,15 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from deploy.brokers import KafkaCluster, kafka_runtime
-from tests.compat.test_rest_parity import java_standalone, worker_properties
+from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.golden.dead_letters.scenario import dead_letters, produce, sink_config
+from tests.support.java import compile_java
+from tests.support.java_standalone import java_standalone, worker_properties
 from tests.support.rest import call
 from tests.support.topics import create_topic, end_offset, topic_names, unique
 from tests.support.waiting import wait_until
@@ -24,17 +22,20 @@ from tests.support.waiting import wait_until
 LETTERS = Path(__file__).with_name("letters.json")
 _SINK = Path(__file__).with_name("ReportingSinkConnector.java")
 _EXPECTED = 6
+_WAIT_S = 120.0
+# The records have timestamps of long ago, and must be there when the sink reads.
+_KEEP = {"log.retention.ms": "-1"}
 _LINE = re.compile(r"Error encountered in task .*\.(?= \()")
 
 
-def main() -> int:
-    kafka = kafka_runtime()
-    with tempfile.TemporaryDirectory() as name, KafkaCluster(name="dead", kafka=kafka) as cluster:
+def capture(kafka: KafkaRuntime) -> dict[Path, str]:
+    """The file and its text."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        KafkaCluster(name="dead", properties=_KEEP, kafka=kafka) as cluster,
+    ):
         directory = Path(name)
-        jars = ":".join(map(str, kafka.jars))
-        subprocess.run(
-            ["javac", "-cp", jars, "-d", str(directory), str(_SINK)], check=True, timeout=120
-        )
+        compile_java(kafka, _SINK, directory)
         kafka = replace(kafka, jars=(*kafka.jars, directory))
         servers, queue = cluster.bootstrap_servers, unique("dead")
         topic = create_topic(servers, "source")
@@ -44,13 +45,8 @@ def main() -> int:
             config = {"connector.class": "ReportingSinkConnector", **sink_config(topic, queue)}
             answer = call(url, "PUT", "/connectors/sink/config", config)
             assert answer.status == 201, answer
-            wait_until(lambda: queue in topic_names(servers), 60.0, "the queue")
-            wait_until(lambda: end_offset(servers, queue) == _EXPECTED, 60.0, "the dead letters")
+            wait_until(lambda: queue in topic_names(servers), _WAIT_S, "the queue")
+            wait_until(lambda: end_offset(servers, queue) == _EXPECTED, _WAIT_S, "the dead letters")
         letters = dead_letters(servers, queue, {topic: "source"})
         lines = [line.replace(topic, "source") for line in _LINE.findall(log.read_text())]
-    LETTERS.write_text(json.dumps({"letters": letters, "log": lines}, indent=1) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {LETTERS: json.dumps({"letters": letters, "log": lines}, indent=1) + "\n"}

@@ -27,6 +27,7 @@ from connect.storage.status_store import KafkaStatusStore
 from tests.simulation.workers.engine import Crashed, Engine, Process
 from tests.simulation.workers.group import SimCoordinator
 from tests.simulation.workers.hosts import SimWorker
+from tests.simulation.workers.java import JavaAssignor
 from tests.simulation.workers.ledger import Ledger
 from tests.simulation.workers.member import SimMember
 from tests.simulation.workers.topics import Faults, SimLeaderProducer, SimTopic, SimTopicLog
@@ -192,6 +193,9 @@ class SimHerder(DistributedHerder):
             client=RestClient(),
             wait=self._let_pass,
         )
+        if node.java:
+            leader = self._loop.membership._leader
+            leader._cooperative = JavaAssignor(config.max_delay_ms)
         worker.find_run = self._run_of
         worker.submit = self._loop.submit
 
@@ -285,7 +289,11 @@ class SimHerder(DistributedHerder):
 class Node:
     """One run of one worker. `restarted` makes the next."""
 
-    def __init__(self, kafka: Kafka, name: str, props: Mapping[str, str]) -> None:
+    def __init__(
+        self, kafka: Kafka, name: str, props: Mapping[str, str], *, java: bool = False
+    ) -> None:
+        """`java`: it leads as a Java worker does."""
+        self.java = java
         self.kafka = kafka
         self.name = name
         self.url = f"http://{name}/"

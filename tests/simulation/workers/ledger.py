@@ -22,7 +22,8 @@ from connect.storage.config_records import (
 from tests.simulation.workers.engine import Engine, Process
 
 if TYPE_CHECKING:
-    from tests.simulation.workers.hosts import SimConnectorHost, SimTaskHost
+    from tests.simulation.workers.hosts import SimConnectorHost
+    from tests.simulation.workers.tasks import SimTaskHost
 
     Host: TypeAlias = SimConnectorHost | SimTaskHost
 
@@ -46,16 +47,16 @@ class Ledger:
         self.shapes: dict[str, tuple[int, int]] = {}
         """By connector, how many tasks it wants, and which version of its source they are for."""
         self._hosts: dict[InstanceId, list[Host]] = {}
-        self._processes: dict[int, Process] = {}
+        self._processes: dict[Host, Process] = {}
         self._crowded: set[InstanceId] = set()
-        self._left: set[int] = set()
+        self._left: set[Host] = set()
         self._epochs: dict[InstanceId, int] = {}
         self.starts: dict[InstanceId, int] = {}
         self._rounds: dict[str, dict[str, int]] = {}
         self._pending: dict[str, str] = {}
         self._written: dict[str, int] = {}
         self._last_begun: dict[InstanceId, float] = {}
-        self._begun_at: dict[int, float] = {}
+        self._begun_at: dict[Host, float] = {}
         self.marks: dict[str, int] = {}
         """How often each request is in the config topic."""
         self.healed = False
@@ -86,11 +87,11 @@ class Ledger:
     def begins(self, host: Host, process: Process, config: Mapping[str, str]) -> None:
         instance = host.instance
         hosts = self._hosts.setdefault(instance, [])
-        hosts[:] = [h for h in hosts if not h.ended and self._processes[id(h)].alive]
+        hosts[:] = [h for h in hosts if not h.ended and self._processes[h].alive]
         hosts.append(host)
-        self._processes[id(host)] = process
+        self._processes[host] = process
         self.starts[instance] = self.starts.get(instance, 0) + 1
-        self._last_begun[instance] = self._begun_at[id(host)] = self._engine.now
+        self._last_begun[instance] = self._begun_at[host] = self._engine.now
         self._engine.note(f"{process.name}: begins {instance} ({config.get('round', '')})")
         if len(hosts) > 1:
             self._crowded.add(instance)
@@ -99,10 +100,10 @@ class Ledger:
     def ends(self, host: Host) -> None:
         hosts = self._hosts.get(host.instance, [])
         if host in hosts:
-            process = self._processes[id(host)]
+            process = self._processes[host]
             self._engine.note(f"{process.name}: ends {host.instance}")
             hosts.remove(host)
-            self._processes.pop(id(host), None)
+            self._processes.pop(host, None)
 
     def goes_on(self, host: Host) -> None:
         self.look()
@@ -113,15 +114,15 @@ class Ledger:
     def abandoned(self, host: Host) -> None:
         """It did not end in time: its worker has given it up, and knows no more of it."""
         self._engine.note(f"{host.instance} is left behind")
-        self._left.add(id(host))
+        self._left.add(host)
 
     def running(self, instance: InstanceId) -> list[tuple[Host, Process]]:
         """What moves of it now."""
         found = []
         for host in self._hosts.get(instance, ()):
-            process = self._processes[id(host)]
+            process = self._processes[host]
             moving = getattr(host, "moving", True)
-            if moving and process.alive and not process.frozen and id(host) not in self._left:
+            if moving and process.alive and not process.frozen and host not in self._left:
                 found.append((host, process))
         return found
 
@@ -142,7 +143,7 @@ class Ledger:
                 names = ", ".join(sorted(p.name for _, p in running))
                 raise Broken(f"{instance} runs more than once: on {names}")
             if len(running) > 1:
-                newest = max(running, key=lambda each: self._begun_at[id(each[0])])
+                newest = max(running, key=lambda each: self._begun_at[each[0]])
                 if any(each is not newest for each in guilty if each[0] is not newest[0]):
                     names = ", ".join(sorted(p.name for _, p in running))
                     raise Broken(f"{instance} runs on {names}: the one that began first could know")
@@ -173,7 +174,7 @@ class Ledger:
 
     def commits(self, host: SimTaskHost, *, final: bool = False) -> bool:
         """A task stores offsets. False: its producer is fenced."""
-        instance, process = host.instance, self._processes.get(id(host))
+        instance, process = host.instance, self._processes.get(host)
         if host.plan is not None:
             if host.epoch != self._epochs.get(instance):
                 return False
@@ -185,9 +186,9 @@ class Ledger:
                 )
             self._written[instance.connector] = max(seq, newest)
             return True
-        if process is None or id(host) in self._left or self.excused(host, process):
+        if process is None or host in self._left or self.excused(host, process):
             return True
-        if self._begun_at[id(host)] < self._last_begun[instance]:
+        if self._begun_at[host] < self._last_begun[instance]:
             raise Broken(f"{instance} on {process.name} stores offsets after its successor began")
         return True
 

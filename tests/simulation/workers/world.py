@@ -67,10 +67,14 @@ class World:
             f" delay {self.max_delay_s} s, connectors {''.join(self.connectors)}"
         )
         self.slots = [f"w{number}" for number in range(random.randint(2, 4))]
+        self.java = {slot for slot in self.slots if random.random() < 0.2}
+        """Workers that lead as Java's do."""
         self.nodes: dict[str, Node] = {}
         self.all_nodes: list[Node] = []
+        self._wanted = {name for name in self.connectors if random.random() < 0.7}
+        """Connectors that there are to be in the end, whatever became of them."""
         self._checked: dict[str, object] = {}
-        self._busy_at: dict[int, float] = {}
+        self._busy_at: dict[Process, float] = {}
         engine.after_event = self._look
 
     # The run.
@@ -108,7 +112,7 @@ class World:
         node = self.nodes.get(slot)
         if node is not None and node.process.alive:
             return
-        self.nodes[slot] = new = Node(self.kafka, slot, self.props)
+        self.nodes[slot] = new = Node(self.kafka, slot, self.props, java=slot in self.java)
         self.all_nodes.append(new)
 
     # Faults.
@@ -190,8 +194,11 @@ class World:
         self._start(node.name)
         self._settle("a leader", self._bound_s(), lambda: self._leader() is not None)
         engine.run_until(engine.now + 10.0)
-        for name in self.connectors:
-            self._mend(name)
+        for _ in range(3):
+            # The first write of a leader that led before is refused: it is fenced by then.
+            for name in self.connectors:
+                self._mend(name)
+            engine.run_until(engine.now + 15.0)
         self._settle("answers to all requests", 300.0, lambda: self.clients.pending == 0)
 
     def _stopped(self, node: Node) -> bool:
@@ -205,7 +212,7 @@ class World:
         assert leader is not None
         assert leader.herder is not None
         config = leader.herder.loop._store.snapshot().raw_connector_config(name)
-        if config is None and self.random.random() < 0.5:
+        if config is None and name not in self._wanted:
             return
         if config is None or self._failed(name):
             self.clients.ask(self.clients.put(name, self.clients.config(name)), leader)
@@ -384,19 +391,19 @@ class World:
         member = node.herder.member
         busy = self.engine.now if process.turning else 0.0
         if process.turning:
-            self._busy_at[id(process)] = self.engine.now
+            self._busy_at[process] = self.engine.now
         return max(
             member.heard + Timeouts.session_s,
             member.verified + Timeouts.dead_s,
             process.woke_at + (Timeouts.dead_s if member.joining else 0.0),
             busy,
-            self._busy_at.get(id(process), 0.0),
+            self._busy_at.get(process, 0.0),
         )
 
     def _look(self) -> None:
         for node in self.nodes.values():
             if node.process.turning:
-                self._busy_at[id(node.process)] = self.engine.now
+                self._busy_at[node.process] = self.engine.now
         self.ledger.look()
         for node in self.nodes.values():
             herder = node.herder

@@ -49,7 +49,7 @@ class Injector:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.topics = TopicFaults(self.arena.flow.source_servers, self.subject)
+        self.topics = TopicFaults(self.arena.flow, self.subject)
 
     def carry_out(self, actions: Sequence[Action], seconds: float) -> None:
         """Returns after so many seconds, when every action has ended; raises what failed."""

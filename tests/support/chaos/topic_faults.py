@@ -13,6 +13,7 @@ from kafka.errors import KafkaError
 from connect.errors import DeadlineExceeded
 from tests.support.chaos.schedule import Action
 from tests.support.chaos.writing import Writer
+from tests.support.mirrored import MirroredFlow
 from tests.support.topics import admin, create_topic, end_offsets, topic_names
 from tests.support.waiting import wait_until
 
@@ -54,23 +55,39 @@ def persist(attempt: Callable[[], None], what: str) -> None:
 
 
 class TopicFaults:
-    """`partitions`: how many the growing topic has by now."""
+    """`partitions`: how many the growing topic has by now.
 
-    def __init__(self, servers: str, subject: Subject) -> None:
+    Nothing is deleted of a partition before the mirror has begun to copy it: what was deleted
+    earlier was never its business (docs/losses.md).
+    """
+
+    def __init__(self, flow: MirroredFlow, subject: Subject) -> None:
         self.partitions = 1
-        self._servers = servers
+        self._flow = flow
+        self._servers = flow.source_servers
         self._subject = subject
 
     def do(self, action: Action) -> str:
         if action.track == "partitions":
             self._grow()
         elif action.kind == "trim":
+            self._await_begun(self._subject.trimmed, action.which - 1)
             persist(lambda: self._trim(action), "trimmed")
         else:
+            self._await_begun(self._subject.again, 0)
             with self._subject.writer.held():
                 self._create_again(action.hold_s)
                 self._subject.writer.life += 1
         return action.kind
+
+    def _await_begun(self, topic: str, partition: int) -> None:
+        servers, copy = self._flow.target_servers, self._flow.remote(topic)
+
+        def begun() -> None:
+            _expect(copy in topic_names(servers))
+            _expect(end_offsets(servers, copy).get(partition, 0) > 0)
+
+        persist(begun, f"{topic}-{partition} is begun")
 
     def _create_again(self, hold_s: float) -> None:
         servers, topic = self._servers, self._subject.again

@@ -6,6 +6,7 @@ ours differ on purpose, `tests.support.connect_data` says so.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from connect.data.converters.base import Converter
 from connect.data.transforms.base import Predicate, Transformation
 from connect.runtime.builtin_plugins import builtin_plugins
+from tests.golden.connect_data.cases import cases_text
 from tests.support.connect_data import CASES, EXPECTED, agrees, run_case
 
 _BY_SUBJECT: dict[str, list[int]] = defaultdict(list)
@@ -38,6 +40,10 @@ def test_every_plugin_that_comes_with_kafka_connect_has_cases() -> None:
         if issubclass(plugin, Converter | Transformation | Predicate)
     }
     assert plugins == tried
+
+
+def test_the_cases_are_those_that_the_golden_files_are_made_of() -> None:
+    assert json.loads(cases_text()) == CASES, "make golden GOLDEN=connect_data"
 
 
 def test_most_cases_are_more_than_errors() -> None:

@@ -26,6 +26,8 @@ class Turns(WorkerTask):
     def __init__(self) -> None:
         self.turns = 0
         self.ended: list[str] = []
+        self.unanswered = False
+        """Whether its cluster does not answer, so that finishing takes all the time it gets."""
         self._woken = threading.Event()
 
     def start(self) -> None:
@@ -52,10 +54,14 @@ class Turns(WorkerTask):
         return Future()
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
+        if self.unanswered:
+            threading.Event().wait(deadline.remaining())
         self.ended.append("finished")
-        return True
+        return not self.unanswered
 
     def close(self) -> None:
+        if self.unanswered:
+            threading.Event().wait(0.1)  # closing takes a moment, too
         self.ended.append("closed")
 
 
@@ -102,6 +108,17 @@ def test_it_ends_as_any_other_when_it_is_stopped(task: Turns, host: TaskHost) ->
     host.request_stop(Deadline(TIMEOUT_S))
     assert host.join(Deadline(TIMEOUT_S))
     assert (task.turns, task.ended) == (1, ["finished", "closed"])
+
+
+def test_a_task_whose_cluster_does_not_answer_ends_within_the_time_it_is_given(
+    task: Turns, host: TaskHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    task.unanswered = True
+    stop = Deadline(2.0)
+    host.request_stop(stop)
+    assert host.join(stop)
+    assert task.ended == ["finished", "closed"]
+    assert "left behind" not in caplog.text
 
 
 def test_it_stores_nothing_when_it_is_another_workers(task: Turns, host: TaskHost) -> None:

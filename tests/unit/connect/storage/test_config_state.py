@@ -339,7 +339,8 @@ def test_always(records: list[ConfigRecord]) -> None:
 def test_a_commit_that_is_written_again_changes_nothing() -> None:
     builder = ConfigStateBuilder()
     builder.startup_complete()
-    for offset, record in enumerate((CREATED, task(0), task(1), commit(2))):
+    records: list[ConfigRecord] = [CREATED, task(0), task(1), commit(2)]
+    for offset, record in enumerate(records):
         builder.apply(offset, record)
     before = builder.snapshot()
     assert builder.apply(4, commit(2)) == ()

@@ -13,17 +13,10 @@ import pytest
 
 from connectors.maker.config import MirrorMakerConfig
 from connectors.maker.flattening import MIRROR_CONNECTORS, Flow, cluster_settings, values
+from tests.golden.mirror_maker_config.environment import ENVIRONMENT
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "mirror_maker_config"
 FILES = sorted(path.stem for path in GOLDEN.glob("*.properties"))
-# What the environment held when Java ran.
-ENVIRONMENT = {
-    "MM_GOLDEN_HOST": "ahost",
-    "MM_GOLDEN_PORT": "9192",
-    "MM_GOLDEN_TASKS": "3",
-    "MM_GOLDEN_PASSWORD": "pw",
-    "NOT_ALLOWED": "no",
-}
 
 
 @pytest.fixture(autouse=True)

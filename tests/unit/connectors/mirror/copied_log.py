@@ -114,9 +114,9 @@ class CopiedLog:
         self._target_end = None
         self._anchors = [anchor for anchor in self._anchors if anchor[1] <= end]
         self._stored_anchors = [anchor for anchor in self._stored_anchors if anchor[1] <= end]
-        exact = self._writer.source_of(end)
-        if exact is not None:
-            self._writer.lost_from(exact, end, self.next)
+        place = self._writer.place_of(end)
+        if place is not None:
+            self._writer.lost_from(*place, self.next)
         elif self._anchors:
             self._writer.lost_from(*self._anchors[-1], self.next)
         else:

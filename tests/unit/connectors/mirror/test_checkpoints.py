@@ -21,6 +21,7 @@ from connectors.mirror.filters import DefaultTopicFilter
 from connectors.mirror.formats import Checkpoint
 from connectors.mirror.group_refresh import assignable, chunks, mirrored_groups
 from connectors.mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from connectors.mirror.translation import Place
 from connectors.mirror.translator import GroupOffset, translation_topics
 
 PROPS = {
@@ -88,9 +89,12 @@ def test_a_topic_that_came_from_the_target_has_its_own_name_there() -> None:
 
 
 def emits(*steps: tuple[int, int, bool]) -> list[bool]:
-    """Whether each (upstream, downstream, anew) is due, one after the other."""
+    """Whether each (upstream, downstream, exact) is due, one after the other."""
     book = CheckpointBook()
-    return [book.emit(Checkpoint("g", "t", 0, up, down), anew=anew) for up, down, anew in steps]
+    return [
+        book.emit(Checkpoint("g", "t", 0, up, down), Place(down, exact))
+        for up, down, exact in steps
+    ]
 
 
 def test_a_checkpoint_is_due_when_it_is_the_first_or_further() -> None:
@@ -119,18 +123,20 @@ def test_after_a_restart_the_book_goes_on_as_if_there_had_been_none(
     half = len(pairs) // 2
     for up, down in pairs[:half]:
         checkpoint = Checkpoint("g", "t", 0, up, down)
-        if went_on.emit(checkpoint, anew=False):
+        if went_on.emit(checkpoint, Place(down, False)):
             restarted.load(checkpoint)
     for up, down in pairs[half:]:
         checkpoint = Checkpoint("g", "t", 0, up, down)
-        assert restarted.emit(checkpoint, anew=False) == went_on.emit(checkpoint, anew=False)
+        assert restarted.emit(checkpoint, Place(down, False)) == went_on.emit(
+            checkpoint, Place(down, False)
+        )
     assert restarted.groups() == went_on.groups()
 
 
 def test_partitions_and_groups_are_kept_apart() -> None:
     book = CheckpointBook()
     every = [Checkpoint(g, t, p, 5, 5) for g in "ab" for t in "tu" for p in (0, 1)]
-    assert all(book.emit(each, anew=False) for each in every)
+    assert all(book.emit(each, Place(5, False)) for each in every)
     assert [each for of_group in book.groups().values() for each in of_group.values()] == every
 
 

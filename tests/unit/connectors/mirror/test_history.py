@@ -105,7 +105,7 @@ def test_a_database_that_is_away_holds_nobody_up(
         began = time.monotonic()
         for _ in range(25):
             kept.add(FLOW, EVENT)
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 20.0
         wait_until(lambda: "cannot be written" in caplog.text, 10.0, "it says so")
         folder.mkdir()
         wait_until(lambda: "15 rows of the history were dropped" in caplog.text, 10.0, "and this")
@@ -113,7 +113,10 @@ def test_a_database_that_is_away_holds_nobody_up(
     assert rows(folder / "h.db", "select count(*) from mirror_events") == [(10,)]
 
 
-def test_a_database_that_does_not_answer_leaves_a_stopping_task_its_time(tmp_path: Path) -> None:
+def test_a_database_that_does_not_answer_leaves_a_stopping_task_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SQLITE_LOCK_S", 100)
     path = tmp_path / "h.db"
     kept = History(f"sqlite:///{path}", 7)
     kept.users = 1
@@ -126,7 +129,7 @@ def test_a_database_that_does_not_answer_leaves_a_stopping_task_its_time(tmp_pat
         kept.add(FLOW, EVENT)
         began = time.monotonic()
         kept.close()
-        assert time.monotonic() - began < 4.0
+        assert time.monotonic() - began < 50.0
     finally:
         other.close()
 

@@ -1,0 +1,85 @@
+"""The logs of both clusters in the model: each source record, and where its copies are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Partition", "Source", "Target"]
+
+Origin = tuple[int, int]
+"""(life of the source's topic, source offset) of a copied record."""
+
+
+@dataclass
+class Source:
+    """`alive[offset]`: whether there is a record that is copied: no marker, not compacted."""
+
+    life: int = 1
+    start: int = 0
+    alive: list[bool] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return len(self.alive)
+
+
+@dataclass
+class Target:
+    """`log`: what each record was copied from; None: another program's record, or a marker."""
+
+    life: int = 1
+    log: list[Origin | None] = field(default_factory=list)
+    last: dict[Origin, int] = field(default_factory=dict)
+    """Where the last copy of each record is."""
+
+    @property
+    def end(self) -> int:
+        return len(self.log)
+
+    def append(self, origin: Origin | None) -> None:
+        if origin is not None:
+            self.last[origin] = len(self.log)
+        self.log.append(origin)
+
+    def cut(self, end: int) -> list[Origin]:
+        """Lose everything from `end` on; returns the records whose last copy is gone."""
+        gone = [origin for origin in self.log[end:] if origin is not None]
+        del self.log[end:]
+        lost = {origin for origin in gone if self.last[origin] >= end}
+        self.last = {o: at for at, o in enumerate(self.log) if o is not None}
+        return list(lost)
+
+
+@dataclass
+class Partition:
+    """Both logs of one partition, and what the oracle has to know of its history."""
+
+    number: int
+    source: Source = field(default_factory=Source)
+    target: Target = field(default_factory=Target)
+    stored: int | None = None
+    """The source offset that is next, as it is stored."""
+    noted: tuple[int, bytes] | None = None
+    """Under exactly-once: what was noted with that offset."""
+
+    high: int = 0
+    """How far it was ever copied, in this life of the source."""
+    losses: int = 0
+    """How often the target lost records, or was created again."""
+    untold: bool = False
+    """The target lost records, and the map does not say so yet."""
+    hidden: bool = False
+    """The map will never say so (see the oracle)."""
+    older_copies: set[Origin] = field(default_factory=set)
+    """Records of which the target lost the last copy, and has an earlier one."""
+    inexact: set[int] = field(default_factory=set)
+    """Source offsets that the target lost, or that are copied again since: the next record after
+    them is known by a bound only."""
+
+    @property
+    def told(self) -> int:
+        """How many losses the map tells of; -1: of the last one it may tell or not."""
+        return -1 if self.untold else self.losses
+
+    known: set[int] = field(default_factory=set)
+    """Source offsets that written pages explain."""

@@ -1,0 +1,96 @@
+"""The oracle: where each group must go on, by the model's logs.
+
+Checked of every place that is given:
+
+* none skips: each record of the source from the group's offset on that the target has, or that is
+  still going to be copied, has its last copy at the place or after it. Records that the source has
+  compacted away do not count: a range that is copied again does not have them;
+* none lies beyond the target's end;
+* one that is exact reads nothing again: the first copied record from there on is not before the
+  group's offset;
+* where written pages explain the offset, the place is exact.
+
+And of every checkpoint and every offset that is committed for a group: it goes back only if the
+group did so on the source, or the target lost records since.
+
+These cannot hold by design, and are left out, each for its reason:
+
+* `untold`: until a loss of the target was found and its page is in the topic, nobody can know. The
+  page is written as soon as the loss is found.
+* `hidden`: a loss that is never told. What was known of the logs is kept with stored offsets: if
+  another program (Java's MirrorMaker 2) stores them, or a crash comes before the first commit, or
+  between a commit and the page that could not be written, there is nothing to compare with. A map
+  topic that is deleted takes its loss pages along: from then on translation is Java's, whose syncs
+  say nothing of losses.
+* `older_copies`: of a range that was copied twice, the map knows the later copy. If the target
+  loses that one and has the earlier one still, groups do not go back to it.
+* `inexact`: what was lost, and what is copied again after a loss, has no exact place before the
+  pages of the second copy are written; it must not be skipped all the same.
+* Offsets that were copied, but not stored, before a crash, while the target lost records besides:
+  until they are copied again, offset syncs of theirs are newer than anything that is known.
+* Offsets before the source's log start: their pages are deleted with the records.
+* After a start the checkpoint task does not know before which loss its checkpoints were emitted:
+  where the target ever lost something, it may emit one that goes back, once.
+* What a group has on the target when it goes back on the source: group sync does not follow it, as
+  Java's does not, and does not know any more by which checkpoint that was written.
+* A group that committed on the target by itself: its offsets are its own. After a loss, and once
+  again after each start of the checkpoint task, it may be set to a corrected checkpoint.
+"""
+
+from __future__ import annotations
+
+from connectors.mirror.translation import Place
+from tests.simulation.groups.logs import Partition
+
+__all__ = ["Broken", "check_place", "skipped"]
+
+
+class Broken(Exception):
+    """An invariant that does not hold."""
+
+
+def skipped(partition: Partition, offset: int, place: int, position: int) -> str | None:
+    """What a group that is at `offset` on the source leaves out if it goes on at `place`. All from
+    `position` on is still going to be copied."""
+    source, target = partition.source, partition.target
+    if place > target.end:
+        return f"the target ends at {target.end}"
+    last, life = target.last, source.life
+    for at in range(max(0, offset), min(position, source.end)):
+        copied = last.get((life, at))
+        if copied is None or copied >= place or not source.alive[at]:
+            continue
+        if (life, at) not in partition.older_copies:
+            return f"source offset {at} is at {copied}"
+    return None
+
+
+def check_place(partition: Partition, offset: int, place: Place | None, position: int) -> None:
+    """Raises `Broken`."""
+    if partition.untold or partition.hidden or offset < partition.source.start:
+        return
+    if partition.losses and position < partition.high and offset >= position:
+        return
+    source, target = partition.source, partition.target
+    name = f"partition {partition.number}: offset {offset} is translated to {place}"
+    knows = source.start <= offset < source.end and offset in partition.known
+    knows = knows and (source.life, offset) in target.last and offset not in partition.inexact
+    if place is None:
+        if knows:
+            raise Broken(f"{name}, and written pages explain it")
+        return
+    left_out = skipped(partition, offset, place.offset, position)
+    if left_out is not None:
+        raise Broken(f"{name}, and {left_out}")
+    if not place.exact:
+        if knows:
+            raise Broken(f"{name}, and written pages explain it")
+        return
+    if offset in partition.inexact:
+        return
+    for at in range(place.offset, target.end):
+        origin = target.log[at]
+        if origin is not None:
+            if origin < (source.life, offset):
+                raise Broken(f"{name}, where {origin} is read again")
+            return

@@ -1,0 +1,206 @@
+"""Internal topics in memory, and the clients that the real classes use on them.
+
+Delivery takes as long as the world lets it: a producer's records wait until they are delivered, and
+a reading of the map until it is finished.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from random import Random
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError
+
+from connect.clients.topic_log import LogRecord
+from connect.clock import Deadline
+from connectors.mirror.offset_map_trim import MapTopic, MapTopicReading
+from connectors.mirror.sync_producer import SyncProducer
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+__all__ = ["MAP", "SYNCS", "Topic", "Topics", "WorkerTopics"]
+
+MAP, SYNCS, CHECKPOINTS = "map", "syncs", "checkpoints"
+_TIMED_OUT = KafkaError._MSG_TIMED_OUT
+
+Delivered = Callable[["KafkaError | None", "Message"], None]
+
+
+class Topic:
+    """One compacted partition."""
+
+    def __init__(self) -> None:
+        self.lives = 1
+        self.records: dict[int, tuple[bytes, bytes | None]] = {}
+        self.end = 0
+
+    @property
+    def topic_id(self) -> str:
+        return f"id{self.lives}"
+
+    def append(self, key: bytes, value: bytes | None) -> int:
+        self.records[self.end] = (key, value)
+        self.end += 1
+        return self.end - 1
+
+    def compact(self, until: int) -> None:
+        """Keep the newest record of each key before `until`."""
+        newest = {key: at for at, (key, _) in self.records.items()}
+        self.records = {
+            at: record
+            for at, record in self.records.items()
+            if at >= until or newest[record[0]] == at
+        }
+
+    def delete_before(self, offset: int) -> None:
+        self.records = {at: record for at, record in self.records.items() if at >= offset}
+
+    def create_again(self) -> None:
+        self.lives += 1
+        self.records, self.end = {}, 0
+
+    def read(self, start: int, take: Callable[[LogRecord], None]) -> int:
+        """Give the records from `start` on to `take`; returns the end."""
+        for at, (key, value) in list(self.records.items()):
+            if at >= start:
+                take(LogRecord(0, at, key, value, 0, ()))
+        return self.end
+
+
+class Topics:
+    """All internal topics of the flow, as a translator opens them."""
+
+    def __init__(self) -> None:
+        self.map, self.syncs, self.checkpoints = Topic(), Topic(), Topic()
+
+    def named(self, name: str) -> Topic:
+        return {MAP: self.map, SYNCS: self.syncs}[name]
+
+    # `TranslationLogs`.
+
+    def topic_ids(self, topics: Collection[str], _: Deadline) -> Mapping[str, str]:
+        return {name: self.named(name).topic_id for name in topics}
+
+    def follow(
+        self, topic: str, on_record: Callable[[LogRecord], None], deadline: Deadline
+    ) -> _Followed:
+        log = _Followed(self.named(topic), on_record)
+        log.read_to_end(deadline)
+        return log
+
+    def fetch(
+        self, topic: str, offsets: Collection[int]
+    ) -> Mapping[int, tuple[bytes, bytes | None]]:
+        records = self.named(topic).records
+        return {at: records[at] for at in offsets if at in records}
+
+    def close(self, _: Deadline) -> None:
+        pass
+
+
+class _Followed:
+    def __init__(self, topic: Topic, on_record: Callable[[LogRecord], None]) -> None:
+        self._topic, self._on_record, self._at = topic, on_record, 0
+
+    def read_to_end(self, _: Deadline) -> None:
+        self._at = self._topic.read(self._at, self._on_record)
+
+    def stop(self, _: Deadline) -> None:
+        pass
+
+
+class Producer:
+    """A producer whose records are delivered when the world says, in their order."""
+
+    def __init__(self, topics: Topics, random: Random) -> None:
+        self._topics = topics
+        self._random = random
+        self._queue: deque[tuple[str, bytes, bytes | None, Delivered]] = deque()
+        self.produced = self.written = 0
+        """How many records were ever queued, and of how many it is certain that they are in."""
+        self.failed_at = -1
+        """The number of the last record that could not be written."""
+        self.failing = False
+
+    def produce(
+        self,
+        topic: str,
+        *,
+        value: bytes | None,
+        key: bytes,
+        partition: int,
+        on_delivery: Delivered,
+    ) -> None:
+        self.produced += 1
+        self._queue.append((topic, key, value, on_delivery))
+
+    def poll(self, timeout: float) -> int:
+        """Nothing: delivery is an event of the world's."""
+        return 0
+
+    def deliver(self, most: int) -> None:
+        for _ in range(min(most, len(self._queue))):
+            topic, key, value, on_delivery = self._queue.popleft()
+            self.written += 1
+            error = None
+            if self.failing and self._random.random() < 0.5:
+                error, self.failed_at = KafkaError(_TIMED_OUT), self.written
+            else:
+                self._topics.named(topic).append(key, value)
+            on_delivery(error, None)  # type: ignore[arg-type]
+
+    def die(self) -> None:
+        """Some of what was queued is in the topics all the same."""
+        for _ in range(self._random.randint(0, len(self._queue))):
+            topic, key, value, _on_delivery = self._queue.popleft()
+            self.written += 1
+            self._topics.named(topic).append(key, value)
+        self._queue.clear()
+
+    def purge(self) -> None:
+        self._queue.clear()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+
+class _Reading:
+    def __init__(self, topic: Topic, on_read: Callable[[MapTopic], None], before: MapTopic) -> None:
+        self._topic, self._on_read = topic, on_read
+        self._reading = MapTopicReading(MAP, before)
+        reached = (before.reached or {}).get(0, 0)
+        self._start = reached if reached <= topic.end else 0
+        self.done = False
+
+    def finish(self) -> None:
+        """Read to the end that the topic has now."""
+        self.done = True
+        end = self._topic.read(self._start, self._reading.take)
+        self._on_read(self._reading.read({0: end}))
+
+    def close(self) -> None:
+        self.done = True
+
+
+class WorkerTopics:
+    """`BookTopics` of one worker."""
+
+    def __init__(self, topics: Topics, random: Random) -> None:
+        self._topics = topics
+        self.producer = Producer(topics, random)
+        self.reading: _Reading | None = None
+
+    def writer(self) -> SyncProducer:
+        return SyncProducer(self.producer, SYNCS, MAP)
+
+    def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> _Reading:
+        self.reading = _Reading(self._topics.map, on_read, before)
+        return self.reading
+
+    @property
+    def reads(self) -> bool:
+        return self.reading is not None and not self.reading.done

@@ -1,0 +1,73 @@
+"""The status store without Kafka: what it writes after what others wrote."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, cast
+
+import pytest
+
+from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
+from connect.plugin import RecordMetadata
+from connect.storage.instances import InstanceId, State
+from connect.storage.status_records import InstanceStatus, encode_status, status_key
+from connect.storage.status_store import KafkaStatusStore
+
+CONNECTOR, TASK = InstanceId("c"), InstanceId("c", 0)
+
+
+class Log:
+    """Writes at once; what was written is read when the test says so."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[bytes | None, bytes | None]] = []
+        self.read = 0
+        self.store = KafkaStatusStore(
+            TopicSpec("statuses"), {}, make_log=lambda *_, **__: cast(TopicLog, self)
+        )
+
+    def send(self, key: bytes | None, value: bytes | None) -> Future[RecordMetadata]:
+        self.written.append((key, value))
+        sent: Future[Any] = Future()
+        sent.set_result(None)
+        return sent
+
+    def read_all(self) -> None:
+        while self.read < len(self.written):
+            key, value = self.written[self.read]
+            self.read += 1
+            self.store._take(LogRecord(0, self.read, key, value, 0))
+
+
+def status(state: State, generation: int = 5) -> InstanceStatus:
+    return InstanceStatus(state, "me:8083", generation)
+
+
+@pytest.mark.parametrize("deleted", [TASK, CONNECTOR], ids=str)
+def test_a_status_that_is_deleted_while_its_task_runs_is_written_again(deleted: InstanceId) -> None:
+    log = Log()
+    log.store.put(TASK, status(State.RUNNING))
+    log.read_all()
+    log.written.append((status_key(deleted), None))
+    log.read_all()
+    assert log.store.get(TASK) == status(State.RUNNING)
+    assert log.written[-1] == (status_key(TASK), encode_status(status(State.RUNNING)))
+
+
+@pytest.mark.parametrize("state", [State.UNASSIGNED, State.FAILED])
+def test_of_what_runs_no_more_nothing_is_said(state: State) -> None:
+    log = Log()
+    log.store.put(TASK, status(State.RUNNING))
+    log.store.put_safe(TASK, status(state, 6))
+    log.read_all()
+    log.written.append((status_key(TASK), None))
+    log.read_all()
+    assert log.store.get(TASK) is None
+    assert len(log.written) == 3
+
+
+def test_a_word_on_an_earlier_generation_leaves_that_of_the_newest_to_be_tried_again() -> None:
+    log = Log()
+    log.store.put(CONNECTOR, status(State.RUNNING, 7))
+    log.store.put_safe(TASK, status(State.UNASSIGNED, 5))
+    assert log.store._generation == 7
