@@ -10,6 +10,7 @@ from connect.clients.cancellation import Cancellation
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.clock import Clock
+from connect.plugin import TaskContext
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.partition import PartitionCopy
@@ -76,6 +77,10 @@ class WatchedTask(MirrorSourceTask):
     def __init__(self, clients: SimulatedClients) -> None:
         super().__init__(clients)
         self._watched = clients
+
+    def initialize(self, context: TaskContext) -> None:
+        super().initialize(context)
+        self._watched.cancellation = self._cancellation
 
     def _acked(
         self, partition: PartitionCopy, runs: Sequence[tuple[int, int]], base_offset: int
@@ -195,6 +200,7 @@ class SimulatedClients(TaskClients):
         self.oracle = oracle
         self.session = session
         self.life = life
+        self.cancellation: Cancellation | None = None
         self._clusters = clusters
         self._poller = _Poller(network, life, session, shared)
         self._opened: list[_Access] = []
@@ -241,4 +247,6 @@ class SimulatedClients(TaskClients):
             access.close()
         self._poller.cut_off()
         self._tails.close()
+        if self.cancellation is not None:
+            self.cancellation.close()
         self._books.die()

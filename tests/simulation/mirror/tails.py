@@ -56,7 +56,11 @@ class SimulatedTails:
         assert ours is not None
         assert theirs is not None
         first, end = question.source_start, ours.log.high
-        span = question.target_start, min(question.target_end, theirs.log.stable)
+        stable = theirs.log.stable
+        asked_to = stable if question.target_end is None else question.target_end
+        span = question.target_start, min(asked_to, stable)
+        if span[1] <= span[0]:
+            return Tail((), first, None)
         (mine,) = _read(ours.log, first, end)
         epochs = EpochStarts()
         if mine.headers:
