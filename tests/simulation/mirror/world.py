@@ -63,12 +63,14 @@ class MirrorWorld:
         self.topic_faults = {name: TopicFaults() for name in ("syncs", "map", "offsets")}
         self.syncs = InternalTopic("syncs", self.topic_faults["syncs"])
         self.map = InternalTopic("map", self.topic_faults["map"])
+        self.keeps_map = chance.random() < 0.9
+        self.emits_syncs = chance.random() < 0.9
         self.truth = {key: SourceTruth(read_committed=False) for key in self.keys}
         copies = {
             key: Copies(self.target.topics["a.t"].partitions[key[1]].log) for key in self.keys
         }
         self.oracle = Oracle(
-            timeline, CONNECTOR, self.truth, copies, self.syncs, self.map, keeps_map=True
+            timeline, CONNECTOR, self.truth, copies, self.syncs, self.map, keeps_map=self.keeps_map
         )
         self.oracle.read_offsets = CommittedRecords(
             self.target.topics[OFFSETS].partitions,
@@ -177,6 +179,8 @@ class MirrorWorld:
             "task.count": "1",
             "task.assigned.partitions": assigned,
             "offset.lag.max": str(self.lag_max),
+            "mirror.offset.map.enabled": str(self.keeps_map).lower(),
+            "emit.offset-syncs.enabled": str(self.emits_syncs).lower(),
         }
 
     def start_worker(self, *, exactly_once: bool = False) -> SimulatedWorker:
@@ -336,4 +340,5 @@ class MirrorWorld:
         self.drive(1.0)
         starts = {key: self.source.topics[TOPIC].partitions[key[1]].log.start for key in self.keys}
         self.oracle.check_end(starts)
-        self.oracle.check_syncs(worker.session)
+        if self.emits_syncs:
+            self.oracle.check_syncs(worker.session)
