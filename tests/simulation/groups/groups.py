@@ -48,6 +48,7 @@ class Held:
     upstream: int | None
     life: int
     losses: int
+    starts: int = 0
 
 
 @dataclass

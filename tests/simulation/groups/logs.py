@@ -70,6 +70,8 @@ class Partition:
     """The target lost records, and the map does not say so yet."""
     hidden: bool = False
     """The map will never say so (see the oracle)."""
+    deleted: bool = False
+    """Pages of the map were deleted by somebody."""
     older_copies: set[Origin] = field(default_factory=set)
     """Records of which the target lost the last copy, and has an earlier one."""
     inexact: set[int] = field(default_factory=set)

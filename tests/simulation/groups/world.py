@@ -353,7 +353,6 @@ class World:
 
     def compact_map(self) -> None:
         self.topics.map.compact(self.random.randint(0, self.topics.map.end))
-        self.topics.checkpoints.compact(max(0, self.topics.checkpoints.end - 20))
 
     def reset_map(self) -> None:
         topic = self.topics.map
@@ -366,6 +365,7 @@ class World:
             worker.pages_are_gone()
         for partition in self.partitions:
             partition.known.clear()
+            partition.deleted = True
             partition.hidden = partition.hidden or partition.losses > 0
 
     def reset_syncs(self) -> None:
@@ -462,9 +462,12 @@ class World:
             if before is not None and offset <= before.offset and partition.losses == 0:
                 raise Broken(f"{group} goes back from {before} to {offset}, and nothing was lost")
             back = before is not None and before.upstream is not None and offset < before.offset
-            if back and before is not None and before.losses == told >= 0 and not partition.hidden:
+            same = before is not None and (before.losses, before.starts) == (told, self.starts)
+            if back and same and told >= 0 and not partition.hidden:
                 raise Broken(f"{group} goes back from {before} to {offset} once more")
-            self.target.held[group, number] = Held(offset, checkpoint.upstream_offset, life, told)
+            self.target.held[group, number] = Held(
+                offset, checkpoint.upstream_offset, life, told, self.starts
+            )
         if outcome.failed and not self.target.active:
             raise Broken(f"group sync failed: {outcome.failed}")
 
