@@ -318,6 +318,8 @@ class PartitionPages:
     def found(self, page: MapPage, source: int, target: int) -> None:
         """Where the loss of this page of `lost_somewhere` begins."""
         self._unplaced.remove(page)
+        if any(p.session > page.session and p.first_source == source for p in self._begun):
+            return  # what was copied since begins there, under the same key
         page.segments[0] = Segment(source, target, 0)
         self._unsaved.insert(0, page)
         self._begun.append(page)

@@ -24,8 +24,8 @@ These cannot hold by design, and are left out, each for its reason:
   say nothing of losses.
 * `deleted`: after pages were deleted from the map's topic a translator that runs may know of later
   sessions than the workers; their pages count when it starts again.
-* A checkpoints topic that is compacted between a correction and the next round of group sync, with a
-  start in between: the correction is not known as one any more. It is not compacted here.
+* A checkpoints topic that is compacted between a correction and the next round of group sync, with
+  a start in between: the correction is not known as one any more. It is not compacted here.
 * `older_copies`: of a range that was copied twice, the map knows the later copy. If the target
   loses that one and has the earlier one still, groups do not go back to it.
 * `inexact`: what was lost, and what is copied again after a loss, has no exact place before the

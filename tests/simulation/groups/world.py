@@ -450,6 +450,9 @@ class World:
                 and not partition.hidden
             ):
                 raise Broken(f"{each} is emitted after {last[0]}, and nothing was lost")
+            held = self.target.held.get(key)
+            if held is not None and each.upstream_offset < (held.upstream or 0):
+                held.upstream = None
             self.emitted[key] = each, partition.source.life, partition.told, self.starts
 
     def sync(self) -> None:
@@ -488,7 +491,6 @@ class World:
                 or partition.untold
                 or partition.hidden
                 or (TOPIC, number) not in self.source.offsets[group]
-                or self.emitted[group, number][0].upstream_offset < held.upstream
             ):
                 continue
             left_out = skipped(partition, held.upstream, held.offset, self._position(partition))
