@@ -21,7 +21,7 @@ __all__ = ["MOST_SEEDS", "Mutant", "find", "mutants", "replaced"]
 
 MOST_SEEDS = 2000
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = ("tests.simulation.groups.mutants",)
 """Modules with a `MUTANTS` tuple, one for each world."""
 
 

@@ -33,6 +33,8 @@ These cannot hold by design, and are left out, each for its reason:
 * Offsets that were copied, but not stored, before a crash, while the target lost records besides:
   until they are copied again, offset syncs of theirs are newer than anything that is known.
 * Offsets before the source's log start: their pages are deleted with the records.
+* What group sync wrote before a start of the checkpoint task is corrected as far as the checkpoints
+  topic tells of it; that is not checked.
 * After a start the checkpoint task does not know before which loss its checkpoints were emitted:
   where the target ever lost something, it may emit one that goes back, once.
 * What a group has on the target when it goes back on the source: group sync does not follow it, as
