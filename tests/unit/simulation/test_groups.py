@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation.groups.world import run
 
-SEEDS = 1_000
+SEEDS = 800
 
 
 @pytest.fixture(autouse=True)
