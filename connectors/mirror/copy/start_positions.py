@@ -261,7 +261,8 @@ class StartPositions:
 
     def _move(self, search: _Search, offset: int) -> None:
         partition = search.partition
-        if search.loss is LossKind.TRUNCATION and partition.position <= search.first:
+        cut_off = search.loss is LossKind.TRUNCATION and search.first < search.end
+        if cut_off and partition.position <= search.first:
             # Batches beyond the end were dropped meanwhile: nothing that was copied is gone.
             partition.epochs.cut(search.first)
             self._go_on(partition)
