@@ -32,6 +32,7 @@ class World:
         self.faults = Faults()
         self.ledger = Ledger(engine)
         self.ledger.knows_until = self._knows_until
+        self.ledger.joined_at = self._joined_at
         self.kafka = Kafka(
             engine,
             self.faults,
@@ -382,6 +383,10 @@ class World:
         self._converge("after a restart")
 
     # Always.
+
+    def _joined_at(self, process: Process) -> float:
+        node = next((n for n in self.all_nodes if n.process is process), None)
+        return 0.0 if node is None or node.herder is None else node.herder.member.joined_at
 
     def _knows_until(self, process: Process) -> float:
         """By when this process has to know that it may have lost its work."""
