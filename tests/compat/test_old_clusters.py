@@ -242,7 +242,7 @@ def test_configs_and_acls_follow_the_source(
 ) -> None:
     flow, log = flow_between(source, target), logs / "mirror.log"
     unknown = unknown_to_target(source, target)
-    topic = flow.topic("followed", configs={"retention.ms": "987654321", **unknown})
+    topic = flow.topic("followed", configs={"max.message.bytes": "777777", **unknown})
     remote = flow.remote(topic)
     properties = flow.properties(
         {
@@ -264,7 +264,7 @@ def test_configs_and_acls_follow_the_source(
         assert admins[0].create_acls([reads]) == {}
         mirror = stack.enter_context(running(properties, tmp_path, log))
         wait_until(lambda: remote in topic_names(flow.target_servers), COPY_S, "the copy")
-        changes = [ConfigChange("retention.ms", None), ConfigChange("flush.ms", "12345")]
+        changes = [ConfigChange("max.message.bytes", None), ConfigChange("flush.ms", "12345")]
         assert admins[0].alter_topic_configs({topic: changes}) == {}
         wait_until(
             lambda: topic_configs(flow.target_servers, remote) == {"flush.ms": "12345"},
