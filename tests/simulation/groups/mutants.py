@@ -39,7 +39,7 @@ def _old_syncs_count() -> Iterator[None]:
 @contextlib.contextmanager
 def _no_correction() -> Iterator[None]:
     """A checkpoint that was emitted before a loss stays."""
-    real = translator.best_place
+    real = translation.best_place
 
     def best(known: Known | None, sync: OffsetSync | None, upstream: int) -> Place | None:
         place = real(known, sync, upstream)
