@@ -24,6 +24,7 @@ MOST_SEEDS = 2000
 
 _MODULES: tuple[str, ...] = (
     "tests.simulation.copier.mutants",
+    "tests.simulation.groups.mutants",
     "tests.simulation.mirror.mutants",
     "tests.simulation.workers.mutants",
 )

@@ -10,6 +10,7 @@ from connect.clients.cancellation import Cancellation
 from connect.clients.selector_loop import SelectorLoop
 from connect.clients.settings import WireSettings
 from connect.clock import Clock
+from connect.plugin import TaskContext
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config_source import SourceConfig
 from connectors.mirror.copy.partition import PartitionCopy
@@ -29,6 +30,7 @@ from tests.simulation.mirror.internal_topics import (
 )
 from tests.simulation.mirror.oracle import Oracle
 from tests.simulation.mirror.session import Finding, Session
+from tests.simulation.mirror.tails import SimulatedTails
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
 
 __all__ = ["SimulatedClients", "WatchedTask"]
@@ -75,6 +77,10 @@ class WatchedTask(MirrorSourceTask):
     def __init__(self, clients: SimulatedClients) -> None:
         super().__init__(clients)
         self._watched = clients
+
+    def initialize(self, context: TaskContext) -> None:
+        super().initialize(context)
+        self._watched.cancellation = self._cancellation
 
     def _acked(
         self, partition: PartitionCopy, runs: Sequence[tuple[int, int]], base_offset: int
@@ -162,7 +168,7 @@ class _Books:
         return SyncProducer(made, self._syncs.name, self._pages.name)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> SimulatedMapReader:
-        made = SimulatedMapReader(self._timeline, self._pages, on_read, before)
+        made = SimulatedMapReader(self._timeline, self._session, self._pages, on_read, before)
         self.readers.append(made)
         return made
 
@@ -194,9 +200,11 @@ class SimulatedClients(TaskClients):
         self.oracle = oracle
         self.session = session
         self.life = life
+        self.cancellation: Cancellation | None = None
         self._clusters = clusters
         self._poller = _Poller(network, life, session, shared)
         self._opened: list[_Access] = []
+        self._tails = SimulatedTails(timeline, clusters["source"][0], clusters["target"][0])
 
     def books(self, *_: Any) -> _Books:
         return self._books
@@ -222,6 +230,12 @@ class SimulatedClients(TaskClients):
     def quarantine(self, *_: Any) -> Any:
         raise AssertionError("no simulated flow has a quarantine")
 
+    def tails(self, *_: Any, **__: Any) -> SimulatedTails:
+        return self._tails
+
+    def retention(self, *_: Any) -> None:
+        """Nobody reckons when records are deleted."""
+
     def fence_lanes(
         self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None
     ) -> None:
@@ -232,4 +246,7 @@ class SimulatedClients(TaskClients):
         for access in self._opened:
             access.close()
         self._poller.cut_off()
+        self._tails.close()
+        if self.cancellation is not None:
+            self.cancellation.close()
         self._books.die()

@@ -169,10 +169,12 @@ class SimulatedMapReader:
     def __init__(
         self,
         timeline: Timeline,
+        session: Session,
         topic: InternalTopic,
         on_read: Callable[[MapTopic], None],
         before: MapTopic,
     ) -> None:
+        self._session = session
         self._topic = topic
         self._on_read = on_read
         self._scan = MapTopicReading(topic.name, before)
@@ -192,7 +194,9 @@ class SimulatedMapReader:
     def _finish(self) -> None:
         if self._closed:
             return
+        self._closed = True
         if self._fails:
+            self._session.whole = False
             self._on_read(self._scan.unread())
             return
         for record in self._topic.records:
@@ -201,4 +205,7 @@ class SimulatedMapReader:
         self._on_read(self._scan.read({0: max(self._after, self._end)}))
 
     def close(self) -> None:
+        if not self._closed:
+            # It cannot know whose pages overrule its own.
+            self._session.whole = False
         self._closed = True

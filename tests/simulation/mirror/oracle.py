@@ -50,6 +50,8 @@ class Oracle:
         self._map = OffsetMapStore(self._fetch_pages)
         map_topic.on_append = self._on_map_record
         syncs_topic.on_append = self._on_sync
+        self._finders: dict[tuple[TopicPartition, int], Session] = {}
+        """(partition, target offset) -> the session that found a dead session's copy there."""
         self._offset_writers: dict[Batch, Session] = {}
         self._spoilt: set[TopicPartition] = set()
         """Partitions of which a session wrote pages or offsets after a later one had begun: its
@@ -158,6 +160,12 @@ class Oracle:
                             f"{key}: source {first + ahead} was acknowledged at {target + ahead} of"
                             f" the target, where {copy} is"
                         )
+                copy = copies.at.get(target)
+                if copy is not None and self._session_of(copy) is not session:
+                    # An earlier session's, which a crash had left there: not copied again.
+                    session.next[key] = first + count
+                    for at in range(target, target + count):
+                        self._finders[key, at] = session
             target += count
             session.acked[key] = first + count
 
@@ -333,13 +341,14 @@ class Oracle:
     def last_copy(self, key: TopicPartition, source: int) -> Copy | None:
         """The copy of the latest session, and of that the last."""
         seen = [copy for copy in self._copies[key].of.get(source, ()) if copy.seen]
-        return max(seen, key=self._age, default=None)
+        return max(seen, key=lambda c: (self._knower(key, c).number, c.target), default=None)
 
     def _session_of(self, copy: Copy) -> Session:
         return self._sessions[copy.batch.producer, copy.batch.producer_epoch]
 
-    def _age(self, copy: Copy) -> tuple[int, int]:
-        return self._session_of(copy).number, copy.target
+    def _knower(self, key: TopicPartition, copy: Copy) -> Session:
+        """The session whose pages have this copy: it wrote it, or found it there."""
+        return self._finders.get((key, copy.target)) or self._session_of(copy)
 
     # The end.
 
@@ -381,7 +390,7 @@ class Oracle:
         for offset in source.between(start, source.end):
             last = self.last_copy(key, offset)
             place = self.check_translation(key, offset)
-            if last is None or key in self._spoilt or not self._session_of(last).whole:
+            if last is None or key in self._spoilt or not self._knower(key, last).whole:
                 continue
             if place is None or not place.exact:
                 raise Finding(f"{key}: the map says {place} of {offset}, which is at {last.target}")

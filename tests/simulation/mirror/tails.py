@@ -1,0 +1,85 @@
+"""Compares the ends of both simulated logs after a crash, as `tail_lookup` does on its threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+
+from connect.clients.partition_reader import FetchedBatches
+from connect.errors import BrokerUnavailable
+from connect.protocol.batches import read_headers
+from connectors.mirror.audit.batches import wire_runs
+from connectors.mirror.copy.epochs import EpochStarts
+from connectors.mirror.copy.tail_checks import FoundTail, TailQuestion
+from connectors.mirror.target_tail import Tail, compared
+from tests.simulation.kafka.cluster import Cluster
+from tests.simulation.kafka.log import Log
+from tests.simulation.mirror.timeline import Timeline
+
+__all__ = ["SimulatedTails"]
+
+_LOOK_S = (0.005, 0.3)
+_FAILS = 0.1
+
+
+class SimulatedTails:
+    """A `TailLookup` whose comparing is the real one; reading takes a seeded time, or fails."""
+
+    def __init__(self, timeline: Timeline, source: Cluster, target: Cluster) -> None:
+        self._timeline = timeline
+        self._source = source
+        self._target = target
+        self._closed = False
+
+    def look(self, question: TailQuestion) -> Future[FoundTail]:
+        found: Future[FoundTail] = Future()
+        chance = self._timeline.random
+        fails = chance.random() < _FAILS
+
+        def answer() -> None:
+            if self._closed:
+                found.cancel()
+            elif fails:
+                found.set_exception(BrokerUnavailable("simulated: a log could not be read"))
+            else:
+                found.set_result(self._compare(question))
+
+        self._timeline.after(chance.uniform(*_LOOK_S), answer)
+        return found
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _compare(self, question: TailQuestion) -> Tail:
+        ours = self._source.find(question.source)
+        theirs = self._target.find(question.target)
+        assert ours is not None
+        assert theirs is not None
+        first, end = question.source_start, ours.log.high
+        stable = theirs.log.stable
+        asked_to = stable if question.target_end is None else question.target_end
+        span = question.target_start, min(asked_to, stable)
+        if span[1] <= span[0]:
+            return Tail((), first, None)
+        (mine,) = _read(ours.log, first, end)
+        epochs = EpochStarts()
+        if mine.headers:
+            epochs.saw(mine.records, mine.headers)
+        found = compared(
+            question.source,
+            question.target,
+            first,
+            wire_runs([mine], first, end, committed=False),
+            wire_runs(_read(theirs.log, *span), *span, committed=True),
+            timestamps=True,
+        )
+        epochs.cut(found.position)
+        return replace(found, epochs=epochs.starts)
+
+
+def _read(log: Log, first: int, end: int) -> list[FetchedBatches]:
+    """One fetch answer with all of it."""
+    batches = [batch for batch in log.from_offset(max(first, log.start)) if batch.base < end]
+    records = memoryview(b"".join(batch.data for batch in batches))
+    aborted = tuple(log.aborted_between(first, end))
+    return [FetchedBatches(records, read_headers(records), aborted, log.start)]

@@ -1,0 +1,73 @@
+"""The source task under the simulator: the seeds that run each time, and that a seed repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connectors.mirror.first_positions import parse_first_key
+from tests.simulation.mirror import run
+from tests.simulation.mirror.world import MirrorWorld
+
+_SEEDS = 120
+_CHUNK = 20
+_LONG_S = 1000.0
+
+KEY = ("t", 0)
+
+
+@pytest.mark.parametrize("first", range(0, _SEEDS, _CHUNK))
+def test_no_seed_breaks_an_invariant(first: int) -> None:
+    for seed in range(first, first + _CHUNK):
+        outcome = run(seed)
+        assert outcome.finding is None, "\n".join(
+            [f"seed {seed}: {outcome.finding}", *outcome.history]
+        )
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    once, again = run(7), run(7)
+    assert once.events == again.events
+    assert once.history == again.history
+
+
+@pytest.fixture
+def world() -> Iterator[MirrorWorld]:
+    """Two partitions with ten records each, of which no offset is stored before a worker stops."""
+    made = next(w for w in map(MirrorWorld, range(100)) if len(w.keys) == 2)
+    made.commit_every(_LONG_S)
+    for key in made.keys:
+        made.write(key, 10)
+    yield made
+    for worker in made.alive:
+        worker.kill()
+
+
+def _first_positions(world: MirrorWorld) -> set[tuple[str, int] | None]:
+    return {parse_first_key(key) for key in world.map.newest()} - {None}
+
+
+def test_a_partition_that_comes_back_before_it_was_stored_is_stored_in_the_end(
+    world: MirrorWorld,
+) -> None:
+    worker = world.start_worker()
+    world.drive(5.0)
+    for assigned in (world.keys[1:], world.keys):
+        world.assigned = list(assigned)
+        worker.reconfigure(world.config())
+        world.drive(1.0)
+    world.stop(worker)
+    assert world.oracle.stored_position(KEY) == 10
+
+
+def test_where_it_began_is_known_until_it_is_stored(world: MirrorWorld) -> None:
+    worker = world.start_worker()
+    world.drive(5.0)
+    for assigned in (world.keys[1:], world.keys):
+        world.assigned = list(assigned)
+        worker.reconfigure(world.config())
+        world.drive(1.0)
+    assert KEY in _first_positions(world)
+    world.stop(worker)
+    assert KEY not in _first_positions(world)
