@@ -24,6 +24,7 @@ from connectors.mirror.copy.outgoing import UNKNOWN, Failure, Outgoing
 from connectors.mirror.copy.partition import PartitionCopy
 from connectors.mirror.copy.placement import Placement
 from connectors.mirror.copy.source_node import SourceNode
+from connectors.mirror.copy.start_positions import StartPositions
 from connectors.mirror.copy.target_node import ProduceResult, TargetNode
 from connectors.mirror.copy.target_partition import TargetPartition
 from connectors.mirror.copy.transactions import Transactions
@@ -182,6 +183,22 @@ def _requeue_unseeing(self: TargetPartition) -> tuple[Failure, str] | None:
 _requeue = TargetPartition.requeue
 
 
+def _move_ahead(self: StartPositions, search: Any, offset: int) -> None:
+    if search.loss is not None:
+        self._tell(search, offset)
+    search.partition.relocate(offset)
+    self._go_on(search.partition)
+
+
+def _forget_maybe(self: TargetPartition) -> tuple[Failure, str] | None:
+    head = self.in_flight[0] if self.in_flight else None
+    split = head is not None and head.failure is Failure.SPLIT
+    found = _requeue(self)
+    if found is None or not split:
+        return found
+    return Failure.SPLIT, found[1]
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "offsets are shed",
@@ -254,5 +271,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "copier",
         "A record is put aside while the target may have batches behind it.",
         _all((TargetPartition, "requeue", _requeue_unseeing)),
+    ),
+    Mutant(
+        "truncation skips ahead",
+        "copier",
+        "After a truncation copying goes on at the end, though it had not come so far.",
+        _all((StartPositions, "_move", _move_ahead)),
+    ),
+    Mutant(
+        "split of a written batch",
+        "copier",
+        "A batch that the target may have is split, and committed without its offset.",
+        _all((TargetPartition, "requeue", _forget_maybe)),
     ),
 )

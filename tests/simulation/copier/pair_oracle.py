@@ -44,6 +44,8 @@ class PairOracle:
         self.forgiving = False
         """The target's topic is another one, and the copier has not said so yet: what is under way
         may land in it in any order."""
+        self.forgotten = False
+        """The target forgot the producer, and has taken nothing since: it takes any batch."""
         self._loose_below = 0
         """Numbers below may come in any order: the target forgot what it had of them."""
         self._reported: list[tuple[int, int, int]] = []
@@ -62,6 +64,7 @@ class PairOracle:
         self.recreations_due = 0
         self.recent_recreations = 0
         """How often the source was re-created since the oldest metadata that may be told."""
+        self.recent_target_recreations = 0
         self.target_recreations_due = 0
         self.recreation_to_tell = False
         """The source was re-created after something of it had been copied, which has to be told."""
@@ -96,6 +99,7 @@ class PairOracle:
     def _begins(self) -> None:
         self.target_losses_due = self.acked_end = 0
         self.forgiving = False
+        self.target_recreations_due += self.recent_target_recreations
 
     def _settle(self) -> None:
         """The copier reads the topic that is there now, and knows no other, except from metadata
@@ -107,6 +111,11 @@ class PairOracle:
     def forgive(self) -> None:
         """The target lost what makes writing idempotent: what is under way may come twice."""
         self._loose_below = self.truth.next_number
+
+    def remembered(self) -> None:
+        """The target knows the producer again, since a while."""
+        self.forgotten = False
+        self.forgive()
 
     def target_cut_off(self, end: int, *, lost: bool) -> None:
         """The target's log ends at `end` now. `lost`: acknowledged records may be gone."""
@@ -187,7 +196,7 @@ class PairOracle:
         if self._read_committed:
             self._judge_state(number)
         record = self.truth.records[number]
-        if self.forgiving:
+        if self.forgiving or self.forgotten:
             self._loose_below = max(self._loose_below, number + 1)
         if number < self._loose_below or record.life != self.settled_life:
             return

@@ -169,7 +169,7 @@ class Troubles:
         partition = self._copy()
         if partition.topic == TARGET:
             self._target.forget_producers(partition)
-            self._world.oracle.of_target(partition.key).forgive()
+            self._world.producers_forgotten(partition.key)
 
     def _target_unclean(self) -> None:
         partition = self._copy()

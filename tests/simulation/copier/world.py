@@ -103,6 +103,7 @@ class CopierWorld:
         self.coordinator = coordinator
         self._commits = 0
         self._broken: Broken | None = None
+        self._forgotten: set[Key] = set()
         self._cut_at: dict[Key, float] = {}
         self._losses: list[tuple[Key, Loss]] = []
         self._commands: deque[tuple[str, FlowLimits | None]] = deque()
@@ -311,6 +312,16 @@ class CopierWorld:
 
     def target_is_deleted(self) -> None:
         self.oracle.recreated()
+        for _, number in self.writers:
+            pair = self.oracle.of_target((TARGET, number))
+            pair.recent_target_recreations += 1
+            self.time.after(_OLDEST_METADATA_S, partial(_grow_old_on_target, pair))
+
+    def producers_forgotten(self, key: Key) -> None:
+        pair = self.oracle.of_target(key)
+        pair.forgive()
+        pair.forgotten = True
+        self._forgotten.add(key)
 
     def create_target(self) -> None:
         if TARGET not in self.target.topics:
@@ -328,6 +339,10 @@ class CopierWorld:
     def _target_appended(self, partition: SimulatedPartition, batch: Batch) -> None:
         if partition.topic == OFFSETS:
             self.oracle.note_lives()
+        elif partition.key in self._forgotten:
+            self._forgotten.discard(partition.key)
+            pair = self.oracle.of_target(partition.key)
+            self.time.after(_OLDEST_ANSWER_S, pair.remembered)
         if not self._in_detail:
             return
         what = numbers_of(batch.data) if partition.topic == TARGET else ()
@@ -516,6 +531,10 @@ class CopierWorld:
 
 def _grow_old(pair: PairOracle) -> None:
     pair.recent_recreations -= 1
+
+
+def _grow_old_on_target(pair: PairOracle) -> None:
+    pair.recent_target_recreations -= 1
 
 
 def _span(numbers: Sequence[int]) -> str:

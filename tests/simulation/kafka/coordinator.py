@@ -120,7 +120,7 @@ class Coordinator:
         known = self._current(transactional_id, identity)
         if known.stage is _Stage.ENDING:
             return None
-        if self.faults.spoilt and self.cluster.rng.random() < self.faults.spoilt / 2:
+        if self.faults.spoilt and self.cluster.rng.random() < self.faults.spoilt:
             raise TransactionSpoilt("simulated: TRANSACTION_ABORTABLE")
         faulty = self.faults.unknown_partition
         unknown = [
