@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import closing
+
+from kafka.protocol.metadata import MetadataRequest
 
 from connect.clients.cancellation import Cancellation
 from connect.clients.properties import wire_settings
@@ -34,7 +37,9 @@ def why_unreachable(properties: Mapping[str, str], deadline: Deadline) -> Connec
     settings = wire_settings(properties)
     for host, port in settings.bootstrap:
         try:
-            open_connection(host, port, settings, deadline).close()
+            with closing(open_connection(host, port, settings, deadline)) as connection:
+                # A listener that wants a login answers the greeting of a client without one, too.
+                connection.call(MetadataRequest(topics=[]), deadline)
         except ConnectError as error:
             failure = error
             if not error.retriable:

@@ -40,6 +40,15 @@ class DuePages(NamedTuple):
         return [(page_key(*self.key, page.first_source), page.encode()) for page in self.pages]
 
 
+class _Unplaced(NamedTuple):
+    """A loss page, the target offset from which on records are lost, and where that is on both
+    sides, if it is known."""
+
+    page: MapPage
+    target: int
+    place: Anchor | None
+
+
 class MapWriter:
     """See the module."""
 
@@ -53,8 +62,8 @@ class MapWriter:
         self._last_pages: dict[TopicPartition, tuple[int, bytes]] = {}
         """Of partitions as earlier sessions left them: (first source offset, record value)."""
         self._urgent: set[TopicPartition] = set()
-        self._unplaced: dict[TopicPartition, list[tuple[MapPage, Loss]]] = {}
-        """Loss pages of which it is not known where they begin, as the topic is not read yet."""
+        self._unplaced: dict[TopicPartition, list[_Unplaced]] = {}
+        """Loss pages that wait until the topic was read: before, their session is a guess."""
 
     # The topic, as it is read.
 
@@ -74,9 +83,9 @@ class MapWriter:
             if not pages.settled:
                 before = pages.session
                 others = pages.settle(self._index.spans(key))
-                for page, loss in self._unplaced.pop(key, ()):
+                for page, target, place in self._unplaced.pop(key, ()):
                     known = [*others, *pages.begun(page.session)]
-                    place = anchor(known, loss.first) or (page.end_source, loss.first)
+                    place = place or anchor(known, target) or (page.end_source, target)
                     pages.found(page, *place)
                     self._urgent.add(key)
                 if pages.session != before:
@@ -102,16 +111,10 @@ class MapWriter:
         end = loss.resume if reports and loss.resume is not None else loss.position
         if loss.kind is LossKind.TARGET_LOSS:
             place = self._place_of(key, pages, loss.first, known)
-            if place is None and not pages.settled:
-                page = pages.lost_somewhere(end)
-                self._unplaced.setdefault(key, []).append((page, loss))
-                return False
-            source, target = place or (end, loss.first)
-            pages.lost_from(source, target, max(source, end))
         elif loss.kind is LossKind.TARGET_RECREATED:
             pages.take_unsaved()
             # The map may know of offsets beyond, of another life of the source's topic.
-            pages.lost_from(0, 0, max(end, self._index.reach(key)))
+            place, end = (0, 0), max(end, self._index.reach(key))
         elif loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
             # The offsets are given again, to records that come after all that the target has.
             end_before = self._end_of(key, pages)
@@ -119,10 +122,16 @@ class MapWriter:
             if end_before is None:
                 pages.begin_anew()
                 return False
-            pages.lost_from(0, end_before, loss.position)
+            place, end = (0, end_before), loss.position
         else:
             return False
         self._last_pages.pop(key, None)
+        if not pages.settled:
+            page = pages.lost_somewhere(end)
+            self._unplaced.setdefault(key, []).append(_Unplaced(page, loss.first, place))
+            return False
+        source, target = place or (end, loss.first)
+        pages.lost_from(source, target, max(source, end))
         self._urgent.add(key)
         return True
 

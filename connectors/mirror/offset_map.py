@@ -318,9 +318,13 @@ class PartitionPages:
     def found(self, page: MapPage, source: int, target: int) -> None:
         """Where the loss of this page of `lost_somewhere` begins."""
         self._unplaced.remove(page)
+        if any(p.session > page.session and p.first_source == source for p in self._begun):
+            return  # what was copied since begins there, under the same key
         page.segments[0] = Segment(source, target, 0)
-        self._unsaved.insert(0, page)
         self._begun.append(page)
+        # In the order of sessions, as the last page under a key counts.
+        due = [p for p in self._unsaved if not self._is_overruled(p)]
+        self._unsaved = sorted([page, *due], key=lambda p: (p.session, p.first_source))
 
     def begin_anew(self) -> None:
         """What follows overrules all that came before, from its first source offset on."""

@@ -81,7 +81,11 @@ class PageIndex:
         passed = _passed(pages.values(), log_start)
         gone: list[int] = []
         reach = 0
+        # By it places are told that were given before the loss.
+        loss = max((span for span in pages.values() if span.lost), default=None)
         for span in sorted(pages.values()):
+            if span is loss:
+                continue
             covered = again.get(span.session)
             expired = span.first_source in passed and max(span.end_source, reach) <= log_start
             again_there = covered is not None and not span.lost and _inside(span, covered)

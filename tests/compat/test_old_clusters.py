@@ -25,6 +25,7 @@ from tests.support.old_clusters import (
     GROUP_PLACES,
     OLD_CODECS,
     PAIRS,
+    STORES_OLD_FORMATS,
     TRANSACTED,
     assert_same_records,
     authorized,
@@ -89,7 +90,6 @@ def test_records_configs_and_groups_arrive(
 ) -> None:
     flow, log = flow_between(source, target), logs / "mirror.log"
     codecs, transactions = write_every_codec(flow), write_transactions(flow)
-    stored = write_old_formats(flow, source)
     unknown = unknown_to_target(source, target)
     configs = {"retention.ms": "987654321", "max.message.bytes": "777777"}
     with_configs = flow.topic("configs", configs={**configs, **unknown})
@@ -116,8 +116,6 @@ def test_records_configs_and_groups_arrive(
     with running(properties, tmp_path, log) as mirror:
         flow.wait_records(codecs, [120] * 5, COPY_S)
         flow.wait_records(transactions, [len(TRANSACTED)], COPY_S)
-        for topic in stored:
-            flow.wait_records(topic, [40] * len(OLD_CODECS), COPY_S)
         flow.wait_records(with_configs, [10], COPY_S)
         # The second time the group is there, without members.
         for place in GROUP_PLACES:
@@ -129,13 +127,29 @@ def test_records_configs_and_groups_arrive(
         flow.wait_records(with_configs, [20], COPY_S)
         stop_cleanly(mirror, logs / "again.log")
 
-    for topic in (codecs, transactions, *stored, with_configs):
+    for topic in (codecs, transactions, with_configs):
         assert_same_records(flow, topic)
     assert topic_configs(flow.target_servers, flow.remote(with_configs)) == configs
     for name in unknown:
         assert f"Topic {flow.remote(with_configs)} has no {name}" in log.read_text()
     read = consume(flow.target_servers, group, [remote])
     assert read == [b"v%d" % n for n in TRANSACTED[GROUP_PLACES[-1][1] :]]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("source", STORES_OLD_FORMATS)
+def test_topics_that_are_stored_as_by_older_versions_arrive(
+    flow_between: Flow, source: str, tmp_path: Path, logs: Path
+) -> None:
+    flow, log = flow_between(source, KAFKA_VERSION), logs / "mirror.log"
+    topics = write_old_formats(flow)
+    with running(flow.properties(), tmp_path, log) as mirror:
+        for topic in topics:
+            flow.wait_records(topic, [40] * len(OLD_CODECS), COPY_S)
+        stop_cleanly(mirror, log)
+    for topic in topics:
+        assert_same_records(flow, topic)
 
 
 @pytest.mark.timeout(400)
@@ -242,7 +256,7 @@ def test_configs_and_acls_follow_the_source(
 ) -> None:
     flow, log = flow_between(source, target), logs / "mirror.log"
     unknown = unknown_to_target(source, target)
-    topic = flow.topic("followed", configs={"retention.ms": "987654321", **unknown})
+    topic = flow.topic("followed", configs={"max.message.bytes": "777777", **unknown})
     remote = flow.remote(topic)
     properties = flow.properties(
         {
@@ -264,7 +278,7 @@ def test_configs_and_acls_follow_the_source(
         assert admins[0].create_acls([reads]) == {}
         mirror = stack.enter_context(running(properties, tmp_path, log))
         wait_until(lambda: remote in topic_names(flow.target_servers), COPY_S, "the copy")
-        changes = [ConfigChange("retention.ms", None), ConfigChange("flush.ms", "12345")]
+        changes = [ConfigChange("max.message.bytes", None), ConfigChange("flush.ms", "12345")]
         assert admins[0].alter_topic_configs({topic: changes}) == {}
         wait_until(
             lambda: topic_configs(flow.target_servers, remote) == {"flush.ms": "12345"},

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation
 
-from deploy.brokers import KafkaCluster
+from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.denying import denied
 from tests.support.mirrored import (
     MirroredFlow,
@@ -80,6 +80,56 @@ def test_a_stuck_partition_is_seen_everywhere_and_only_it(
         flow.wait_records(stuck, [16])
         wait_until(lambda: not trouble(), SOON_S, "the status is clean again")
         stop_cleanly(mirror, log)
+
+
+def test_a_flow_whose_target_is_down_says_why_and_is_well_once_it_is_back(
+    source_cluster: KafkaCluster,
+    kafka: KafkaRuntime,
+    logs: Path,
+    tmp_path: Path,
+    listener: str,
+) -> None:
+    with KafkaCluster(name="down", kafka=kafka, logs=logs) as target:
+        flow, log = MirroredFlow(source_cluster, target), logs / "mirror.log"
+        topic = flow.topic()
+        produce(flow.source_servers, topic, numbered(10))
+        properties = flow.properties({"metrics.listener": listener})
+
+        def traces() -> dict[str, str]:
+            return {
+                each["name"]: f"{each['state']} {each.get('trace')}"
+                for each in health_of(listener)["connectors"]
+            }
+
+        def unexplained() -> dict[str, str]:
+            """Connectors that are not well, or said not to be, without the reason."""
+            return {name: text for name, text in traces().items() if "127.0.0.1" not in text}
+
+        with running(properties, tmp_path, log) as mirror:
+            flow.wait_records(topic, [10])
+            wait_until(lambda: health_of(listener)["status"] == "healthy", SOON_S, "all is well")
+            (node,) = target.nodes
+            node.stop()
+            wait_until(lambda: not unexplained(), 2 * SOON_S, "why nothing runs")
+            assert health_of(listener)["status"] == "unhealthy"
+            node.start()
+            produce(flow.source_servers, topic, numbered(10, start=10))
+            flow.wait_records(topic, [20])
+            wait_until(
+                lambda: health_of(listener)["status"] == "healthy", 2 * SOON_S, "all is well again"
+            )
+            stop_cleanly(mirror, log)
+        node.stop()
+        with running(properties, tmp_path, log):
+            wait_until(lambda: _answers(listener), SOON_S, "the page")
+            assert all("None" not in text for text in traces().values()), traces()
+
+
+def _answers(listener: str) -> bool:
+    try:
+        return bool(health_of(listener)["connectors"])
+    except OSError:
+        return False
 
 
 @pytest.mark.slow

@@ -23,6 +23,8 @@ __all__ = ["MOST_SEEDS", "Mutant", "find", "mutants", "replaced"]
 MOST_SEEDS = 2000
 
 _MODULES: tuple[str, ...] = (
+    "tests.simulation.copier.mutants",
+    "tests.simulation.groups.mutants",
     "tests.simulation.mirror.mutants",
     "tests.simulation.workers.mutants",
 )

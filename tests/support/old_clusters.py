@@ -13,6 +13,7 @@ __all__ = [
     "GROUP_PLACES",
     "OLD_CODECS",
     "PAIRS",
+    "STORES_OLD_FORMATS",
     "TRANSACTED",
     "assert_same_records",
     "authorized",
@@ -24,6 +25,8 @@ __all__ = [
 
 PAIRS = [pair for old in OLD_VERSIONS for pair in ((old, KAFKA_VERSION), (KAFKA_VERSION, old))]
 """(source, target): each old version on either side, the newest on the other."""
+
+STORES_OLD_FORMATS = [version for version in OLD_VERSIONS if major_minor(version) < (3, 0)]
 
 TRANSACTED = [n for first in (0, 40, 60, 100) for n in range(first, first + 20)]
 """The numbers of the records that `write_transactions` commits."""
@@ -87,11 +90,9 @@ def write_transactions(flow: MirroredFlow) -> str:
     return topic
 
 
-def write_old_formats(flow: MirroredFlow, version: str) -> list[str]:
-    """Topics with a partition for each of `OLD_CODECS`, whose batches a source of Kafka 2 stores as
-    Kafka 0.9 and 0.10 did (magic 0 and 1); none for a source that cannot."""
-    if major_minor(version) >= (3, 0):
-        return []
+def write_old_formats(flow: MirroredFlow) -> list[str]:
+    """Topics with a partition for each of `OLD_CODECS`, whose batches a source of
+    `STORES_OLD_FORMATS` stores as Kafka 0.9 and 0.10 did (magic 0 and 1)."""
     topics = []
     for stored in _OLD_FORMATS:
         topic = flow.topic(f"stored-{stored}", partitions=len(OLD_CODECS))

@@ -199,6 +199,7 @@ class AssignedWork:
         """Stop tasks, their final offsets stored, and forget them; they are UNASSIGNED. Of tasks
         that are not here nothing is said: others may run them."""
         here = [task for task in tasks if task in self._tasks]
+        self._disown(self._frozen.intersection(here))
         self._end_tasks(here)
         for task in here:
             self._release(task)
@@ -235,14 +236,23 @@ class AssignedWork:
         """Let these of the frozen tasks go on; the others end, and store nothing, as another worker
         may have run them meanwhile."""
         frozen, self._frozen = self._frozen & self._tasks.keys(), set()
-        deadline = Deadline(self._graceful_s, self._worker.clock)
-        for instance in sorted(frozen):
+        ours = frozen.intersection(tasks)
+        for instance in sorted(ours):
             host = self._tasks[instance].host
-            if instance in tasks and host is not None:
+            if host is not None:
                 host.thaw()
-            elif host is not None:
+        self._disown(frozen - ours)
+        self.end_tasks(sorted(frozen - ours))
+
+    def _disown(self, tasks: Iterable[InstanceId]) -> None:
+        """Have frozen tasks end without storing offsets, which may be older than those of the
+        workers that run them now."""
+        deadline = Deadline(self._graceful_s, self._worker.clock)
+        for instance in sorted(tasks):
+            self._frozen.discard(instance)
+            host = self._tasks[instance].host
+            if host is not None:
                 host.disown(deadline)
-        self.end_tasks([instance for instance in sorted(frozen) if instance not in tasks])
 
     def end_all(self, deadline: Deadline) -> bool:
         """Stop everything. False: something did not end in time."""

@@ -230,6 +230,8 @@ class Deliveries:
         failure, reason = found
         if isinstance(partition, PartitionCopy) and partition.leaving:
             return  # nothing of it is sent any more: `on_left` drops the rest
+        if failure is Failure.ABORT and self.transactions is None:
+            failure = Failure.NEW_PRODUCER
         if failure is not Failure.SPLIT:
             partition.failures += 1
         partition.target_error = reason

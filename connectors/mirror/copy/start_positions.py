@@ -94,6 +94,10 @@ class StartPositions:
     def truncated(self, partition: PartitionCopy, end: int) -> None:
         """The source has other records from `end` on than those that were copied."""
         position = partition.position
+        if position <= end:
+            # Batches beyond the end were dropped meanwhile: nothing that was copied is gone.
+            self._keeps(partition, end)
+            return
         if self._stands(partition, LossKind.TRUNCATION, end, position):
             return
         again = self._policies.of(LossKind.TRUNCATION) is LossPolicy.COPY
@@ -261,6 +265,10 @@ class StartPositions:
 
     def _move(self, search: _Search, offset: int) -> None:
         partition = search.partition
+        cut_off = search.loss is LossKind.TRUNCATION and search.resume != UNKNOWN
+        if cut_off and partition.position <= search.first:
+            self._keeps(partition, search.first)
+            return
         if search.loss is not None:
             start = search.first if search.loss is LossKind.TRUNCATION else partition.position
             self._tell(search, offset)
@@ -269,9 +277,17 @@ class StartPositions:
                 if self._stands(partition, LossKind.RETENTION, start, offset):
                     return
                 self._tell(_Search(partition, None, LossKind.RETENTION, start, offset), offset)
+        partition.relocate(offset)
+        self._go_on(partition)
+
+    def _keeps(self, partition: PartitionCopy, end: int) -> None:
+        """The source's log ends at `end` now, and that is not before the position."""
+        partition.epochs.cut(end)
+        self._go_on(partition)
+
+    def _go_on(self, partition: PartitionCopy) -> None:
         partition.searching = partition.halted = False
         partition.source_error = None
-        partition.relocate(offset)
         self._on_located(partition)
 
     def close(self) -> None:

@@ -236,13 +236,16 @@ class TargetPartition:
         self.queue.extendleft(reversed(self.in_flight))
         self.in_flight.clear()
         self.life.note("requeued", failure.name, head.start)
-        if failure in (Failure.BLOCK, Failure.QUARANTINE):
-            if head.maybe_written:
-                failure = Failure.RETRY  # it may be there already: resend exactly the same
-            elif any(batch.maybe_written for batch in self.queue):
-                # Later batches are not there, as this one is not: their sequence numbers follow
-                # its own. Another producer forgets that they were sent.
-                failure = Failure.NEW_PRODUCER
+        if failure in (Failure.SPLIT, Failure.BLOCK, Failure.QUARANTINE) and head.maybe_written:
+            # An earlier try of it may be there. Only in another transaction, or from another
+            # producer, can it be sent in another form.
+            failure = Failure.ABORT
+        elif failure in (Failure.BLOCK, Failure.QUARANTINE) and any(
+            batch.maybe_written for batch in self.queue
+        ):
+            # Later batches are not there, as this one is not: their sequence numbers follow its
+            # own. Another producer forgets that they were sent.
+            failure = Failure.NEW_PRODUCER
         return failure, reason
 
     def recovered(self) -> None:

@@ -31,9 +31,10 @@ class Oracle:
         self._exactly_once = exactly_once
         self._read: dict[Key, int] = dict.fromkeys(pairs, 0)
         """The target offset up to which each log was read."""
-        self._committed: dict[int, tuple[int, int]] = {}
-        self._lives = {number: 0 for _, number in pairs}
-        """Partition -> its committed position, and of which life of the source's topic it is."""
+        self._committed: dict[int, tuple[int, tuple[int, int]]] = {}
+        self._lives = {number: (0, 0) for _, number in pairs}
+        """Partition -> its committed position, and of which life and state of the source's topic it
+        is."""
 
     def of_target(self, key: Key) -> PairOracle:
         return self._pairs[key]
@@ -47,8 +48,6 @@ class Oracle:
         pair = self._pairs.get(partition.key)
         if pair is None:
             return
-        if lost:
-            pair.forgive()
         pair.target_cut_off(end, lost=lost)
         self._read[partition.key] = min(self._read[partition.key], end)
 
@@ -131,7 +130,7 @@ class Oracle:
     def note_lives(self) -> None:
         """Offsets are written: they are of the topics that the copier knows now."""
         self._lives = {
-            number: -1 if pair.suspended else pair.settled_life
+            number: (-1 if pair.suspended else pair.settled_life, pair.cuts)
             for (_, number), pair in self._pairs.items()
         }
 
@@ -149,11 +148,11 @@ class Oracle:
             if position is not None and (known is None or known[0] != position):
                 known = self._committed[number] = (position, self._lives[number])
             if position is not None and known is not None:
-                if known[1] != pair.truth.life:
+                if known[1] != (pair.truth.life, pair.cuts):
                     continue
                 pair.check_position(position, "the position in the committed offsets")
                 pair.check_not_beyond(position)
-            elif pair.sequence and not pair.recreations_due and not pair.suspended:
+            elif pair.sequence and not pair.truth.life and not pair.cuts:
                 raise Broken(
                     f"{pair.name}: records are committed on the target, and no source offset is"
                 )

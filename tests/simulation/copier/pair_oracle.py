@@ -1,8 +1,8 @@
 """The oracle of one partition pair: what the target's log may hold, given what the source held.
 
 The committed records of the target, by number, have to be the source's in order. Where a number is
-left out, it has to be one that nobody can copy, or that was reported. Where numbers go back, copying
-has to have begun again at a stored position, or where a reported loss said.
+left out, it has to be one that nobody can copy, or that was reported. Where numbers go back,
+copying has to have begun again at a stored position, or where a reported loss said.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class PairOracle:
         """Numbers below may come in any order: the target forgot what it had of them."""
         self._reported: list[tuple[int, int, int]] = []
         """(life, first, end) of source offsets that were reported as lost, or put aside."""
+        self._unknowable: list[tuple[int, int]] = []
+        """(life, source offset) below which records may be deleted unseen."""
         self._unreported: set[int] = set()
         """Numbers that were left out as deleted, and not reported yet."""
         self.lost_on_target: set[int] = set()
@@ -62,10 +64,10 @@ class PairOracle:
         """How often the source was re-created since the oldest metadata that may be told."""
         self.target_recreations_due = 0
         self.recreation_to_tell = False
-        """The source was re-created after something of it had been copied: that has to be reported."""
+        """The source was re-created after something of it had been copied, which has to be told."""
         self.first_position_known = True
         self._blind_lives: set[int] = set()
-        """Of these the copier cannot know that they are others than the one it has a position of."""
+        """Of these the copier cannot know that its position is of another life."""
 
     # What befalls the pair.
 
@@ -147,6 +149,8 @@ class PairOracle:
         elif loss.kind is LossKind.TRUNCATION:
             self.suspended = False
             self.excuse(loss.position, loss.end)
+            # Whether the log had others below its start meanwhile, nobody can know.
+            self._unknowable.append((self.truth.life, loss.first))
         else:
             self.excuse(loss.first, loss.end)
         if loss.resume is not None:
@@ -312,7 +316,7 @@ class PairOracle:
             reported = any(
                 life == record.life and first <= record.offset < end
                 for life, first, end in self._reported
-            )
+            ) or any(life == record.life and record.offset < end for life, end in self._unknowable)
             if not reported and record.life == self.truth.life:
                 raise Broken(f"{self.name}: {record} was left out, and never reported")
         if self.target_losses_due and self.lost_on_target - present:

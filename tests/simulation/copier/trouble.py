@@ -14,6 +14,7 @@ from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 
 if TYPE_CHECKING:
     from tests.simulation.copier.world import CopierWorld
+    from tests.simulation.copier.writer import SourceWriter
 
 __all__ = ["Troubles"]
 
@@ -66,7 +67,7 @@ class Troubles:
     def _later(self, most_s: float, action: Callable[[], None]) -> None:
         self._time.after(most_s * self._rng.random(), action)
 
-    def _writer(self):  # type: ignore[no-untyped-def]
+    def _writer(self) -> SourceWriter:
         return self._rng.choice(list(self._world.writers.values()))
 
     def _copy(self) -> SimulatedPartition:

@@ -189,7 +189,7 @@ class Worker:
 
     def _add(self, engine: CopyEngine, keys: Sequence[Key]) -> None:
         self._left += engine.take_departed()
-        back = {p.source: p for p in self._left if p.source in keys and p.acked_position >= 0}
+        back = {p.source: p for p in self._left if p.source in keys and p.unstored}
         self._left = [p for p in self._left if p.source not in keys]
         for key in keys:
             stored = self.stored.get(key)

@@ -41,7 +41,10 @@ _HEALED_FOR_S = 150.0
 _DRAIN_S = 60.0
 _SETTLE_S = 3.0
 _OLDEST_METADATA_S = 8.0
+_OLDEST_ANSWER_S = 1.0
 _MOST_HISTORY = 400
+_OWN_DEFECT = "a defect of its own"
+"""Part of what a partition says whose invariants broke."""
 
 
 class CopierWorld:
@@ -100,6 +103,7 @@ class CopierWorld:
         self.coordinator = coordinator
         self._commits = 0
         self._broken: Broken | None = None
+        self._cut_at: dict[Key, float] = {}
         self._losses: list[tuple[Key, Loss]] = []
         self._commands: deque[tuple[str, FlowLimits | None]] = deque()
         self._paused_until = 0.0
@@ -174,6 +178,9 @@ class CopierWorld:
         engine = self.worker.engine
         if engine is not None:
             self.oracle.check_positions(engine.partitions)
+            for partition in engine.partitions:
+                if partition.error is not None and _OWN_DEFECT in partition.error:
+                    raise Broken(partition.error)
 
     @staticmethod
     def _may_fail(error: ConnectError) -> bool:
@@ -182,6 +189,7 @@ class CopierWorld:
         return type(error).__name__ == "ProducerFenced"
 
     def _start(self) -> None:
+        self._check()
         self.note("the copier starts")
         self.worker.start()
         if self.rng.random() < 0.2 and self.worker.engine is not None:
@@ -315,6 +323,7 @@ class CopierWorld:
         pair = self.oracle.of_source(partition.key)
         pair.suspended = True
         pair.cuts += 1
+        self._cut_at[partition.key] = self.time.monotonic()
 
     def _target_appended(self, partition: SimulatedPartition, batch: Batch) -> None:
         if partition.topic == OFFSETS:
@@ -359,6 +368,9 @@ class CopierWorld:
                 self.oracle.of_source(key).loss_reported(loss)
             except Broken as broken:
                 self._guard(broken)
+            if self._cut_at.get(key, 0.0) > self.time.monotonic() - _OLDEST_ANSWER_S:
+                # It may have been cut off again after the copier looked at it.
+                self.oracle.of_source(key).suspended = True
 
     def _put_aside(self, partition: PartitionCopy, aside: PutAside) -> None:
         self.note(f"put aside: {partition.source} {aside.first} to {aside.last}: {aside.reason}")

@@ -158,7 +158,9 @@ class Copier:
         self.books.lost(key, loss, anchor)
         if loss.on_target:
             copy.told_at = self.topics.producer.produced
-            copy.told_once_read = self.topics.reads
+            copy.told_once_read = True  # a turn tells whether it was
+            copy.of.untold = True
+            copy.of.tells += 1
             # The place may be known by an anchor before it only.
             copy.of.inexact |= set(range(0 if anchor is None else anchor[0], copy.position + 1))
         copy.standing = copy.standing or stands

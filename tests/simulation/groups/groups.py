@@ -42,12 +42,13 @@ class SourceSide:
 @dataclass
 class Held:
     """What a group has on the target. `upstream`: of the checkpoint it was written by; None: the
-    group committed it itself."""
+    group committed it itself, or went back on the source since."""
 
     offset: int
     upstream: int | None
     life: int
     losses: int
+    starts: int = 0
 
 
 @dataclass

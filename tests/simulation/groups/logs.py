@@ -66,10 +66,14 @@ class Partition:
     """How far it was ever copied, in this life of the source."""
     losses: int = 0
     """How often the target lost records, or was created again."""
+    tells: int = 0
+    """How often losses of the target were told; a worker that takes over may find one again."""
     untold: bool = False
     """The target lost records, and the map does not say so yet."""
     hidden: bool = False
     """The map will never say so (see the oracle)."""
+    deleted: bool = False
+    """Pages of the map were deleted by somebody."""
     older_copies: set[Origin] = field(default_factory=set)
     """Records of which the target lost the last copy, and has an earlier one."""
     inexact: set[int] = field(default_factory=set)
@@ -79,7 +83,7 @@ class Partition:
     @property
     def told(self) -> int:
         """How many losses the map tells of; -1: of the last one it may tell or not."""
-        return -1 if self.untold else self.losses
+        return -1 if self.untold else 1000 * self.losses + self.tells
 
     known: set[int] = field(default_factory=set)
     """Source offsets that written pages explain."""

@@ -22,6 +22,10 @@ These cannot hold by design, and are left out, each for its reason:
   between a commit and the page that could not be written, there is nothing to compare with. A map
   topic that is deleted takes its loss pages along: from then on translation is Java's, whose syncs
   say nothing of losses.
+* `deleted`: after pages were deleted from the map's topic a translator that runs may know of later
+  sessions than the workers; their pages count when it starts again.
+* A checkpoints topic that is compacted between a correction and the next round of group sync, with
+  a start in between: the correction is not known as one any more. It is not compacted here.
 * `older_copies`: of a range that was copied twice, the map knows the later copy. If the target
   loses that one and has the earlier one still, groups do not go back to it.
 * `inexact`: what was lost, and what is copied again after a loss, has no exact place before the
@@ -29,6 +33,8 @@ These cannot hold by design, and are left out, each for its reason:
 * Offsets that were copied, but not stored, before a crash, while the target lost records besides:
   until they are copied again, offset syncs of theirs are newer than anything that is known.
 * Offsets before the source's log start: their pages are deleted with the records.
+* What group sync wrote before a start of the checkpoint task is corrected as far as the checkpoints
+  topic tells of it; that is not checked.
 * After a start the checkpoint task does not know before which loss its checkpoints were emitted:
   where the target ever lost something, it may emit one that goes back, once.
 * What a group has on the target when it goes back on the source: group sync does not follow it, as
@@ -74,6 +80,7 @@ def check_place(partition: Partition, offset: int, place: Place | None, position
     source, target = partition.source, partition.target
     name = f"partition {partition.number}: offset {offset} is translated to {place}"
     knows = source.start <= offset < source.end and offset in partition.known
+    knows = knows and not partition.deleted
     knows = knows and (source.life, offset) in target.last and offset not in partition.inexact
     if place is None:
         if knows:

@@ -79,7 +79,7 @@ class Cluster:
         self.on_answered: Callable[[Connection, int, Sequence[ProducedPart]], None] = lambda *_: (
             None
         )
-        """A client can read the answer to a produce request: (connection, correlation id, parts)."""
+        """A client can read the answer to a produce request."""
         self._names_old_duplicates = names_old_duplicates
         self._next_producer = 1000
         self._publish()

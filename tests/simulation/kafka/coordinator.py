@@ -47,7 +47,7 @@ class CoordinatorFaults:
     """A request takes much longer: the coordinator is away, and the client tries again."""
     slow_s: float = 2.0
     spoilt: float = 0.0
-    """A commit is refused: abort the transaction."""
+    """Adding partitions, or a commit, is refused: abort the transaction."""
     unknown_partition: float = 0.0
     """The coordinator does not know a partition yet."""
 
@@ -120,6 +120,8 @@ class Coordinator:
         known = self._current(transactional_id, identity)
         if known.stage is _Stage.ENDING:
             return None
+        if self.faults.spoilt and self.cluster.rng.random() < self.faults.spoilt / 2:
+            raise TransactionSpoilt("simulated: TRANSACTION_ABORTABLE")
         faulty = self.faults.unknown_partition
         unknown = [
             key

@@ -44,6 +44,8 @@ class Ledger:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.knows_until: Callable[[Process], float] = lambda _: 0.0
+        self.joined_at: Callable[[Process], float] = lambda _: 0.0
+        """When this process heard last what is its own."""
         self.shapes: dict[str, tuple[int, int]] = {}
         """By connector, how many tasks it wants, and which version of its source they are for."""
         self._hosts: dict[InstanceId, list[Host]] = {}
@@ -186,7 +188,10 @@ class Ledger:
                 )
             self._written[instance.connector] = max(seq, newest)
             return True
-        if process is None or host in self._left or self.excused(host, process):
+        if process is None or host in self._left:
+            return True
+        told = self.joined_at(process) > self._last_begun[instance]
+        if self.excused(host, process) and not told:
             return True
         if self._begun_at[host] < self._last_begun[instance]:
             raise Broken(f"{instance} on {process.name} stores offsets after its successor began")

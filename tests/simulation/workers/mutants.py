@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any
 
 from connect.runtime.distributed.changes import PendingChanges
-from connect.runtime.distributed.fencing import ZombieFencing
 from connect.runtime.distributed.keys import SessionKeys
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.publishing import TaskConfigPublisher
@@ -46,23 +44,6 @@ def _commit_first(
 
 def _restarts_again(self: PendingChanges) -> list[RestartRequest]:
     return [self._restarts[connector] for connector in sorted(self._restarts)]
-
-
-def _fence_at_once(
-    self: ZombieFencing,
-    connector: str,
-    tasks: int,
-    config: Mapping[str, str],
-    generation: int | None,
-    done: Future[None],
-) -> None:
-    self._rounds[connector] = done
-
-    def fenced(outcome: Future[None]) -> None:
-        error = outcome.exception()
-        self._leadership.post(0.0, lambda: self._end(connector, generation, error, done))
-
-    self._fence_out(connector, tasks, config).add_done_callback(fenced)
 
 
 def _as_old_as_now(self: Membership, instance: InstanceId) -> int:
@@ -135,13 +116,6 @@ MUTANTS: tuple[Mutant, ...] = (
         TaskConfigPublisher,
         "compare",
         _nothing,
-    ),
-    _mutant(
-        "fenced-by-the-past",
-        "A round of fencing that had been given up fenced out the tasks of the next one.",
-        ZombieFencing,
-        "_begin",
-        _fence_at_once,
     ),
     _mutant(
         "restarts-again",

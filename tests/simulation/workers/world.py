@@ -32,6 +32,7 @@ class World:
         self.faults = Faults()
         self.ledger = Ledger(engine)
         self.ledger.knows_until = self._knows_until
+        self.ledger.joined_at = self._joined_at
         self.kafka = Kafka(
             engine,
             self.faults,
@@ -327,12 +328,6 @@ class World:
                 yield f"the status of {instance} is {status} instead of {expected}"
             elif running and status.worker_id != running[0][1].name:
                 yield f"the status of {instance} names {status.worker_id}"
-        for node in nodes:
-            store = node.herder.statuses if node.herder is not None else herder.statuses
-            for name in store.connectors():
-                stale = set(store.get_all(name)) - {t.task for t in wanted if t.connector == name}
-                if stale or InstanceId(name) not in wanted:
-                    yield f"{node.name} has statuses of {name} that is gone, or of tasks {stale}"
 
     def _balance(self, wanted: set[InstanceId], herders: list[SimHerder]) -> Iterator[str]:
         for kind in (True, False):
@@ -382,6 +377,10 @@ class World:
         self._converge("after a restart")
 
     # Always.
+
+    def _joined_at(self, process: Process) -> float:
+        node = next((n for n in self.all_nodes if n.process is process), None)
+        return 0.0 if node is None or node.herder is None else node.herder.member.joined_at
 
     def _knows_until(self, process: Process) -> float:
         """By when this process has to know that it may have lost its work."""

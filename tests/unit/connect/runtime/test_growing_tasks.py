@@ -260,6 +260,17 @@ def test_a_task_that_stands_still_takes_live_values_when_it_goes_on(work: Assign
     tells(["start ab", "offered ab9"])
 
 
+def test_a_frozen_task_that_is_revoked_stores_no_offsets(
+    work: AssignedWork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker may have run it meanwhile, and stored newer ones."""
+    monkeypatch.setattr(Lanes, "drain", lambda self, deadline: self.told.append("drained"))
+    begin(work, configs("ab"))
+    assert work.freeze([TASK]) == {TASK}
+    work.end_tasks([TASK])
+    tells(["start ab", "stop"])
+
+
 def test_a_connector_hears_of_no_change_of_live_values(work: AssignedWork) -> None:
     first = configs("ab", connector={"topic": "t", "lanes": "a"})
     work.begin_connector("c", first).result(5.0)

@@ -25,7 +25,9 @@ def test_columns_have_the_same_names_and_nullability_in_arrow(schema: StructType
 
 
 def test_rows_become_columns() -> None:
-    table = arrow_table(BREAKS, [("t", 0, 5, 9, 100, None, 9), ("t", 1, 0, 2, 7, 9, 2)])
+    table = arrow_table(
+        BREAKS, [("t", 0, 5, 9, 100, None, 9, 0, 0, None), ("t", 1, 0, 2, 7, 9, 2, 3, 4, 5)]
+    )
     assert table.column("gap_target").to_pylist() == [None, 9]
     assert table.schema.field("partition").type == pa.int32()
 

@@ -194,3 +194,18 @@ def test_that_it_was_begun_before_is_told_also_when_it_comes_out_late(
     assert partition.lost_records == (30 if told else 0)
     assert (partition.position, partition.standing) == (60, None)
     made.loop.close()
+
+
+def test_a_log_that_ends_behind_the_position_by_now_lost_nothing(
+    starting: Starting, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Batches beyond the end were dropped before the truncation was acted on; else the records
+    between the position and the end would be passed over."""
+    partition = starting.partition(0, position=100)
+    partition.fetched_to(150)
+    starting.starts.truncated(partition, 120)
+    partition.fetch_again()
+    starting.turn(1.0)
+    assert (partition.position, partition.searching) == (100, False)
+    assert starting.located == [partition]
+    assert "truncated" not in caplog.text

@@ -158,7 +158,7 @@ def test_a_batch_that_the_target_may_have_is_not_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head_may_be_there", "then"), [(True, Failure.RETRY), (False, Failure.NEW_PRODUCER)]
+    ("head_may_be_there", "then"), [(True, Failure.ABORT), (False, Failure.NEW_PRODUCER)]
 )
 def test_batches_behind_a_refused_one_are_not_there_unless_it_is(
     head_may_be_there: bool, then: Failure
@@ -168,6 +168,18 @@ def test_batches_behind_a_refused_one_are_not_there_unless_it_is(
     made.failed(first, Failure.BLOCK, "refused", maybe=head_may_be_there)
     made.failed(second, Failure.RETRY, "gone", maybe=True)
     assert made.requeue() == (then, "refused")
+
+
+def test_a_batch_that_may_be_there_is_not_split_in_place() -> None:
+    """Its halves would not be known to be there, and a transaction would commit them alone."""
+    made = queued(10)
+    made.take_next()
+    failed(made, maybe=True)
+    made.requeue()
+    made.recovered()
+    made.take_next()
+    failed(made, failure=Failure.SPLIT)
+    assert made.requeue() == (Failure.ABORT, "refused")
 
 
 def test_a_record_that_was_never_sent_can_be_skipped() -> None:

@@ -1,0 +1,258 @@
+"""Known defects of the copier, put back one at a time.
+
+Those with a number are of the review that led to the simulator; the others were found by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+from uuid import UUID
+
+from connect.clients.channel import Channel, Response
+from connect.errors import ConnectError, CorruptData
+from connect.protocol.messages import ProducedPartition, parse_produce
+from connectors.mirror.copy import target_node, target_partition
+from connectors.mirror.copy.copy_states import CopyState
+from connectors.mirror.copy.deliveries import Deliveries
+from connectors.mirror.copy.log_checks import LogChecks
+from connectors.mirror.copy.node import BrokerNode
+from connectors.mirror.copy.offsets_partitions import OffsetsPartition
+from connectors.mirror.copy.outgoing import UNKNOWN, Failure, Outgoing
+from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.copy.placement import Placement
+from connectors.mirror.copy.source_node import SourceNode
+from connectors.mirror.copy.target_node import ProduceResult, TargetNode
+from connectors.mirror.copy.target_partition import TargetPartition
+from connectors.mirror.copy.transactions import Transactions
+from connectors.mirror.losses import Loss
+from tests.simulation.mutants import Mutant, replaced
+
+__all__ = ["MUTANTS"]
+
+Replacement = tuple[object, str, object]
+
+
+def _all(*replacements: Replacement) -> Callable[[], AbstractContextManager[None]]:
+    @contextlib.contextmanager
+    def put_back() -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for owner, name, value in replacements:
+                stack.enter_context(replaced(owner, name, value))
+            yield
+
+    return put_back
+
+
+# 1: offsets that were dropped count as written.
+
+
+def _nothing_waits(self: OffsetsPartition) -> bool:
+    return not self.queue and not self.in_flight
+
+
+# 2: partitions are sent, and connections lost, in the middle of another event.
+
+
+def _offer_and_send(self: Placement, partition: TargetPartition) -> None:
+    if partition.target_node != UNKNOWN:
+        node = self._target_node(partition.target_node)
+        node.offer(partition)
+        node.pump()
+
+
+def _lose_now(self: BrokerNode, channel: Channel, error: ConnectError) -> None:
+    self.lose(error)
+
+
+# 4: batches are sent while the results of one response are handled.
+
+
+def _answer_one_by_one(self: TargetNode, response: Response) -> None:
+    results, throttle_ms = parse_produce(response.body)
+    self._pool.release(response.buffer)
+    self.throttle(throttle_ms)
+    self._progress_at = self._loop.now()
+    sent = self._sent.popleft()
+    by_partition = {(result.topic, result.partition): result for result in results}
+    for partition, batch in sent:
+        answer: ProducedPartition | ConnectError | None = by_partition.get(partition.target)
+        self._on_results(
+            [ProduceResult(partition, batch, answer or CorruptData("left unanswered"))]
+        )
+        self._flow(stalled=False)
+        self.pump()
+
+
+# 10: sequence numbers are given back that were never given out.
+
+
+def _drop_and_give_back(self: TargetPartition, kept: int) -> None:
+    while len(self.queue) > kept:
+        batch = self.queue.pop()
+        self.next_sequence = batch.sequence & 0x7FFFFFFF
+        self._let_go(batch)
+
+
+# 12: any other topic id means that the topic was created again.
+
+
+def _any_other_id(self: LogChecks, partition: PartitionCopy, topic_id: UUID | None) -> bool:
+    partition.former_source_ids.clear()
+    return _another_source(self, partition, topic_id)
+
+
+_another_source = LogChecks._another_source
+
+
+# 13: what a leader knows of the producer is thought to be known to the next one, too.
+
+
+def _may_send_on(self: TargetNode, partition: TargetPartition, now: float) -> bool:
+    if (
+        not partition.queue
+        or partition.target_node != self.node_id
+        or partition.state is not CopyState.ACTIVE
+        or partition.send_held
+        or partition.producer_id < 0
+    ):
+        return False
+    partition.awaits_answers = bool(partition.in_flight) and (
+        partition.sent_node != self.node_id or now >= partition.pipelined_until
+    )
+    if partition.awaits_answers:
+        return False
+    return self._gate is None or self._gate.admits(partition)
+
+
+def _forget_but_pipeline(self: PartitionCopy, loss: Loss) -> None:
+    until = self.pipelined_until
+    _forget_lost(self, loss)
+    self.pipelined_until = until
+
+
+_forget_lost = PartitionCopy.forget_lost
+
+
+def _take_and_pipeline(self: Deliveries, *arguments: Any) -> None:
+    partition = arguments[0]
+    _take(self, *arguments)
+    if arguments[1].answered:
+        partition.pipelined_until = self._loop.now() + 600.0
+
+
+_take = Deliveries._take
+
+
+# 15: a commit that was asked for is given up.
+
+
+def _spoil_commits(self: Transactions, reason: str) -> None:
+    self._abort_because(reason)
+
+
+# Found by the simulator.
+
+
+def _only_while_connected(self: BrokerNode, now: float) -> None:
+    if self.channel is not None:
+        _check_deadline(self, now)
+
+
+_check_deadline = BrokerNode.check_deadline
+
+
+def _same_offset(self: SourceNode, partition: PartitionCopy) -> bool:
+    asked = self._session.requested(partition.source)
+    return asked is not None and asked.offset == partition.position
+
+
+def _requeue_unseeing(self: TargetPartition) -> tuple[Failure, str] | None:
+    head: Outgoing | None = self.in_flight[0] if self.in_flight else None
+    found = _requeue(self)
+    if found is None or head is None or head.maybe_written:
+        return found
+    if head.failure in (Failure.BLOCK, Failure.QUARANTINE):
+        return head.failure, found[1]
+    return found
+
+
+_requeue = TargetPartition.requeue
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "offsets are shed",
+        "copier",
+        "1: a transaction commits without its source offsets, which were dropped for memory.",
+        _all(
+            (OffsetsPartition, "shed", TargetPartition.shed),
+            (OffsetsPartition, "evacuate", TargetPartition.evacuate),
+            (OffsetsPartition, "stored", property(_nothing_waits)),
+        ),
+    ),
+    Mutant(
+        "sending re-enters",
+        "copier",
+        "2: a connection that breaks while a fetch is handled leaves batches out of order.",
+        _all((Placement, "offer", _offer_and_send), (BrokerNode, "lose_soon", _lose_now)),
+    ),
+    Mutant(
+        "six in flight",
+        "copier",
+        "4: a sixth batch of a partition is sent while a response is handled.",
+        _all(
+            (TargetNode, "_answered", _answer_one_by_one),
+            (target_node, "MOST_IN_FLIGHT", 100),
+            (target_partition, "MOST_IN_FLIGHT", 100),
+        ),
+    ),
+    Mutant(
+        "unknown sequence given back",
+        "copier",
+        "10: after batches that were never sent are dropped, sequence numbers begin with 2^31-1.",
+        _all((TargetPartition, "_drop_from", _drop_and_give_back)),
+    ),
+    Mutant(
+        "stale topic id",
+        "copier",
+        "12: a broker with old metadata makes a topic look created again, and all is copied again.",
+        _all((LogChecks, "_another_source", _any_other_id)),
+    ),
+    Mutant(
+        "pipelining outlives leaders",
+        "copier",
+        "13: several batches are in flight to a leader that does not know the producer.",
+        _all(
+            (TargetNode, "_may_send", _may_send_on),
+            (PartitionCopy, "forget_lost", _forget_but_pipeline),
+            (Deliveries, "_take", _take_and_pipeline),
+        ),
+    ),
+    Mutant(
+        "commit given up",
+        "copier",
+        "15: a partition that cannot be added while a commit is under way ends the task.",
+        _all((Transactions, "_spoil", _spoil_commits)),
+    ),
+    Mutant(
+        "no way back to a broker",
+        "copier",
+        "A target broker that was not in the metadata for a while is never connected to again.",
+        _all((BrokerNode, "check_deadline", _only_while_connected)),
+    ),
+    Mutant(
+        "answer of a former log",
+        "copier",
+        "A late answer of a deleted topic is taken for the one that was created again.",
+        _all((SourceNode, "answers", _same_offset)),
+    ),
+    Mutant(
+        "quarantine before answers",
+        "copier",
+        "A record is put aside while the target may have batches behind it.",
+        _all((TargetPartition, "requeue", _requeue_unseeing)),
+    ),
+)

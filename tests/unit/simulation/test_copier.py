@@ -1,0 +1,30 @@
+"""Some seeds of the simulated copier; `make simulate WORLD=copier` runs as many as one wants."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.copier.plan import plan_for
+from tests.simulation.copier.world import CopierWorld
+from tests.simulation.worlds import run_world
+
+_SEEDS = 240
+_CHUNK = 20
+
+
+@pytest.mark.parametrize("first", range(0, _SEEDS, _CHUNK))
+def test_all_is_copied_in_order_and_every_gap_is_told(first: int) -> None:
+    for seed in range(first, first + _CHUNK):
+        outcome = run_world("copier", seed)
+        story = "\n".join(outcome.history)
+        assert outcome.finding is None, f"seed {seed}: {outcome.finding}\n{story}"
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    stories = []
+    for _ in range(2):
+        world = CopierWorld(plan_for(3), in_detail=True)
+        world.run()
+        stories.append(list(world.story))
+    assert stories[0] == stories[1]
+    assert len(stories[0]) > 50
