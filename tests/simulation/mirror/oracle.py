@@ -399,8 +399,3 @@ class Oracle:
                     f"{key}: the map sends {offset} to {place.offset}, an earlier copy than that at"
                     f" {last.target}"
                 )
-
-
-def undecided(copies: Copies) -> bool:
-    """Whether the log ends with an open transaction."""
-    return copies.log.stable < copies.log.end

@@ -50,7 +50,7 @@ class _Plan:
         self._often(chance.randint(0, 3), self._reassign)
         self._often(chance.randint(0, 2), self._request_commit)
         self._often(chance.randint(0, 2), self._jump)
-        self._often(chance.choice((0, 0, 1)), self._run_out_of_memory)
+        self._often(chance.randint(0, 2), self._run_out_of_memory)
         self._often(chance.randint(0, 2), world.map.compact)
 
     def _often(self, times: int, action: Callable[[], None]) -> None:

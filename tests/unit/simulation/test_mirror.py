@@ -35,7 +35,8 @@ def test_the_same_seed_is_the_same_run() -> None:
 @pytest.fixture
 def world() -> Iterator[MirrorWorld]:
     """Two partitions with ten records each, of which no offset is stored before a worker stops."""
-    made = next(w for w in map(MirrorWorld, range(100)) if len(w.keys) == 2)
+    worlds = map(MirrorWorld, range(100))
+    made = next(w for w in worlds if len(w.keys) == 2 and w.keeps_map and w.emits_syncs)
     made.commit_every(_LONG_S)
     for key in made.keys:
         made.write(key, 10)
