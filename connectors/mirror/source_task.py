@@ -155,9 +155,13 @@ class MirrorSourceTask(TransferTask):
             self._clock,
             self._clients.books(config, self._config, task.task_index),
         )
-        self._tails = self._clients.tails(
-            settings.source, settings.target, read_committed=settings.options.read_committed
-        )
+        plan: TailPlan | None = None
+        if self.context.transfer is None:
+            # Under exactly-once a crash leaves nothing: offsets are in the records' transactions.
+            self._tails = self._clients.tails(
+                settings.source, settings.target, read_committed=settings.options.read_committed
+            )
+            plan = TailPlan(self._tails, self._passed)
         self._engine = CopyEngine(
             settings,
             self._acked,
@@ -167,7 +171,7 @@ class MirrorSourceTask(TransferTask):
             quarantine=self._quarantine,
             on_quarantined=self._put_aside,
             on_begun=self._begun,
-            tails=TailPlan(self._tails, self._passed),
+            tails=plan,
             open_cluster=self._clients.open_cluster,
             loop=self._clients.loop(),
         )
@@ -463,7 +467,7 @@ class MirrorSourceTask(TransferTask):
                     partition.source,
                     position,
                     partition.log_start_offset,
-                    partition.facts(position),
+                    None if partition.lost_since_stored else partition.facts(position),
                 )
                 for partition, position in moved
             ]
@@ -474,7 +478,7 @@ class MirrorSourceTask(TransferTask):
 
     def committed(self) -> None:
         for partition, position in self._committing:
-            partition.stored_position = position
+            partition.stored(position)
         self._kept_beginnings().stored([partition.source for partition, _ in self._committing])
         self._committing = []
         self._forget_left()

@@ -7,12 +7,13 @@ connections through cluster links of its own, so that it can be closed without t
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Literal
 
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.offset_listing import LATEST
 from connect.clients.settings import WireSettings
-from connect.errors import BrokerUnavailable, ConnectError
+from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
 from connectors.mirror.copy.tail_checks import FoundTail, TailQuestion
 from connectors.mirror.target_tail import Tail, TailReader
 
@@ -21,6 +22,7 @@ __all__ = ["ThreadedTailLookup"]
 _THREADS = 2
 _STALL_S = 10.0
 _ASK_S = 10.0
+_WAIT_S = _ASK_S + 5.0
 
 
 class ThreadedTailLookup:
@@ -52,18 +54,22 @@ class ThreadedTailLookup:
 
     def _look(self, links: tuple[ClusterLink, ClusterLink], question: TailQuestion) -> FoundTail:
         source, target = links
-        ends = source.list_offsets(
-            (question.source,), LATEST, 1 if self._read_committed else 0, _ASK_S
-        ).result(_ASK_S)
-        there = target.list_offsets((question.target,), LATEST, 0, _ASK_S).result(_ASK_S)
-        end, target_end = ends[question.source], there[question.target]
+        isolation: Literal[0, 1] = 1 if self._read_committed else 0
+        try:
+            ends = source.list_offsets((question.source,), LATEST, isolation, _ASK_S).result(
+                _WAIT_S
+            )
+            # Nothing that readers of committed records cannot read is compared.
+            there = target.list_offsets((question.target,), LATEST, 1, _ASK_S).result(_WAIT_S)
+        except (TimeoutError, CancelledError) as error:
+            raise DeadlineExceeded("the ends of both logs were not listed in time") from error
         for listed in (end, target_end):
             if isinstance(listed, ConnectError):
                 raise listed
         assert isinstance(end, int)
         assert isinstance(target_end, int)
         if question.target_end is not None:
-            target_end = question.target_end
+            target_end = min(target_end, question.target_end)
         if target_end <= question.target_start:
             return Tail((), question.source_start, None)
         if self._stopped.is_set():
@@ -80,11 +86,12 @@ class ThreadedTailLookup:
         )
 
     def close(self) -> None:
-        """End within seconds what is under way."""
+        """End at once; comparisons under way end within `_STALL_S`."""
         self._stopped.set()
         if self._links is not None:
             for link in self._links:
                 link.close()
         if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+            # A reader of a silent broker ends when its patience does, and changes nothing then.
+            self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

@@ -185,7 +185,7 @@ class Deliveries:
                 break
             if batch.max_timestamp > partition.acked_timestamp:
                 partition.acked_timestamp = batch.max_timestamp
-            if not (partition.standing or partition.searching):
+            if not partition.halted:
                 partition.target_end = UNKNOWN if base < 0 else base + batch.records
             settled = Settled(
                 partition, batch.runs, base, batch.records, batch.max_timestamp, batch.shallow

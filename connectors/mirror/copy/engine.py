@@ -296,6 +296,9 @@ class CopyEngine:
         if partition.leaving:
             partition.leaving = False
             self._starts.forget(partition)
+            # A loss that was found while it was leaving is to be found again.
+            partition.source_checked = partition.target_checked = UNKNOWN
+            partition.halted = False
             if partition.position == UNKNOWN and not partition.checking:
                 self._starts.locate(partition)
             self._placement.place(partition)

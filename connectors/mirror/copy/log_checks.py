@@ -32,6 +32,9 @@ _LOG = logging.getLogger(__name__)
 _RETRY_S = 1.0
 _ASK_TIMEOUT_S = 5.0
 
+_FRESH = 2
+"""The next metadata may have been asked for before the event; the one after it was not."""
+
 Answers = Mapping[TopicPartition, OffsetResult]
 
 
@@ -179,7 +182,8 @@ class LogChecks:
             partition.landed_early = None
             self._on_explained(partition)
             return
-        if snapshot.version <= partition.landed_version:
+        if snapshot.version < partition.landed_version + _FRESH:
+            self._target.link.request_refresh((partition.target[0],))
             return
         topic_id = snapshot.topic_ids.get(partition.target[0])
         if topic_id is None and partition.target_topic_id is not None:
@@ -209,7 +213,8 @@ class LogChecks:
         """The source's metadata may be fresh: say what happened to its log."""
         found, snapshot = self._shorter[partition], self._source.link.snapshot
         if self._watched(partition):
-            if snapshot.version <= found.version:
+            if snapshot.version < found.version + _FRESH:
+                self._source.link.request_refresh((partition.source[0],))
                 return
             if snapshot.topic_ids.get(partition.source[0]) is None and partition.source_topic_id:
                 self._shorter[partition] = _Shorter(snapshot.version, found.then)
@@ -293,10 +298,12 @@ class LogChecks:
 
     def _asked_about(self, partition: PartitionCopy) -> bool:
         """Whether a question about the partition is open."""
+        checks = (
+            self._source.waiting.get(partition.source),
+            self._target.waiting.get(partition.target),
+        )
         return partition in self._shorter or any(
-            check.partition is partition
-            for side in (self._source, self._target)
-            for check in side.waiting.values()
+            check is not None and check.partition is partition for check in checks
         )
 
     def _judge(self, side: _Side, check: _Check, end: int) -> None:

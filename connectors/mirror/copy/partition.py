@@ -56,6 +56,9 @@ class PartitionCopy(TargetPartition):
     """Where the fetched batches end that are not queued yet; None: there are none."""
     stored_position: int = UNKNOWN
     """`acked_position` when it was last stored; not known after a loss for which it went back."""
+    lost_since_stored: bool = False
+    """A loss sent it back behind its stored offset, and no offset was stored since. The facts that
+    are kept beside the stored offset have to stay until one is: they find the loss again."""
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     acked_timestamp: int = UNKNOWN
@@ -158,8 +161,13 @@ class PartitionCopy(TargetPartition):
         if self.queue or self.in_flight or self.incoming is not None:
             raise self._broken(f"it was moved to {offset} with batches under way")
         self.acked_position = offset
-        self.moves += 1
+        self._moved()
         self.life.note("moved to", offset)
+
+    def _moved(self) -> None:
+        """It goes on elsewhere: nothing that was asked about the former place holds."""
+        self.moves += 1
+        self.tail_start = None
 
     def fetched_to(self, offset: int) -> None:
         """Batches up to this offset were fetched, and are queued next."""
@@ -183,7 +191,7 @@ class PartitionCopy(TargetPartition):
         self.incoming = None
         self.landed_early = None
         TargetPartition.go_back(self, offset)
-        self.moves += 1
+        self._moved()
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= offset]
 
     def abandon(self) -> None:
@@ -193,6 +201,7 @@ class PartitionCopy(TargetPartition):
         self.landed_early = None
         self.drop_all()
         self.restart_sequence()
+        self.life.on(CopyEvent.RESET, self.name)
 
     def drop_anchor(self) -> None:
         """Note where it is on both sides. The older, the farther apart are those that are kept."""
@@ -210,6 +219,7 @@ class PartitionCopy(TargetPartition):
         """The loss is reported, and it goes on at `loss.resume`: it must not be found again."""
         if loss.resume is not None and loss.resume < self.acked_position:
             # Should nothing be stored any more, the next start has to find it again.
+            self.lost_since_stored = self.lost_since_stored or self.stored_position != UNKNOWN
             self.stored_position = UNKNOWN
         if loss.on_target:
             # The log may have lost what it knew of the producer, too.
@@ -258,6 +268,11 @@ class PartitionCopy(TargetPartition):
             tuple(self.anchors),
         )
 
+    def stored(self, position: int) -> None:
+        """This position was stored as its source offset."""
+        self.stored_position = position
+        self.lost_since_stored = False
+
     def learn(self, facts: LogFacts) -> None:
         """What was known when this position was stored. Call before anything is compared, or
         later: what was seen since stays. Nothing of it holds once the partition was moved."""
@@ -269,7 +284,8 @@ class PartitionCopy(TargetPartition):
         if self.target_end == UNKNOWN:
             self.target_end = facts.target_end
             self.anchors = list(facts.anchors)
-            self.tail_start = facts.reached(self.position)
+            if not self.queue and not self.in_flight:
+                self.tail_start = facts.reached(self.position)
         self.source_checked = self.target_checked = UNKNOWN
 
     @property

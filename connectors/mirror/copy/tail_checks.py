@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from connect.clients.selector_loop import SelectorLoop
-from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.outgoing import OffsetRun
 from connectors.mirror.copy.partition import PartitionCopy
@@ -78,6 +77,16 @@ class TailPlan(NamedTuple):
     on_passed: Callable[[PartitionCopy, int, int], None]
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """A question under way. `end`: of the target; `moves`: the partition's, when it was asked."""
+
+    question: TailQuestion
+    end: int
+    moves: int
+    answer: Future[FoundTail] | None = None
+
+
 class TailChecks:
     """See the module. `on_found(partition, runs, base)`: these records are on the target from
     `base` on; `on_done(partition)`: it goes on."""
@@ -93,7 +102,7 @@ class TailChecks:
         self._plan = plan
         self._on_found = on_found
         self._on_done = on_done
-        self._waiting: dict[PartitionCopy, tuple[TailQuestion, int]] = {}
+        self._waiting: dict[PartitionCopy, _Waiting] = {}
         self._closed = False
 
     def look(self, partition: PartitionCopy, end: int) -> bool:
@@ -102,10 +111,11 @@ class TailChecks:
         if start is None or not start[1] < end <= start[1] + _MOST_OFFSETS:
             return False
         question = TailQuestion(partition.source, partition.target, *start, end)
-        self._waiting[partition] = question, end
+        waiting = self._waiting[partition] = _Waiting(question, end, partition.moves)
         partition.comparing = True
         self._loop.after(_WITHIN_S, lambda: self._give_up(partition, question, "it took too long"))
-        self._plan.lookup.look(question).add_done_callback(
+        waiting.answer = self._plan.lookup.look(question)
+        waiting.answer.add_done_callback(
             lambda done: self._loop.post(lambda: self._answered(partition, question, done))
         )
         return True
@@ -115,25 +125,26 @@ class TailChecks:
     ) -> None:
         if self._closed or self._asked(partition) is not question:
             return
-        try:
-            found = done.result(timeout=0)
-        except CancelledError:
+        if done.cancelled():
             return
-        except ConnectError as error:
-            self._give_up(partition, question, str(error))
+        error = done.exception(timeout=0)
+        if error is not None:
+            # Whatever it is, copying again is always right.
+            self._give_up(partition, question, str(error) or type(error).__name__)
             return
-        _, end = self._waiting.pop(partition)
-        self._take(partition, end, found)
+        self._take(partition, self._waiting.pop(partition), done.result(timeout=0))
 
     def _asked(self, partition: PartitionCopy) -> TailQuestion | None:
         waiting = self._waiting.get(partition)
-        return None if waiting is None else waiting[0]
+        return None if waiting is None else waiting.question
 
-    def _take(self, partition: PartitionCopy, end: int, found: FoundTail) -> None:
+    def _take(self, partition: PartitionCopy, asked: _Waiting, found: FoundTail) -> None:
         partition.comparing = False
         position = partition.position
         records = 0
-        usable = not (partition.leaving or partition.standing or partition.searching)
+        usable = partition.moves == asked.moves and not (
+            partition.leaving or partition.standing or partition.searching
+        )
         if usable and not partition.queue and not partition.in_flight:
             for first, landed, count in found.spans:
                 passed = max(0, position - first)
@@ -144,7 +155,7 @@ class TailChecks:
             if found.position > position:
                 partition.relocate(found.position)
                 partition.epochs.follow(found.epochs)
-            partition.target_end = end
+            partition.target_end = max(partition.target_end, asked.end)
         if records:
             _LOG.info(
                 "%s: %d records up to offset %d were on the target already, beyond the stored "
@@ -160,14 +171,16 @@ class TailChecks:
     def _give_up(self, partition: PartitionCopy, question: TailQuestion, why: str) -> None:
         if self._closed or self._asked(partition) is not question:
             return
-        _, end = self._waiting.pop(partition)
+        asked = self._waiting.pop(partition)
+        if asked.answer is not None:
+            asked.answer.cancel()
         partition.comparing = False
         _LOG.warning(
             "%s: the target's records from offset %d to %d were not compared with the source: %s; "
             "records among them may be copied again",
             partition.name,
             question.target_start,
-            end - 1,
+            asked.end - 1,
             why,
         )
         self._on_done(partition)

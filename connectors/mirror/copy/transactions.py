@@ -308,7 +308,7 @@ class Transactions:
         self._life.on(Event.COMMITTED)
         self._pace.committed(self._loop.now())
         for partition, position in self._storing:
-            partition.stored_position = position
+            partition.stored(position)
         self._offsets.next_transaction()
         settled, self._settled = self._settled, []
         self._forget()

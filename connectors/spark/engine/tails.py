@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 
 from connect.clock import Clock
-from connect.errors import ConnectError
 from connectors.mirror.copy.tail_checks import FoundTail, TailLookup, TailQuestion
 from connectors.spark.engine.partition import MirroredPartition
 
@@ -68,13 +67,14 @@ class BoardTails:
     def _answered(self, partition: MirroredPartition, done: Future[FoundTail]) -> None:
         if partition not in self._waiting:
             return
-        try:
-            found = done.result(timeout=0)
-        except CancelledError:
+        if done.cancelled():
             return
-        except ConnectError as error:
-            self._give_up(partition, str(error))
+        error = done.exception(timeout=0)
+        if error is not None:
+            # Whatever it is, copying again is always right.
+            self._give_up(partition, str(error) or type(error).__name__)
             return
+        found = done.result(timeout=0)
         del self._waiting[partition]
         self._on_found(partition, found)
         partition.comparing = False

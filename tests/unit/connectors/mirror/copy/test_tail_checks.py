@@ -101,25 +101,42 @@ def test_from_the_first_difference_on_it_is_copied(comparing: Comparing) -> None
     assert partition.target_end == 950, "the next batch lands behind the other records"
 
 
-@pytest.mark.parametrize("late", [True, False])
+@pytest.mark.parametrize("error", [BrokerUnavailable("gone"), TimeoutError(), None])
 def test_a_lookup_that_fails_or_takes_too_long_is_given_up(
-    comparing: Comparing, caplog: pytest.LogCaptureFixture, late: bool
+    comparing: Comparing, caplog: pytest.LogCaptureFixture, error: Exception | None
 ) -> None:
+    late = error is None
     partition = comparing.stored(100, 910)
     comparing.checks.look(partition, 950)
     if late:
         comparing.turn(31.0)
     else:
-        comparing.questions[0][1].set_exception(BrokerUnavailable("gone"))
+        comparing.questions[0][1].set_exception(error)
         comparing.turn()
     assert comparing.done == [partition]
     assert not partition.held_back
     assert partition.position == 100
     assert "may be copied again" in caplog.text
-    if late:
-        comparing.questions[0][1].set_result(Found(150, [(100, 910, 50)]))
-        comparing.turn()
-        assert comparing.found == [], "it was copied again meanwhile"
+    assert not late or comparing.questions[0][1].cancelled()
+    assert comparing.found == []
+
+
+def test_a_partition_that_was_moved_before_the_end_is_known_is_not_compared(
+    comparing: Comparing,
+) -> None:
+    partition = comparing.stored(100, 910)
+    partition.relocate(0)
+    assert not comparing.checks.look(partition, 911)
+
+
+def test_a_partition_that_was_moved_meanwhile_takes_nothing(comparing: Comparing) -> None:
+    """Its answer is about another place, perhaps about another log."""
+    partition = comparing.stored(100, 910)
+    comparing.checks.look(partition, 911)
+    partition.relocate(40)
+    comparing.questions[0][1].set_result(Found(100, []))
+    comparing.turn()
+    assert (partition.position, partition.held_back) == (40, False)
 
 
 def test_a_partition_that_left_takes_nothing(comparing: Comparing) -> None:
