@@ -55,12 +55,12 @@ class ThreadedTailLookup:
     def _look(self, links: tuple[ClusterLink, ClusterLink], question: TailQuestion) -> FoundTail:
         source, target = links
         isolation: Literal[0, 1] = 1 if self._read_committed else 0
+        asked = source.list_offsets((question.source,), LATEST, isolation, _ASK_S)
+        # Nothing that readers of committed records cannot read is compared.
+        there = target.list_offsets((question.target,), LATEST, 1, _ASK_S)
         try:
-            ends = source.list_offsets((question.source,), LATEST, isolation, _ASK_S).result(
-                _WAIT_S
-            )
-            # Nothing that readers of committed records cannot read is compared.
-            there = target.list_offsets((question.target,), LATEST, 1, _ASK_S).result(_WAIT_S)
+            end = asked.result(_WAIT_S)[question.source]
+            target_end = there.result(_WAIT_S)[question.target]
         except (TimeoutError, CancelledError) as error:
             raise DeadlineExceeded("the ends of both logs were not listed in time") from error
         for listed in (end, target_end):
