@@ -148,7 +148,8 @@ class Oracle:
             if position is not None and (known is None or known[0] != position):
                 known = self._committed[number] = (position, self._lives[number])
             if position is not None and known is not None:
-                if known[1] != (pair.truth.life, pair.cuts):
+                told_late = pair.recent_recreations > 0
+                if told_late or known[1] != (pair.truth.life, pair.cuts):
                     continue
                 pair.check_position(position, "the position in the committed offsets")
                 pair.check_not_beyond(position)

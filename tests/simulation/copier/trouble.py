@@ -114,7 +114,8 @@ class Troubles:
     def _source_unclean(self) -> None:
         writer = self._writer()
         partition = writer.partition
-        if partition is None or not partition.log.batches:
+        led = partition is not None and partition.leader != NO_LEADER
+        if partition is None or not led or not partition.log.batches or not self._source.nodes_up:
             return
         recent = partition.log.batches[-8:]
         self._source.truncate(partition, self._rng.choice(recent).base)
@@ -173,7 +174,8 @@ class Troubles:
 
     def _target_unclean(self) -> None:
         partition = self._copy()
-        if partition.topic == TARGET and partition.log.batches:
+        led = partition.leader != NO_LEADER and bool(self._target.nodes_up)
+        if partition.topic == TARGET and led and partition.log.batches:
             recent = partition.log.batches[-8:]
             self._target.truncate(partition, self._rng.choice(recent).base)
 

@@ -9,7 +9,7 @@ from tests.simulation.copier.plan import Plan
 from tests.simulation.copier.truth import SourceTruth
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.log import ABORT, COMMIT, Batch, Log
-from tests.simulation.kafka.partition import SimulatedPartition
+from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 from tests.simulation.kafka.writing import compacted, data_batch, empty_control_batch
 
 __all__ = ["SourceWriter"]
@@ -38,7 +38,7 @@ class SourceWriter:
     def write(self) -> None:
         """A batch, or the end of a transaction."""
         partition = self.partition
-        if partition is None:
+        if partition is None or partition.leader == NO_LEADER:
             return
         rng = self._rng
         if self._open and rng.random() < 0.4:
