@@ -185,7 +185,8 @@ class Deliveries:
                 break
             if batch.max_timestamp > partition.acked_timestamp:
                 partition.acked_timestamp = batch.max_timestamp
-            if not partition.halted:
+            if not partition.halted and not 0 <= base < partition.target_end:
+                # An early landing that nobody could look into yet is found by this end later.
                 partition.target_end = UNKNOWN if base < 0 else base + batch.records
             settled = Settled(
                 partition, batch.runs, base, batch.records, batch.max_timestamp, batch.shallow

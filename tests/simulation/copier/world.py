@@ -514,6 +514,8 @@ class CopierWorld:
             end = log.stable if self.plan.read_committed else log.high
             if partition.acked_position != end and not partition.standing:
                 return False
+            if self.plan.exactly_once and partition.unstored:
+                return False  # its transaction may still be aborted
         return True
 
     def _stuck(self) -> str:
