@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from connect.clients.errors import from_librdkafka, not_authorized
 from connect.clock import Deadline
@@ -150,13 +150,21 @@ class SyncProducer:
         value: bytes | None,
         delivered: Callable[[ConnectError | None], None],
     ) -> None:
+        what, needs = f"a write to {topic}", f"Write on topic {topic}"
+
         def on_delivery(error: KafkaError | None, _: Message) -> None:
             self._undelivered -= 1
-            what, needs = f"a write to {topic}", f"Write on topic {topic}"
             delivered(None if error is None else from_librdkafka(error, what, needs))
 
-        self._producer.produce(topic, value=value, key=key, partition=0, on_delivery=on_delivery)
-        self._undelivered += 1
+        try:
+            self._producer.produce(
+                topic, value=value, key=key, partition=0, on_delivery=on_delivery
+            )
+        except KafkaException as error:
+            # The client knows already that the topic may not be written, say.
+            delivered(from_librdkafka(error.args[0], what, needs))
+        else:
+            self._undelivered += 1
 
     def poll(self) -> None:
         """Take delivery reports. Call often; returns at once."""
