@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from connect.clients.admin import Admin, ConfigEntry
+from connect.clients.admin import Admin
+from connect.clients.descriptions import ConfigEntry
 from connect.clients.errors import not_authorized
 from connect.clock import SYSTEM_CLOCK
 from connect.errors import ConnectError

@@ -24,10 +24,6 @@ SOON_S = 10.0
 NOTICE_S = 60.0
 """A topic made anew is noticed within a minute."""
 
-UNTIL_MENDED = pytest.mark.xfail(
-    strict=False, reason="the copier looked at a target only when it wrote to it"
-)
-
 
 @pytest.fixture
 def brittle_target(kafka: KafkaRuntime, logs: Path) -> Iterator[KafkaCluster]:
@@ -36,7 +32,6 @@ def brittle_target(kafka: KafkaRuntime, logs: Path) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-@UNTIL_MENDED
 def test_after_an_outage_of_the_target_idle_partitions_are_well_before_their_next_record(
     source_cluster: KafkaCluster, brittle_target: KafkaCluster
 ) -> None:
@@ -66,7 +61,6 @@ def test_after_an_outage_of_the_target_idle_partitions_are_well_before_their_nex
         wait_until(lambda: not ill(), SOON_S, "idle partitions are well")
 
 
-@UNTIL_MENDED
 @pytest.mark.parametrize("policy", LossPolicy)
 def test_a_target_topic_made_anew_while_idle_is_noticed_and_its_policy_obeyed(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, policy: LossPolicy
@@ -108,7 +102,6 @@ def test_a_target_topic_made_anew_while_idle_is_noticed_and_its_policy_obeyed(
     assert len(run.losses) == 1
 
 
-@UNTIL_MENDED
 @pytest.mark.slow
 def test_a_target_topic_deleted_while_idle_is_made_and_copied_anew(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path

@@ -5,7 +5,8 @@ Writes nothing but the topics that are missing, and those only by `create`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -13,6 +14,7 @@ from typing import Literal
 from connect.clients.admin import Admin
 from connect.clients.cluster_link import ClusterLink
 from connect.clients.descriptions import ConfigEntry
+from connect.clients.errors import not_authorized
 from connect.clients.log_sizes import partition_sizes
 from connect.clients.offset_listing import EARLIEST, LATEST
 from connect.clients.properties import wire_settings
@@ -36,6 +38,8 @@ from connectors.mirror.topic_refresh import internal_topics, topic_selector
 from connectors.mirror.topic_sync import apply_plan, creation_configs, ensure_compacted_topic
 
 __all__ = ["Facts", "Gatherer"]
+
+_LOG = logging.getLogger(__name__)
 
 
 _TIMEOUT_S = 60.0
@@ -185,9 +189,9 @@ class Gatherer:
     def _describe(self, facts: Facts, selection: Selection, on_target: Collection[str]) -> None:
         topics = list(selection.copied)
         remotes = {topic: self.selector.remote(topic) for topic in topics}
-        facts.source_configs = self.source_admin.describe_topic_configs(topics)
+        facts.source_configs = _described(self.source_admin, topics)
         there = [remote for remote in remotes.values() if remote in on_target]
-        theirs = self.target_admin.describe_topic_configs(there)
+        theirs = _described(self.target_admin, there)
         compacted, append_times = set(), set()
         for topic, remote in remotes.items():
             ours = {e.name: e.value or "" for e in facts.source_configs[topic]}
@@ -332,3 +336,16 @@ class Gatherer:
             facts.logs[index] = replace(logs, source_start=start)
         facts.seen_ms = now_ms
         return facts
+
+
+def _described(admin: Admin, topics: Sequence[str]) -> dict[str, list[ConfigEntry]]:
+    """The configs of these topics; none of a topic whose configs may not be described."""
+    try:
+        return admin.describe_topic_configs(topics)
+    except ConnectError as error:
+        if not not_authorized(error):
+            raise
+        if len(topics) == 1:
+            _LOG.warning("%s", error)
+            return {topics[0]: []}
+    return {name: entries for t in topics for name, entries in _described(admin, [t]).items()}
