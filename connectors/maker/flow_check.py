@@ -37,6 +37,7 @@ from connectors.maker.topic_checks import (
     time_limits,
     topic_defaults,
 )
+from connectors.mirror.backfill.facts import described_configs
 from connectors.mirror.broker_needs import (
     STORED_FORMAT,
     exactly_once_refusal,
@@ -188,7 +189,7 @@ class _FlowChecker:
         selection = selector.select(self._source.topics)
         self.report.skipped += selection.skipped
         plan = plan_topics(selection.copied, self._target.topics, selector)
-        described = self._source.admin.describe_topic_configs(list(selection.copied))
+        described = described_configs(self._source.admin, list(selection.copied))
         created = {topic.remote for topic in plan.create}
         on_target = self._described_on_target(
             [remote for remote in map(selector.remote, selection.copied) if remote not in created]
@@ -205,7 +206,7 @@ class _FlowChecker:
     def _described_on_target(self, existing: list[str]) -> Described:
         """The configs of copies that exist, and of some other topics."""
         others = [topic for topic in self._target.topics if topic not in existing]
-        return self._target.admin.describe_topic_configs([*existing, *others[:SAMPLED_TOPICS]])
+        return described_configs(self._target.admin, [*existing, *others[:SAMPLED_TOPICS]])
 
     def _new_configs(
         self, plan: TopicPlan, described: Described, on_target: Described

@@ -13,7 +13,10 @@ from deploy.brokers.places import Place
 from tests.support.chaos.network import Network
 from tests.support.chaos.rough_link import Roughness
 
-pytestmark = pytest.mark.skipif(not Network.allowed(), reason="needs root and network namespaces")
+pytestmark = [
+    pytest.mark.skipif(not Network.allowed(), reason="needs root and network namespaces"),
+    pytest.mark.slow,
+]
 
 MEGABYTES = 3
 TIMEOUT_S = 60.0

@@ -37,7 +37,7 @@ from connectors.mirror.recorded import map_pages, stored_positions
 from connectors.mirror.topic_refresh import internal_topics, topic_selector
 from connectors.mirror.topic_sync import apply_plan, creation_configs, ensure_compacted_topic
 
-__all__ = ["Facts", "Gatherer"]
+__all__ = ["Facts", "Gatherer", "described_configs"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -189,9 +189,9 @@ class Gatherer:
     def _describe(self, facts: Facts, selection: Selection, on_target: Collection[str]) -> None:
         topics = list(selection.copied)
         remotes = {topic: self.selector.remote(topic) for topic in topics}
-        facts.source_configs = _described(self.source_admin, topics)
+        facts.source_configs = described_configs(self.source_admin, topics)
         there = [remote for remote in remotes.values() if remote in on_target]
-        theirs = _described(self.target_admin, there)
+        theirs = described_configs(self.target_admin, there)
         compacted, append_times = set(), set()
         for topic, remote in remotes.items():
             ours = {e.name: e.value or "" for e in facts.source_configs[topic]}
@@ -338,7 +338,7 @@ class Gatherer:
         return facts
 
 
-def _described(admin: Admin, topics: Sequence[str]) -> dict[str, list[ConfigEntry]]:
+def described_configs(admin: Admin, topics: Sequence[str]) -> dict[str, list[ConfigEntry]]:
     """The configs of these topics; none of a topic whose configs may not be described."""
     try:
         return admin.describe_topic_configs(topics)
@@ -348,4 +348,6 @@ def _described(admin: Admin, topics: Sequence[str]) -> dict[str, list[ConfigEntr
         if len(topics) == 1:
             _LOG.warning("%s", error)
             return {topics[0]: []}
-    return {name: entries for t in topics for name, entries in _described(admin, [t]).items()}
+    return {
+        name: entries for t in topics for name, entries in described_configs(admin, [t]).items()
+    }
