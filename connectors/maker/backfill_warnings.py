@@ -7,13 +7,9 @@ target refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from connect.clients.admin import Admin
-from connect.clients.descriptions import ConfigEntry
-from connect.clients.errors import not_authorized
 from connect.clock import SYSTEM_CLOCK
-from connect.errors import ConnectError
 from connectors.maker.topic_checks import (
     CopyConfigs,
     age_finding,
@@ -24,7 +20,7 @@ from connectors.maker.topic_checks import (
     topic_defaults,
 )
 from connectors.mirror.backfill.dealing import PartitionJob
-from connectors.mirror.backfill.facts import Facts, Gatherer
+from connectors.mirror.backfill.facts import Facts, Gatherer, described_configs
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.topic_sync import copied_configs
 
@@ -61,16 +57,6 @@ def backfill_warnings(facts: Facts, jobs: Sequence[PartitionJob], gatherer: Gath
     return warnings
 
 
-def _if_permitted(admin: Admin, topics: list[str]) -> Mapping[str, list[ConfigEntry]]:
-    """The configs of these topics; none where they may not be described."""
-    try:
-        return admin.describe_topic_configs(topics, missing_ok=True)
-    except ConnectError as error:
-        if not not_authorized(error):
-            raise
-        return {}
-
-
 def _copies(facts: Facts, gatherer: Gatherer) -> list[CopyConfigs]:
     """Both sides' effective configs; of a copy that is missing, those it will have."""
     missing = {topic.remote for topic in facts.missing.create}
@@ -78,8 +64,8 @@ def _copies(facts: Facts, gatherer: Gatherer) -> list[CopyConfigs]:
     on_target = gatherer.target_admin.list_topics()
     existing = [remote for remote in remotes.values() if remote in on_target]
     others = [topic for topic in on_target if topic not in existing][:_SAMPLED] if missing else []
-    described = gatherer.target_admin.describe_topic_configs(existing, missing_ok=True)
-    defaults = topic_defaults({**described, **_if_permitted(gatherer.target_admin, others)})
+    described = described_configs(gatherer.target_admin, [*existing, *others], missing_ok=True)
+    defaults = topic_defaults(described)
     properties = config_property_filter(gatherer.config.originals)
     return [
         CopyConfigs(

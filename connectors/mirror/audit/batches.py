@@ -20,6 +20,7 @@ from crc32c import crc32c
 
 from connect.clients.partition_reader import FetchedBatches
 from connect.errors import CorruptData
+from connect.protocol.aborted_transactions import AbortedTransactions
 from connect.protocol.batches import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -33,7 +34,6 @@ from connect.protocol.batches import (
 from connect.protocol.compression import DEFAULT_LIMIT
 from connect.protocol.legacy_records import read_legacy_records
 from connect.protocol.record_columns import Columns, read_batch_records
-from connectors.mirror.copy.aborted import AbortedTransactions
 
 __all__ = [
     "NOTHING_EQUAL",

@@ -338,16 +338,20 @@ class Gatherer:
         return facts
 
 
-def described_configs(admin: Admin, topics: Sequence[str]) -> dict[str, list[ConfigEntry]]:
-    """The configs of these topics; none of a topic whose configs may not be described."""
+def described_configs(
+    admin: Admin, topics: Sequence[str], *, missing_ok: bool = False
+) -> dict[str, list[ConfigEntry]]:
+    """The configs of these topics; none of a topic whose configs may not be described.
+    `missing_ok`: a topic that does not exist is absent from the answer."""
     try:
-        return admin.describe_topic_configs(topics)
+        return admin.describe_topic_configs(topics, missing_ok=missing_ok)
     except ConnectError as error:
         if not not_authorized(error):
             raise
         if len(topics) == 1:
             _LOG.warning("%s", error)
             return {topics[0]: []}
-    return {
-        name: entries for t in topics for name, entries in described_configs(admin, [t]).items()
-    }
+    described: dict[str, list[ConfigEntry]] = {}
+    for topic in topics:
+        described |= described_configs(admin, [topic], missing_ok=missing_ok)
+    return described

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from connect.errors import CorruptData
+from connect.protocol.aborted_transactions import AbortedTransactions
 from connect.protocol.batches import (
     CODEC_MASK,
     CONTROL,
@@ -22,7 +23,6 @@ from connect.protocol.batches import (
     shallow_copy_allowed,
 )
 from connect.protocol.records import Rebatched, rebatch, recompress
-from connectors.mirror.copy.aborted import AbortedTransactions
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.outgoing import Outgoing
 

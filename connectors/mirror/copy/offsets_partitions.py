@@ -188,11 +188,6 @@ class OffsetsPartitions:
         return next((p for p in self.all if p.state is CopyState.BLOCKED), None)
 
     @property
-    def unanswered(self) -> bool:
-        """Whether a batch awaits an answer."""
-        return any(partition.unanswered for partition in self.all)
-
-    @property
     def stored(self) -> bool:
         """Whether the target acknowledged every offset record of the open transaction."""
         return all(partition.stored for partition in self.all)

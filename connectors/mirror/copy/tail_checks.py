@@ -12,7 +12,7 @@ Runs on the copy engine's thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -22,7 +22,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.outgoing import OffsetRun
 from connectors.mirror.copy.partition import PartitionCopy
 
-__all__ = ["FoundTail", "TailChecks", "TailLookup", "TailPlan", "TailQuestion"]
+__all__ = ["FoundTail", "TailChecks", "TailLookup", "TailPlan", "TailQuestion", "spans_from"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,6 +60,15 @@ class FoundTail(Protocol):
     @property
     def spans(self) -> Sequence[tuple[int, int, int]]:
         """(source offset, target offset, count) of consecutive equal records."""
+
+
+def spans_from(found: FoundTail, position: int) -> Iterator[tuple[int, int, int]]:
+    """The spans as far as they are at or after this source offset: what is before was only
+    compared, as it is stored already."""
+    for first, landed, count in found.spans:
+        passed = max(0, position - first)
+        if passed < count:
+            yield first + passed, landed + passed, count - passed
 
 
 class TailLookup(Protocol):
@@ -146,12 +155,9 @@ class TailChecks:
             partition.leaving or partition.standing or partition.searching
         )
         if usable and not partition.queue and not partition.in_flight:
-            for first, landed, count in found.spans:
-                passed = max(0, position - first)
-                if passed < count:
-                    records += count - passed
-                    run = (first + passed, count - passed)
-                    self._on_found(partition, (run,), landed + passed)
+            for first, landed, count in spans_from(found, position):
+                records += count
+                self._on_found(partition, ((first, count),), landed)
             if found.position > position:
                 partition.relocate(found.position)
                 partition.epochs.follow(found.epochs)

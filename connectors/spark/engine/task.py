@@ -28,7 +28,7 @@ from connectors.mirror.books import FlowBooks, Reached, position_after, source_p
 from connectors.mirror.client_configs import source_consumer
 from connectors.mirror.config_rates import RATE_NAMES
 from connectors.mirror.config_source import SourceTaskConfig
-from connectors.mirror.copy.tail_checks import FoundTail
+from connectors.mirror.copy.tail_checks import FoundTail, spans_from
 from connectors.mirror.lanes import LANES
 from connectors.mirror.losses import Loss
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
@@ -274,13 +274,10 @@ class SparkSourceTask(TransferTask):
         """Executors that died had copied this beyond the stored offset."""
         position = partition.position
         records = 0
-        for first, landed, count in found.spans:
-            passed = max(0, position - first)
-            if passed < count and not partition.leaving:
-                run = (first + passed, count - passed)
-                _the(self._books).copied(partition.source, [run], landed + passed)
-                partition.target_end = landed + count
-                records += run[1]
+        for first, landed, count in () if partition.leaving else spans_from(found, position):
+            _the(self._books).copied(partition.source, [(first, count)], landed)
+            partition.target_end = landed + count
+            records += count
         if records:
             partition.position = max(position, found.position)
             partition.metrics.found_on_target(records)

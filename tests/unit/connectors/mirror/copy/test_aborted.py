@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from connect.protocol.aborted_transactions import AbortedTransactions
 from connect.protocol.batches import TRANSACTIONAL, BatchHeader
-from connectors.mirror.copy.aborted import AbortedTransactions
 
 
 def header(first: int, last: int, producer: int, *, transactional: bool = True) -> BatchHeader:
