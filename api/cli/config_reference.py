@@ -14,11 +14,11 @@ from pathlib import Path
 from connect.config.definition import ConfigDef
 from connect.config.security import SECURITY_KEYS
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF
-from connectors.maker.config import MAKER_CONFIG_DEF
-from connectors.mirror.config_base import BASE_CONFIG_DEF
-from connectors.mirror.config_checkpoint import CHECKPOINT_CONFIG_DEF
-from connectors.mirror.config_heartbeat import HEARTBEAT_CONFIG_DEF
-from connectors.mirror.config_source import SOURCE_CONFIG_DEF
+from connectors.mirror.config.base import BASE_CONFIG_DEF
+from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
+from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF
+from connectors.mirror.config.source import SOURCE_CONFIG_DEF
+from connectors.mirrormaker.config.mm2_properties import MAKER_CONFIG_DEF
 
 __all__ = ["main", "render"]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.json_text import (
+from api.rest.json_text import (
     MalformedBody,
     object_of,
     parse_initial_state,

@@ -24,8 +24,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 
-from api.cli.leaving import leave
+from api.cli.exit_process import leave
 from api.cli.logs import configure_logging
+from api.cli.worker_command import (
+    WorkerParser,
+    exit_code_of,
+    parsed,
+    run_worker,
+    worker_properties,
+)
 from api.cli.worker_plugins import plugin_registry
 from api.cli.worker_processes import (
     WorkerProcesses,
@@ -33,19 +40,12 @@ from api.cli.worker_processes import (
     spread_listeners,
     worker_count,
 )
-from api.cli.worker_program import (
-    WorkerParser,
-    exit_code_of,
-    parsed,
-    run_worker,
-    worker_properties,
-)
-from api.rest_server import RestServer
+from api.rest.server import RestServer
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.distributed.config import DistributedConfig
 from connect.runtime.distributed.factory import distributed_herder
+from connect.runtime.distributed.group_config import DistributedConfig
 from connect.runtime.distributed.herder import DistributedHerder
 
 __all__ = ["command", "main", "run"]

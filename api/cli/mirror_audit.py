@@ -26,8 +26,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from api.cli.leaving import leave
-from api.cli.program import (
+from api.cli.exit_process import leave
+from api.cli.one_shot import (
     EXIT_ERROR,
     WITHOUT_SPARK,
     UsageParser,
@@ -38,12 +38,12 @@ from api.cli.program import (
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
-    from connectors.maker.named_flow import NamedFlow
+    from connectors.mirror.audit.auditor import AuditSetup, RangeOutcome
     from connectors.mirror.audit.engines import AuditEngine
-    from connectors.mirror.audit.facts import AuditPlan, FlowToAudit
     from connectors.mirror.audit.plan import AuditRange
+    from connectors.mirror.audit.planner import AuditPlan, FlowToAudit
     from connectors.mirror.audit.report import AuditReport
-    from connectors.mirror.audit.run import AuditSetup, RangeOutcome
+    from connectors.mirrormaker.flow_lookup import NamedFlow
 
 __all__ = ["command", "main"]
 
@@ -139,8 +139,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from api.cli.audit_output import print_repairs, print_report
-    from connectors.maker.named_flow import named_flow
+    from api.cli.output.audit import print_repairs, print_report
+    from connectors.mirrormaker.flow_lookup import named_flow
 
     named = named_flow(arguments.config, arguments.flow)
     flow = _flow(named)
@@ -151,8 +151,8 @@ def _run(arguments: argparse.Namespace) -> int:
         print_report(report)
         if arguments.repair and not report.equal:
             from connectors.mirror.audit.repair import repair
-            from connectors.mirror.dedicated_flow import DedicatedFlow
-            from connectors.mirror.live_flow import look_at_flow
+            from connectors.mirror.inspect.flow import DedicatedFlow
+            from connectors.mirror.inspect.running_flow import look_at_flow
 
             live = look_at_flow(DedicatedFlow(named.name, named.properties, named.worker))
             repairs = repair(flow, plan, report, live)
@@ -167,8 +167,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace) -> int:
-    from api.cli.audit_output import print_ledger
-    from connectors.mirror.audit.ledger import (
+    from api.cli.output.audit import print_ledger
+    from connectors.mirror.audit.map_check import (
         LedgerReport,
         check_ledger,
         choose_samples,
@@ -211,7 +211,7 @@ def _audit(
 
 
 def _plan(flow: FlowToAudit, arguments: argparse.Namespace) -> AuditPlan:
-    from connectors.mirror.audit.facts import make_plan
+    from connectors.mirror.audit.planner import make_plan
 
     plan = make_plan(flow, arguments.topics, arguments.range_bytes, from_begin=arguments.from_begin)
     if not plan.ranges and not plan.absent:
@@ -226,7 +226,7 @@ def _outcomes(
     engine: AuditEngine, setup: AuditSetup, ranges: Sequence[AuditRange]
 ) -> list[RangeOutcome]:
     """Audit these, and show how far it is."""
-    from api.cli.audit_progress import AuditProgress
+    from api.cli.output.audit_progress import AuditProgress
 
     found: list[RangeOutcome] = []
     with AuditProgress(ranges) as progress:
@@ -248,7 +248,7 @@ def _write_json(arguments: argparse.Namespace, plain: Mapping[str, object]) -> N
 
 
 def _flow(flow: NamedFlow) -> FlowToAudit:
-    from connectors.mirror.audit.facts import FlowToAudit
+    from connectors.mirror.audit.planner import FlowToAudit
 
     return FlowToAudit(
         flow.properties,
@@ -265,8 +265,8 @@ def _engine(arguments: argparse.Namespace, flow: FlowToAudit) -> Iterator[AuditE
 
         yield local_engine(arguments.processes)
         return
-    from connectors.spark.audit import spark_engine
-    from connectors.spark.own_session import own_session
+    from connectors.mirror.spark.audit import spark_engine
+    from connectors.spark.program_session import own_session
 
     with own_session(PROGRAM, flow.properties, instead=WITHOUT_SPARK) as session:
         yield spark_engine(session)

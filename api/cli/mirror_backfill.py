@@ -24,8 +24,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from api.cli.leaving import leave
-from api.cli.program import (
+from api.cli.exit_process import leave
+from api.cli.one_shot import (
     EXIT_ERROR,
     WITHOUT_SPARK,
     UsageParser,
@@ -37,15 +37,15 @@ from connect.config.sizes import parse_size
 from connect.errors import ConfigError
 
 if TYPE_CHECKING:
-    from api.cli.backfill_output import ProgressView
-    from connectors.mirror.backfill.dealing import Dealing
+    from api.cli.output.backfill import ProgressView
+    from connectors.mirror.backfill.cluster_facts import Gatherer
     from connectors.mirror.backfill.engines import PieceEngine
-    from connectors.mirror.backfill.facts import Gatherer
     from connectors.mirror.backfill.plan import BackfillPlan
     from connectors.mirror.backfill.progress import JobProgress
+    from connectors.mirror.backfill.request import Wish
+    from connectors.mirror.backfill.scheduler import Dealing
     from connectors.mirror.backfill.session import BackfillSession
-    from connectors.mirror.backfill.wish import Wish
-    from connectors.mirror.dedicated_flow import DedicatedFlow
+    from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["command", "main"]
 
@@ -172,13 +172,13 @@ def _run_unless_refused(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from api.cli.backfill_output import ProgressView, print_plan, to_json, write_json
-    from connectors.maker.backfill_warnings import backfill_warnings
-    from connectors.maker.named_flow import named_flow
-    from connectors.mirror.backfill.dealing import Dealing, urgent_first
-    from connectors.mirror.backfill.facts import Gatherer
+    from api.cli.output.backfill import ProgressView, print_plan, to_json, write_json
+    from connectors.mirror.backfill.cluster_facts import Gatherer
+    from connectors.mirror.backfill.scheduler import Dealing, urgent_first
     from connectors.mirror.backfill.session import BackfillSession
-    from connectors.mirror.dedicated_flow import DedicatedFlow
+    from connectors.mirror.inspect.flow import DedicatedFlow
+    from connectors.mirrormaker.check.backfill_warnings import backfill_warnings
+    from connectors.mirrormaker.flow_lookup import named_flow
 
     named = named_flow(arguments.config, arguments.flow)
     flow = DedicatedFlow(named.name, named.properties, named.worker)
@@ -206,9 +206,9 @@ def _copy(
     dealing: Dealing,
     view: ProgressView,
 ) -> int:
-    from api.cli.backfill_output import print_result, to_json, write_json
-    from api.cli.stopping import StopSignal
-    from connectors.mirror.backfill.dealing import urgent_first
+    from api.cli.output.backfill import print_result, to_json, write_json
+    from api.cli.stop_signals import StopSignal
+    from connectors.mirror.backfill.scheduler import urgent_first
 
     stop = StopSignal()
     last: JobProgress | None = None
@@ -245,16 +245,16 @@ def _engine(
 
     if arguments.engine == "local":
         from connectors.mirror.backfill.engines import local_engine
-        from connectors.mirror.source_task import engine_settings
+        from connectors.mirror.source.task import engine_settings
 
         slots = arguments.parallel or os.cpu_count() or 1
         settings = engine_settings(flow.config, consumer(slots), flow.producer())
         return local_engine(settings), slots
-    from connectors.spark.backfill import slots_of, spark_engine
-    from connectors.spark.copy_shards import CopyFlow
-    from connectors.spark.own_session import own_session
+    from connectors.mirror.spark.backfill import slots_of, spark_engine
+    from connectors.mirror.spark.copy.shards import CopyFlow
+    from connectors.spark.program_session import own_session
 
-    # A task that ran once must not run again by itself: see `connectors.spark.backfill`.
+    # A task that ran once must not run again by itself: see `connectors.mirror.spark.backfill`.
     properties = {"spark.task.maxFailures": "1", **flow.properties, "spark.speculation": "false"}
     session = stack.enter_context(own_session(PROGRAM, properties, instead=WITHOUT_SPARK))
     slots = arguments.parallel or slots_of(session)
@@ -263,7 +263,7 @@ def _engine(
 
 def _wish(arguments: argparse.Namespace) -> Wish:
     from connect.clock import SYSTEM_CLOCK
-    from connectors.mirror.backfill.wish import Wish, parse_offset_time
+    from connectors.mirror.backfill.request import Wish, parse_offset_time
 
     now_ms = SYSTEM_CLOCK.now_ms()
     try:

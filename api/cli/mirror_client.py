@@ -27,24 +27,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from api.cli.leaving import leave
-from api.cli.mirror_client_output import Output
+from api.cli.exit_process import leave
+from api.cli.output.mirror_client import Output
 from connect.clock import Deadline
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
 from connect.config.types import SecretStr
 from connect.errors import ConfigError, ConnectError, RetriableError
-from connectors.maker.config import Flow, MirrorMakerConfig
 from connectors.mirror.client import MirrorClient
-from connectors.mirror.group_move import (
+from connectors.mirror.failover import (
     FlowProps,
     MoveClusters,
     MovePlan,
     commit_moves,
     plan_move,
 )
-from connectors.mirror.history import read_events
+from connectors.mirror.history.database import read_events
+from connectors.mirrormaker.config.mm2_properties import Flow, MirrorMakerConfig
 
 __all__ = ["command", "main"]
 

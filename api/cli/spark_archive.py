@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connect.errors import ConfigError
-from connectors.spark.packing import pack_environment
+from connectors.spark.packages import pack_environment
 from connectors.spark.properties import ENVIRONMENT, EXECUTOR_PYTHON
 
 __all__ = ["main"]

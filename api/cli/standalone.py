@@ -23,10 +23,9 @@ from functools import partial
 from typing import NoReturn
 
 from api.cli.connector_files import ConnectorFile, read_connector_file
-from api.cli.leaving import leave
+from api.cli.exit_process import leave
 from api.cli.logs import configure_logging
-from api.cli.worker_plugins import plugin_registry
-from api.cli.worker_program import (
+from api.cli.worker_command import (
     ConnectorNotCreated,
     WorkerParser,
     exit_code_of,
@@ -34,12 +33,13 @@ from api.cli.worker_program import (
     run_worker,
     worker_properties,
 )
-from api.rest_server import RestServer
+from api.cli.worker_plugins import plugin_registry
+from api.rest.server import RestServer
 from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.connect_herder import ConnectHerder
-from connect.runtime.standalone import StandaloneHerder
+from connect.runtime.herder import ConnectHerder
+from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.worker import Worker
 from connect.storage.sql_offset_store import open_sql_offset_store
 

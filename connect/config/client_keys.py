@@ -1,7 +1,7 @@
 """The keys of Kafka's producers, consumers and admin clients (4.3.1), for validating overrides.
 
 Names, types, defaults and importances are Java's. What they do here, if anything, is said by
-`connect.clients.properties`.
+`connect.clients.config.properties`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect.metrics.connect_texts import CONNECT_TEXTS
+from connect.metrics.descriptions import CONNECT_TEXTS
 
 __all__ = ["CONSUMER_FETCH_GROUP", "MIRROR_CHECKPOINT_GROUP", "MIRROR_SOURCE_GROUP", "describe"]
 

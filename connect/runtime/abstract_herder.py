@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 
-from connect.clients.admin import Admin
+from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
 from connect.errors import ConfigError, DeadlineExceeded
-from connect.runtime.connect_herder import (
+from connect.runtime.herder import (
     BadRequest,
     ConfigInfo,
     ConfigInfos,
@@ -25,12 +25,12 @@ from connect.runtime.connect_herder import (
     TaskId,
     TaskStateInfo,
 )
-from connect.runtime.connector_offsets import ConnectorOffsets
 from connect.runtime.loggers import Loggers
-from connect.runtime.plugin_configs import plugin_config, plugin_infos
+from connect.runtime.offset_management import ConnectorOffsets
+from connect.runtime.plugins.configs import plugin_config, plugin_infos
 from connect.runtime.restart_plan import RestartPlan, plan_restart
 from connect.runtime.states import InstanceId, Status
-from connect.runtime.validation import ConfigValidator, Preflight, invalid_config
+from connect.runtime.validation.validator import ConfigValidator, Preflight, invalid_config
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
 from connect.storage.status_records import TopicStatus

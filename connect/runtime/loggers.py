@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.runtime.connect_herder import LoggerLevel, NotFound
+from connect.runtime.herder import LoggerLevel, NotFound
 
 __all__ = ["Loggers"]
 

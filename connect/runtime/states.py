@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
-from connect.storage.instances import InstanceId, State, TargetState
+from connect.storage.instance_id import InstanceId, State, TargetState
 
 __all__ = [
     "ALLOWED_MOVES",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from connect.clients.topic_log import TopicSpec
+from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.providers import ConfigProviders, ResolvedConfig
 from connect.config.worker import WorkerConfig
@@ -20,17 +20,17 @@ from connect.errors import ConfigError, ConnectError
 from connect.metrics.task_metrics import TaskMetrics
 from connect.metrics.worker_metrics import HostedTask, WorkerMetrics
 from connect.plugin import SourceOffset, SourcePartition
-from connect.runtime.connector_stores import OWN_TOPIC_KEY, ConnectorStores
-from connect.runtime.exactly_once import ExactlyOncePlan
-from connect.runtime.override_policy import check_overrides
-from connect.runtime.plugin_facts import connector_facts, plugin_aliases, task_facts
-from connect.runtime.plugins import UNDEFINED_VERSION, PluginRegistry
+from connect.runtime.offset_stores import OWN_TOPIC_KEY, ConnectorStores
+from connect.runtime.plugins.description import connector_facts, plugin_aliases, task_facts
+from connect.runtime.plugins.override_policy import check_overrides
+from connect.runtime.plugins.registry import UNDEFINED_VERSION, PluginRegistry
+from connect.runtime.source.exactly_once_task import ExactlyOncePlan
+from connect.runtime.source.topic_creation import parse_topic_groups
 from connect.runtime.states import InstanceId, StatusBook, StatusListener
-from connect.runtime.task import WorkerTask
-from connect.runtime.task_configs import TASK_CLASS
-from connect.runtime.task_host import TaskHost
-from connect.runtime.task_maker import BrokenTask, NewTask, TaskMaker
-from connect.runtime.topic_creation import parse_topic_groups
+from connect.runtime.task_factory import BrokenTask, NewTask, TaskMaker
+from connect.runtime.tasks.configs import TASK_CLASS
+from connect.runtime.tasks.host import TaskHost
+from connect.runtime.tasks.task import WorkerTask
 from connect.runtime.worker_connector import ConnectorHost
 from connect.runtime.zombie_fence import ZombieFence
 from connect.storage.connector_offset_store import ConnectorOffsetStore

@@ -16,7 +16,7 @@ from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.plugin import Connector, SourceOffset, SourcePartition
 from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
-from connect.runtime.threads import error_trace, where
+from connect.runtime.thread_dumps import error_trace, where
 
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry

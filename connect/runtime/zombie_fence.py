@@ -7,12 +7,12 @@ import logging
 from collections.abc import Mapping
 from concurrent.futures import Future
 
-from connect.clients.cancellation import Cancellation
-from connect.clients.fencing import fence_producers
-from connect.clients.short_threads import ShortThreads
+from connect.clients.transactions.fence_producers import fence_producers
+from connect.clients.wire.cancellation import Cancellation
+from connect.clients.wire.one_shot_threads import ShortThreads
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.worker import WorkerConfig
-from connect.runtime.connector_stores import task_transactional_id
+from connect.runtime.offset_stores import task_transactional_id
 from connect.runtime.states import InstanceId
 
 __all__ = ["ZombieFence"]

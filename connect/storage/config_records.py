@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from connect.data import json_codec
 from connect.data.json_codec import JsonValue
-from connect.storage.instances import InstanceId, State, TargetState, task_number
+from connect.storage.instance_id import InstanceId, State, TargetState, task_number
 
 __all__ = [
     "ConfigRecord",

@@ -24,7 +24,7 @@ from connect.storage.config_records import (
     TaskCountRecord,
     UnusableRecord,
 )
-from connect.storage.instances import InstanceId, TargetState
+from connect.storage.instance_id import InstanceId, TargetState
 
 __all__ = [
     "EMPTY_STATE",

@@ -3,7 +3,7 @@
 `ConfigStore` is what herders use. `KafkaConfigStore` keeps everything on one partition of a
 compacted topic, as Kafka Connect does, so that its workers and ours share it. What the records say
 is `config_records`' business, what they add up to `config_state`'s. A store for one process is in
-`memory_stores`.
+`memory_status_store`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from typing import Protocol
 
-from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
-from connect.clients.transaction_remedies import TRANSACTION_TIMEOUT
-from connect.clients.transactional_sender import TransactionalSender
+from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
+from connect.clients.transactions.atomic_writer import TransactionalSender
+from connect.clients.transactions.remedies import TRANSACTION_TIMEOUT
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError, CorruptData, DeadlineExceeded
 from connect.plugin import RecordMetadata
@@ -34,7 +34,7 @@ from connect.storage.config_state import (
     TargetStateChanged,
     TaskConfigsUpdated,
 )
-from connect.storage.instances import InstanceId, TargetState
+from connect.storage.instance_id import InstanceId, TargetState
 
 __all__ = [
     "ConfigListener",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 
-from connect.clients.transactional_sender import TransactionalSender
+from connect.clients.transactions.atomic_writer import TransactionalSender
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.plugin import RecordMetadata

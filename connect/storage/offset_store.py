@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
-from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
+from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, RecordMetadata

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from connect.data import json_codec
 from connect.data.json_codec import JsonValue
 from connect.errors import CorruptData
-from connect.storage.instances import InstanceId, State, task_number
+from connect.storage.instance_id import InstanceId, State, task_number
 
 __all__ = [
     "InstanceStatus",

@@ -1,7 +1,7 @@
 """Where the statuses of connectors and tasks are kept, and which topics connectors use.
 
 `StatusStore` is what herders use. `KafkaStatusStore` keeps them on a compacted topic, as Kafka
-Connect does; a store for one process is in `memory_stores`. Bytes and reading: `status_records`.
+Connect does; a store for one process is in `memory_status_store`. Bytes and reading: `status_records`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
+from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.loop import BackgroundLoop, is_retriable
-from connect.storage.instances import InstanceId, State
+from connect.storage.instance_id import InstanceId, State
 from connect.storage.status_records import (
     InstanceStatus,
     StatusTable,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connect.runtime.plugins import PluginRegistry
+from connect.runtime.plugins.registry import PluginRegistry
 from connectors.files.sink import FileStreamSinkConnector, FileStreamSinkTask
 from connectors.files.source import FileStreamSourceConnector, FileStreamSourceTask
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from connect.clients.admin import Admin
+from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.errors import ConfigError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.checkpoint_store import CheckpointReader
+from connectors.mirror.checkpoints.store import CheckpointReader
 from connectors.mirror.formats import Checkpoint
-from connectors.mirror.policy import ReplicationPolicy, replication_policy
+from connectors.mirror.replication_policy import ReplicationPolicy, replication_policy
 
 __all__ = ["MirrorClient", "OffsetAndMetadata", "ancestry", "client_properties", "hops"]
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from connect.config.definition import ConfigDef
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.errors import ConfigError
-from connectors.mirror.config_checkpoint import CHECKPOINT_CONFIG_DEF
-from connectors.mirror.config_source import SOURCE_CONFIG_DEF
-from connectors.mirror.extensions import JAVA_PACKAGE, load_class
+from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
+from connectors.mirror.config.source import SOURCE_CONFIG_DEF
+from connectors.mirror.load_class import JAVA_PACKAGE, load_class
 
 __all__ = [
     "ConfigPropertyFilter",

@@ -11,19 +11,19 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from connect.clients.admin import Admin
+from connect.clients.librdkafka.admin import Admin
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.definition import ConfigDef
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop
 from connect.plugin import AlteredOffset, Connector, SourceRecord, SourceTask, TransferTask
-from connectors.mirror import client_configs
-from connectors.mirror.cluster_loop import STOP_TIMEOUT_S, cluster_loop
-from connectors.mirror.config_heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatConfig
+from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatConfig
 from connectors.mirror.formats import Heartbeat
-from connectors.mirror.offset_checks import check_heartbeat_offset
-from connectors.mirror.policy import replication_policy
-from connectors.mirror.topic_sync import ensure_compacted_topic, with_remedy
+from connectors.mirror.offsets.alter_offsets_checks import check_heartbeat_offset
+from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.topics.create import ensure_compacted_topic, with_remedy
 
 __all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask", "heartbeat_record"]
 

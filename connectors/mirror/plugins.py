@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from connect.runtime.plugins import PluginRegistry
-from connectors.mirror.checkpoint_connector import MirrorCheckpointConnector
-from connectors.mirror.config_base import JAVA_PACKAGE
+from connect.runtime.plugins.registry import PluginRegistry
+from connectors.mirror.checkpoints.connector import MirrorCheckpointConnector
+from connectors.mirror.config.base import JAVA_PACKAGE
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector
-from connectors.mirror.source_connector import MirrorSourceConnector
+from connectors.mirror.source.connector import MirrorSourceConnector
 
 __all__ = ["register"]
 
 _TASKS = {
-    "connectors.mirror.source_task.MirrorSourceTask": "MirrorSourceTask",
+    "connectors.mirror.source.task.MirrorSourceTask": "MirrorSourceTask",
     # The same name: a task goes on as one of the other engine.
-    "connectors.spark.engine.task.SparkSourceTask": "MirrorSourceTask",
+    "connectors.mirror.spark.copy.task.SparkSourceTask": "MirrorSourceTask",
     "connectors.mirror.heartbeat.MirrorHeartbeatTask": "MirrorHeartbeatTask",
 }
 

@@ -28,7 +28,7 @@ from pyspark.accumulators import AccumulatorServer
 from pyspark.java_gateway import launch_gateway
 
 from connect.clock import Deadline
-from connect.java import MINIMUM_VERSION, find_java
+from connect.java_home import MINIMUM_VERSION, find_java
 from connectors.spark.errors import SparkUnavailable
 from connectors.spark.properties import properties_text
 

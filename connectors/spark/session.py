@@ -22,7 +22,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from connect.cache import cache_directory
+from connect.cache_directory import cache_directory
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConfigError
 from connect.loop import BackgroundLoop, Backoff, OnError

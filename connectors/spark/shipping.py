@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from connectors.spark.packing import cached_environment, pack_code
+from connectors.spark.packages import cached_environment, pack_code
 from connectors.spark.properties import ENVIRONMENT, EXECUTOR_PYTHON, is_local
 
 __all__ = ["ship"]

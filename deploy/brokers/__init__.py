@@ -1,6 +1,6 @@
 """Real Kafka brokers for demo, tests and benchmarks: fetched once, pinned, run on loopback."""
 
-from connect.java import find_java
+from connect.java_home import find_java
 from deploy.brokers.artifacts import Progress, fetch_kafka
 from deploy.brokers.cluster import KafkaCluster, kafka_runtime
 from deploy.brokers.errors import DeployError, DownloadFailed, JavaNotFound, ProcessFailed

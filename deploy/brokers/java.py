@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from connect.java import MINIMUM_VERSION, find_java
+from connect.java_home import MINIMUM_VERSION, find_java
 from deploy.brokers.errors import JavaNotFound
 
 __all__ = ["find_or_install_java"]

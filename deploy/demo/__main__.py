@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from api.cli.leaving import leave
+from api.cli.exit_process import leave
 from connect.errors import ConfigError, ConnectError
 from deploy.demo.stopping import Stop, StopRequested, own_foreground
 

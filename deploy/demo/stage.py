@@ -146,7 +146,7 @@ class Stage:
         return self.clock.monotonic() - self._began_at
 
     def create_topics(self) -> None:
-        from connect.clients.admin import Admin
+        from connect.clients.librdkafka.admin import Admin
 
         self.stop.check()
         self.view.say(f"Creating topics on {SOURCE}: " + ", ".join(topic.name for topic in TOPICS))

@@ -2,7 +2,7 @@
 
     python -m deploy.examples.plot_flow mm2.properties flow.png [A->B]
 
-An example of `connectors.spark.frames`: the history becomes DataFrames, Spark sums them up, and
+An example of `connectors.dataframes`: the history becomes DataFrames, Spark sums them up, and
 matplotlib (`pip install matplotlib`, or this project's extra `examples`) draws one line for each
 topic. Works the same in a notebook.
 """
@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from connect.errors import ConnectError
+from connectors.dataframes import MirrorFrames, open_frames
 from connectors.spark.arrow import collect
-from connectors.spark.frames import MirrorFrames, open_frames
 
 __all__ = ["draw", "lag_by_topic", "main", "throughput_by_topic"]
 

@@ -11,13 +11,13 @@ import threading
 import time
 from pathlib import Path
 
-from connect.clients.partition_reader import PartitionReader
+from connect.clients.cluster.partition_reader import PartitionReader
 from connectors.mirror.audit.alignment import Rules
+from connectors.mirror.audit.auditor import Auditor, AuditSetup, audit_ranges
 from connectors.mirror.audit.plan import AuditRange
-from connectors.mirror.audit.run import Auditor, AuditSetup, audit_ranges
-from connectors.mirror.copy.chooser import CopyOptions
+from connectors.mirror.copy.batches.conversion import CopyOptions
 from connectors.mirror.copy.engine import EngineSettings
-from connectors.mirror.copy.ranges import SourceRange, copy_ranges
+from connectors.mirror.copy.range_copier import SourceRange, copy_ranges
 from tests.benchmarks.arena import open_arena
 from tests.benchmarks.filling import fill
 from tests.benchmarks.payloads import make_payload

@@ -18,15 +18,15 @@ import psutil
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from connect.clients.partition_reader import PartitionReader
+from connect.clients.cluster.partition_reader import PartitionReader
+from connectors.mirror.audit.auditor import Auditor, AuditSetup
 from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES, PartitionFacts, plan_ranges
-from connectors.mirror.audit.run import Auditor, AuditSetup
-from connectors.mirror.copy.chooser import CopyOptions
+from connectors.mirror.copy.batches.conversion import CopyOptions
 from connectors.mirror.copy.engine import EngineSettings
-from connectors.mirror.copy.ranges import SourceRange, copy_ranges
-from connectors.mirror.offset_map import MapPage, Segment
+from connectors.mirror.copy.range_copier import SourceRange, copy_ranges
+from connectors.mirror.offsets.offset_map_pages import MapPage, Segment
+from connectors.mirror.spark.audit import spark_engine
 from connectors.spark.arrow import collect
-from connectors.spark.audit import spark_engine
 from deploy.spark_cluster import SparkCluster
 from tests.benchmarks.arena import open_arena
 from tests.benchmarks.filling import fill
@@ -227,7 +227,7 @@ def warm_up(session: SparkSession, tasks: int) -> None:
     """Python is there on every executor, and has our code."""
 
     def load(_: int) -> str:
-        import connectors.spark.audit_work as work
+        import connectors.mirror.spark.audit_executor as work
 
         time.sleep(2)
         return str(work.__name__)

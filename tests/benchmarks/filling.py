@@ -7,9 +7,9 @@ requests on their way.
 
 from __future__ import annotations
 
-from connect.clients.channel import BufferPool, Channel, Response
-from connect.clients.selector_loop import SelectorLoop
-from connect.clients.wire import open_connection
+from connect.clients.wire.channel import BufferPool, Channel, Response
+from connect.clients.wire.connection import open_connection
+from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import Deadline
 from connect.errors import BrokerError, DeadlineExceeded
 from connect.protocol.messages import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from connect.java import java_version
+from connect.java_home import java_version
 from deploy.brokers import KAFKA_VERSION, find_java
 
 __all__ = ["describe_machine"]

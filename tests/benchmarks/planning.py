@@ -13,9 +13,9 @@ from collections.abc import Callable
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.engines import shares
 from connectors.mirror.audit.plan import AuditRange, PartitionFacts, plan_ranges
-from connectors.mirror.backfill.dealing import Advance, Dealer, Dealing, PartitionJob
-from connectors.mirror.offset_map import MapPage, Segment
-from connectors.spark.engine.plan import Lagging, plan_shards
+from connectors.mirror.backfill.scheduler import Advance, Dealer, Dealing, PartitionJob
+from connectors.mirror.offsets.offset_map_pages import MapPage, Segment
+from connectors.mirror.spark.copy.shard_plan import Lagging, plan_shards
 
 PARTITIONS = 100_000
 SLOTS = 64

@@ -20,12 +20,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from connect.clock import SYSTEM_CLOCK
-from connectors.mirror.offset_map import MapPage, Segment
-from connectors.spark.arrow import collect
-from connectors.spark.config_sync import config_changes
-from connectors.spark.map_breaks import map_breaks
-from connectors.spark.session import shared_session
-from connectors.spark.tables import (
+from connectors.mirror.offsets.offset_map_pages import MapPage, Segment
+from connectors.mirror.spark.config_diff import config_changes
+from connectors.mirror.spark.tables import (
     BREAKS,
     CONFIGS,
     GROUP_OFFSETS,
@@ -36,7 +33,10 @@ from connectors.spark.tables import (
     arrow_schema,
     arrow_table,
 )
-from connectors.spark.translate import translate
+from connectors.mirror.spark.translate.map_breaks import map_breaks
+from connectors.mirror.spark.translate.translate import translate
+from connectors.spark.arrow import collect
+from connectors.spark.session import shared_session
 from tests.support.waiting import wait_until
 
 PARTS = ("small", "idle", "translation", "configs")

@@ -15,7 +15,7 @@ import argparse
 import os
 import time
 
-from connect.clients.settings import FetchSettings
+from connect.clients.config.settings import FetchSettings
 from deploy.brokers import JvmOptions, KafkaCluster
 from tests.support.copying import CopyRun
 from tests.support.long_link import LongLink

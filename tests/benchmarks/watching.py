@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import psutil
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from connect.clients.wire import WireConnection, open_connection
+from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clock import Deadline
 from tests.support.copying import wire
 

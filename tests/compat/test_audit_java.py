@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from connectors.mirror.audit.engines import local_engine
-from connectors.mirror.audit.facts import FlowToAudit, make_plan
 from connectors.mirror.audit.findings import Difference, Kind
+from connectors.mirror.audit.planner import FlowToAudit, make_plan
 from connectors.mirror.audit.report import AuditReport, make_report
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.mirrored import MirroredFlow

@@ -126,7 +126,7 @@ def test_a_wrong_value_is_one_sentence_that_names_it(
     properties = flow.properties({key: value})
     path.write_text("".join(f"{name} = {text}\n" for name, text in properties.items()))
     answer = subprocess.run(
-        [sys.executable, "-m", "api.cli.mirror", str(path)],
+        [sys.executable, "-m", "api.cli.mirror_maker", str(path)],
         capture_output=True,
         text=True,
         timeout=60,

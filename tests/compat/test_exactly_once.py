@@ -12,11 +12,11 @@ import pytest
 from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.connect_herder import OffsetEntry
-from connect.runtime.connector_offsets import ConnectorOffsets
-from connect.runtime.connector_stores import task_transactional_id
-from connect.runtime.exactly_once import ExactlyOncePlan
-from connect.runtime.plugins import PluginRegistry
+from connect.runtime.herder import OffsetEntry
+from connect.runtime.offset_management import ConnectorOffsets
+from connect.runtime.offset_stores import task_transactional_id
+from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId, State
 from connect.runtime.worker import Worker
 from connectors.mirror.heartbeat import MirrorHeartbeatTask

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from connect.clients.topic_log import TopicSpec
+from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.storage import config_records as records
 from connect.storage.config_records import (
@@ -27,8 +27,8 @@ from connect.storage.config_records import (
 )
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.config_store import KafkaConfigStore
-from connect.storage.connector_offsets import read_offsets, write_offsets
-from connect.storage.instances import InstanceId, State, TargetState
+from connect.storage.instance_id import InstanceId, State, TargetState
+from connect.storage.offset_admin import read_offsets, write_offsets
 from connect.storage.offset_store import KafkaOffsetStore
 from connect.storage.status_records import (
     InstanceStatus,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connect.clients.consumer_groups import Committed, ConsumerGroups
+from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.java import run_java_class

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from connect.clients.acls import Acl
-from connect.clients.admin import Admin
-from connect.clients.descriptions import ConfigChange
+from connect.clients.librdkafka.acls import Acl
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.descriptions import ConfigChange
 from deploy.brokers import KAFKA_VERSION, KafkaCluster, kafka_runtime
 from tests.support.groups import commit, committed, consume
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
@@ -200,7 +200,13 @@ def _wait_told(listener: str, why: str) -> None:
 
 
 def _check(directory: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "api.cli.mirror", "--check", str(directory / "mm2.properties")]
+    command = [
+        sys.executable,
+        "-m",
+        "api.cli.mirror_maker",
+        "--check",
+        str(directory / "mm2.properties"),
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=60.0, check=False)
 
 

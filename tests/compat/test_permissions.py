@@ -232,7 +232,7 @@ def check(guarded: Guarded, directory: Path, **logins: str) -> subprocess.Comple
     path = directory / "mm2.properties"
     lines = {**guarded.properties(""), **logins}
     path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
-    command = [sys.executable, "-m", "api.cli.mirror", "--check", str(path)]
+    command = [sys.executable, "-m", "api.cli.mirror_maker", "--check", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 

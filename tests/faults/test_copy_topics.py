@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 
-from connect.clients.settings import FetchSettings
-from connect.clients.wire import open_connection
+from connect.clients.config.settings import FetchSettings
+from connect.clients.wire.connection import open_connection
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster
 from tests.support.copying import CopyRun, wire

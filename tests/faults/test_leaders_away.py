@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from connect.clients.admin import Admin
+from connect.clients.librdkafka.admin import Admin
 from connect.errors import RetriableError
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.topics import admin as other

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from connectors.mirror.losses import LossKind, LossPolicies, LossPolicy
+from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.copying import CopyRun
 from tests.support.losing import delete_records, delete_topic

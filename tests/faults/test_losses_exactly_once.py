@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mirror.losses import LossKind, LossPolicy
-from connectors.mirror.quarantine_topic import HEADER_PREFIX
+from connectors.mirror.config.losses import LossKind, LossPolicy
+from connectors.mirror.copy.quarantine_topic import HEADER_PREFIX
 from deploy.brokers import KafkaCluster
 from tests.support.chaos.logs import parse_page, read, targets
 from tests.support.exactly_once_flow import Flow

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from connectors.mirror.quarantine_topic import HEADER_PREFIX, QuarantineTopic
+from connectors.mirror.copy.quarantine_topic import HEADER_PREFIX, QuarantineTopic
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.copying import CopyRun
 from tests.support.producing import Record, numbered, produce

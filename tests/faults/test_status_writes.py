@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from connect.clients.topic_log import TopicSpec
+from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clock import Deadline
-from connect.storage.instances import InstanceId, State
+from connect.storage.instance_id import InstanceId, State
 from connect.storage.status_records import InstanceStatus, status_key
 from connect.storage.status_store import KafkaStatusStore
 from deploy.brokers import KafkaCluster, KafkaRuntime

@@ -25,8 +25,8 @@ _SLOWEST_S = 5
 
 # What guides the fuzzer; to watch everything that is imported would take a minute to begin with.
 _DECODERS = (
-    "api.bodies",
-    "api.json_text",
+    "api.rest.bodies",
+    "api.rest.json_text",
     "connect.config.properties",
     "connect.data.json_codec",
     "connect.protocol.batches",
@@ -44,7 +44,7 @@ _DECODERS = (
     "connect.storage.offset_codec",
     "connect.storage.status_records",
     "connectors.mirror.formats",
-    "connectors.mirror.offset_map",
+    "connectors.mirror.offsets.offset_map_pages",
 )
 
 

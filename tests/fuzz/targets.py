@@ -21,8 +21,8 @@ from kafka.protocol.metadata import (
 )
 from kafka.protocol.producer import InitProducerIdResponse
 
-from api import bodies
-from api.json_text import MalformedBody
+from api.rest import bodies
+from api.rest.json_text import MalformedBody
 from connect.config.properties import parse_properties
 from connect.errors import ConfigError, CorruptData
 from connect.protocol import membership
@@ -31,11 +31,11 @@ from connect.protocol.compression import compress, decompress
 from connect.protocol.message_check import check_message
 from connect.protocol.messages import parse_fetch, parse_produce
 from connect.protocol.records import iter_records, rebatch
-from connect.runtime.connect_herder import BadRequest
+from connect.runtime.herder import BadRequest
 from connect.storage import config_records, offset_codec, status_records
-from connect.storage.instances import InstanceId, State, TargetState
+from connect.storage.instance_id import InstanceId, State, TargetState
 from connectors.mirror.formats import Checkpoint, Heartbeat, OffsetSync
-from connectors.mirror.offset_map import MapPage, Segment, page_key, parse_page_key
+from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, parse_page_key
 from tests.support.hostile_broker import HostileBroker, fetch_body
 from tests.support.hostile_copy import LOG
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from connect.plugins import (
+from connect.sdk import (
     ConfigDef,
     ConfigKey,
     ConfigType,

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from connectors.maker.named_flow import named_flow
-from connectors.mirror.backfill.dealing import Dealing, PartitionJob
+from connectors.mirror.backfill.cluster_facts import Gatherer
 from connectors.mirror.backfill.engines import PieceEngine, copier_consumer, local_engine
-from connectors.mirror.backfill.facts import Gatherer
+from connectors.mirror.backfill.request import Wish
+from connectors.mirror.backfill.scheduler import Dealing, PartitionJob
 from connectors.mirror.backfill.session import BackfillSession
-from connectors.mirror.backfill.wish import Wish
-from connectors.mirror.dedicated_flow import DedicatedFlow
-from connectors.mirror.source_task import engine_settings
-from connectors.spark.backfill import spark_engine
-from connectors.spark.copy_shards import CopyFlow
+from connectors.mirror.inspect.flow import DedicatedFlow
+from connectors.mirror.source.task import engine_settings
+from connectors.mirror.spark.backfill import spark_engine
+from connectors.mirror.spark.copy.shards import CopyFlow
+from connectors.mirrormaker.flow_lookup import named_flow
 
 __all__ = ["Backfilled", "backfill", "properties_file"]
 

@@ -6,7 +6,7 @@ import queue
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from connect.clients.admin import Admin
+from connect.clients.librdkafka.admin import Admin
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import Connector, SourceOffset, SourcePartition
 

@@ -9,8 +9,8 @@ import confluent_kafka
 from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.plugins import PluginRegistry
-from connect.runtime.standalone import StandaloneHerder
+from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.states import State
 from connect.runtime.worker import Worker
 from deploy.brokers import KafkaCluster

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connectors.mirror.formats import Heartbeat, OffsetSync
-from connectors.mirror.log_facts import is_facts_key
-from connectors.mirror.offset_map import MapPage, OffsetMap, parse_page_key
+from connectors.mirror.offsets.log_identity import is_facts_key
+from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, parse_page_key
 from tests.support.mirrored import MirroredFlow
 from tests.support.reading import ReadRecord, read_partition
 

@@ -19,7 +19,7 @@ from connect.data.struct import Struct
 from connect.data.transforms.base import Predicate, Transformation
 from connect.data.values import parse, text_of
 from connect.errors import ConfigError, ConnectError, DataError
-from connect.runtime.builtin_plugins import builtin_plugins
+from connect.runtime.plugins.builtin import builtin_plugins
 
 __all__ = ["CASES", "EXPECTED", "agrees", "plain_numbers", "run_case"]
 

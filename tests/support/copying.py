@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
+from connect.clients.config.settings import FetchSettings, ProduceSettings, WireSettings
 from connect.clock import Deadline
-from connectors.mirror.copy.chooser import CopyOptions
+from connectors.mirror.config.losses import Loss, LossPolicies
+from connectors.mirror.copy.batches.conversion import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
-from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.partition.partition import OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside, Quarantine
-from connectors.mirror.losses import Loss, LossPolicies
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.waiting import wait_until
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar, cast
 
-from connect.clients.group_member import GroupMember
+from connect.clients.groups.member import GroupMember
 from connect.clients.rest_client import RestAnswer, RestClient
 from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
@@ -20,18 +20,18 @@ from connect.data import json_codec
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import Connector
 from connect.protocol.signatures import sign
-from connect.runtime.distributed.config import DistributedConfig
+from connect.runtime.distributed.group_config import DistributedConfig
 from connect.runtime.distributed.herder import DistributedHerder
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.publishing import TaskConfigPublisher
-from connect.runtime.plugins import PluginRegistry
+from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
+from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.states import InstanceId, State
 from connect.runtime.worker import Worker
 from connect.storage.config_records import SessionKey
 from connect.storage.config_state import ConfigTransform
 from connect.storage.config_store import ConfigListener
-from connect.storage.instances import TargetState
-from connect.storage.memory_stores import MemoryConfigStore, MemoryStatusStore
+from connect.storage.instance_id import TargetState
+from connect.storage.memory_status_store import MemoryConfigStore, MemoryStatusStore
 from connect.storage.offset_store import MemoryOffsetStore
 from connect.storage.status_records import InstanceStatus
 from tests.support.driven_member import URL, DrivenMember

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from connect.clock import Deadline
-from connect.metrics.coordinator import CoordinatorMetrics
+from connect.metrics.coordinator_metrics import CoordinatorMetrics
 from connect.protocol.membership import (
     CONFIG_MISMATCH,
     NO_ERROR,

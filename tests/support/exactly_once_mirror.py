@@ -16,14 +16,14 @@ from pathlib import Path
 from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.connector_stores import task_transactional_id
-from connect.runtime.exactly_once import ExactlyOncePlan
-from connect.runtime.plugins import PluginRegistry
+from connect.runtime.offset_stores import task_transactional_id
+from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId, State
-from connect.runtime.task_host import TaskHost
+from connect.runtime.tasks.host import TaskHost
 from connect.runtime.worker import Worker
 from connectors.mirror.plugins import register
-from connectors.mirror.source_task import MirrorSourceTask
+from connectors.mirror.source.task import MirrorSourceTask
 from deploy.brokers import GuardedProcess
 from tests.support.waiting import wait_until
 

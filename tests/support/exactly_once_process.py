@@ -13,9 +13,9 @@ import sys
 from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.connector_stores import task_transactional_id
-from connect.runtime.exactly_once import ExactlyOncePlan
-from connect.runtime.plugins import PluginRegistry
+from connect.runtime.offset_stores import task_transactional_id
+from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId
 from connect.runtime.worker import Worker
 from connectors.files.plugins import register

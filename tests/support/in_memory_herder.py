@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from connect.clock import Deadline
 from connect.config.connector import CONNECTOR_KEYS
-from connect.runtime.connect_herder import (
+from connect.runtime.herder import (
     AlreadyExists,
     BadRequest,
     ConfigInfo,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from confluent_kafka import TopicPartition
 from sqlalchemy import create_engine, select
 
-from connectors.mirror.first_positions import FORGET_ALL, FirstPosition, parse_first_key
-from connectors.mirror.history_tables import TABLES
+from connectors.mirror.history.tables import TABLES
+from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition, parse_first_key
 from tests.support.mirrored import MirroredFlow
 from tests.support.producing import numbered, produce
 from tests.support.reading import read_partition

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from connect.clients.group_member import GroupMember, GroupTimeouts
+from connect.clients.groups.member import GroupMember, GroupTimeouts
 from connect.errors import DeadlineExceeded
 from connect.protocol.membership import (
     PROTOCOL_VERSIONS,
@@ -18,7 +18,7 @@ from connect.protocol.membership import (
     merge_assignment,
     offered_protocols,
 )
-from connect.runtime.group_leader import ConfigView, GroupLeader
+from connect.runtime.distributed.assignment import ConfigView, GroupLeader
 from tests.support.waiting import wait_until
 
 __all__ = ["QUICK", "TestMember"]

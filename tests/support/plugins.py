@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import ClassVar
 
-from connect.clients.sender import RecordSender
+from connect.clients.librdkafka.record_sender import RecordSender
 from connect.clock import Deadline
 from connect.config.definition import ConfigDef, ConfigKey
 from connect.config.types import ConfigType

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from api.cli.distributed import run
-from api.cli.leaving import leave
+from api.cli.exit_process import leave
 from api.cli.logs import configure_logging
-from api.cli.worker_program import exit_code_of
+from api.cli.worker_command import exit_code_of
 from connect.clock import SystemClock
 
 __all__ = ["main"]

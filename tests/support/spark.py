@@ -11,9 +11,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from connectors.mirror.spark.tables import arrow_table
 from connectors.spark import session as sessions
 from connectors.spark.session import SharedSession
-from connectors.spark.tables import arrow_table
 from tests.support.waiting import wait_until
 
 __all__ = [

@@ -35,14 +35,14 @@ ALLOWED: dict[str, set[str]] = {
     },
     "connect.loop": {"connect.errors", "connect.clock"},
     "connect.version": set(),
-    "connect.cache": set(),
-    "connect.java": set(),
+    "connect.cache_directory": set(),
+    "connect.java_home": set(),
 }
 FOUNDATIONS = set(ALLOWED)
 ALLOWED["connect.clients"] = FOUNDATIONS
 ALLOWED["connect.storage"] = FOUNDATIONS | {"connect.clients"}
 ALLOWED["connect.runtime"] = FOUNDATIONS | {"connect.clients", "connect.storage"}
-ALLOWED["connect.plugins"] = FOUNDATIONS | {"connect.runtime"}
+ALLOWED["connect.sdk"] = FOUNDATIONS | {"connect.runtime"}
 ALLOWED["connectors"] = {layer for layer in ALLOWED if layer.startswith("connect.")}
 ALLOWED["api"] = ALLOWED["connectors"] | {"connectors"}
 ALLOWED["deploy"] = ALLOWED["api"] | {"api"}

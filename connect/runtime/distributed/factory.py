@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from connect.clients.rest_client import RestClient
-from connect.clients.transaction_remedies import TRANSACTION_TIMEOUT
+from connect.clients.transactions.remedies import TRANSACTION_TIMEOUT
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.definition import ConfigProblem
 from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import Connector
-from connect.runtime.distributed.config import DistributedConfig, ExactlyOnceSupport
+from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
 from connect.runtime.distributed.herder import DistributedHerder
-from connect.runtime.exactly_once_checks import exactly_once_problems
-from connect.runtime.plugins import PluginRegistry
-from connect.runtime.validation import Preflight
+from connect.runtime.distributed.preflight import exactly_once_problems
+from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.validation.validator import Preflight
 from connect.runtime.worker import Worker
 from connect.storage.config_store import KafkaConfigStore
 from connect.storage.status_store import KafkaStatusStore

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.metrics.coordinator import CoordinatorMetrics
-from connect.metrics.rebalance import RebalanceMetrics
+from connect.metrics.coordinator_metrics import CoordinatorMetrics
+from connect.metrics.rebalance_metrics import RebalanceMetrics
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.rebalancing import GroupObserver
+from connect.runtime.distributed.rebalance_listener import GroupObserver
 
 __all__ = ["GroupMetrics"]
 

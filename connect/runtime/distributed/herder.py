@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from connect.clients.group_member import GroupMember
+from connect.clients.groups.member import GroupMember
 from connect.clients.rest_client import RestClient
 from connect.clock import Deadline
 from connect.runtime.abstract_herder import (
@@ -22,7 +22,17 @@ from connect.runtime.abstract_herder import (
     await_ready,
     merged_config,
 )
-from connect.runtime.connect_herder import (
+from connect.runtime.connector_status import ConnectorStatus, TaskStatus, UnknownConnector
+from connect.runtime.distributed.config_changes import PendingChanges
+from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
+from connect.runtime.distributed.group_metrics import GroupMetrics
+from connect.runtime.distributed.group_statuses import GroupStatuses
+from connect.runtime.distributed.herder_thread import HerderLoop
+from connect.runtime.distributed.leader_client import InternalRequests
+from connect.runtime.distributed.membership import Membership
+from connect.runtime.distributed.request_handlers import GroupOperations
+from connect.runtime.distributed.session_keys import SessionKeys
+from connect.runtime.herder import (
     ConnectorInfo,
     ConnectorStateInfo,
     NotFound,
@@ -30,19 +40,9 @@ from connect.runtime.connect_herder import (
     TaskInfo,
     WorkerHealth,
 )
-from connect.runtime.distributed.changes import PendingChanges
-from connect.runtime.distributed.config import DistributedConfig, ExactlyOnceSupport
-from connect.runtime.distributed.group_metrics import GroupMetrics
-from connect.runtime.distributed.keys import SessionKeys
-from connect.runtime.distributed.leader_requests import InternalRequests
-from connect.runtime.distributed.loop import HerderLoop
-from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.operations import GroupOperations
-from connect.runtime.distributed.statuses import GroupStatuses
-from connect.runtime.herder import ConnectorStatus, TaskStatus, UnknownConnector
 from connect.runtime.loggers import Loggers
 from connect.runtime.states import InstanceId, Status, TargetState
-from connect.runtime.validation import Preflight
+from connect.runtime.validation.validator import Preflight
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_state import ClusterConfigState

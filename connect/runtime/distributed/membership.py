@@ -23,10 +23,10 @@ from connect.protocol.membership import (
     merge_assignment,
     offered_protocols,
 )
-from connect.runtime.group_leader import ConfigView, GroupLeader
+from connect.runtime.distributed.assignment import ConfigView, GroupLeader
 from connect.storage.config_state import EMPTY_STATE, ClusterConfigState
 from connect.storage.config_store import ConfigStore
-from connect.storage.instances import InstanceId
+from connect.storage.instance_id import InstanceId
 
 __all__ = ["Membership", "Rebalances", "instances"]
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from connect.protocol.compression import Data
 from connectors.mirror.audit.batches import BatchRun
-from connectors.mirror.audit.findings import LISTED, Kind, RangeResult, Stray, settle
-from connectors.mirror.audit.streams import (
+from connectors.mirror.audit.digests import (
     Gap,
     RecordStream,
     checksum,
@@ -30,6 +29,7 @@ from connectors.mirror.audit.streams import (
     nearest,
     older,
 )
+from connectors.mirror.audit.findings import LISTED, Kind, RangeResult, Stray, settle
 
 __all__ = ["Alignment", "Limits", "Rules"]
 

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
-from connect.clients.partition_reader import FetchedBatches
+from connect.clients.cluster.partition_reader import FetchedBatches
 from connect.errors import CorruptData
 from connect.protocol.aborted_transactions import AbortedTransactions
 from connect.protocol.batches import (

@@ -1,5 +1,5 @@
 """Where ranges are audited: in processes of this machine. Spark is the other way
-(`connectors.spark.audit`), behind the same call.
+(`connectors.mirror.spark.audit`), behind the same call.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
+from connectors.mirror.audit.auditor import AuditSetup, RangeOutcome, audit_ranges
 from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES, AuditRange
-from connectors.mirror.audit.run import AuditSetup, RangeOutcome, audit_ranges
 
 __all__ = ["AuditEngine", "local_engine", "shares"]
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.alignment import Rules
-from connectors.mirror.offset_map import MapPage, OffsetMap, Segment
+from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segment
 
 __all__ = ["AuditRange", "PartitionFacts", "began_at", "plan_ranges"]
 

@@ -12,19 +12,19 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from connect.clients.cluster_link import ClusterLink
-from connect.clients.offset_listing import LATEST
-from connect.clients.settings import WireSettings
+from connect.clients.cluster.cluster_link import ClusterLink
+from connect.clients.cluster.list_offsets import LATEST
+from connect.clients.config.settings import WireSettings
 from connect.errors import ConnectError
-from connectors.mirror import client_configs
-from connectors.mirror.audit.facts import AuditPlan, FlowToAudit
 from connectors.mirror.audit.findings import LISTED, Kind
+from connectors.mirror.audit.planner import AuditPlan, FlowToAudit
 from connectors.mirror.audit.report import AuditReport, PartitionAudit
-from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.engine import EngineSettings
-from connectors.mirror.copy.ranges import CopiedRange, RangeProgress, SourceRange, copy_ranges
-from connectors.mirror.live_flow import LiveFlow
-from connectors.mirror.source_task import engine_settings
+from connectors.mirror.copy.range_copier import CopiedRange, RangeProgress, SourceRange, copy_ranges
+from connectors.mirror.inspect.running_flow import LiveFlow
+from connectors.mirror.source.task import engine_settings
 
 __all__ = ["Repair", "repair", "what_to_copy"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.mirror.audit.facts import AuditPlan
+from connectors.mirror.audit.auditor import RangeOutcome
 from connectors.mirror.audit.findings import Difference, RangeResult
 from connectors.mirror.audit.plan import PartitionFacts
-from connectors.mirror.audit.run import RangeOutcome
+from connectors.mirror.audit.planner import AuditPlan
 
 __all__ = ["AuditReport", "PartitionAudit", "make_report"]
 

@@ -1,4 +1,4 @@
-"""Where pieces are copied: in this process. Spark is the other way (`connectors.spark.backfill`),
+"""Where pieces are copied: in this process. Spark is the other way (`connectors.mirror.spark.backfill`),
 behind the same call.
 """
 
@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from connect.clients.properties import fetch_settings
+from connect.clients.config.properties import fetch_settings
 from connect.errors import ConnectError
-from connectors.mirror.backfill.dealing import Piece
+from connectors.mirror.backfill.scheduler import Piece
 from connectors.mirror.copy.engine import EngineSettings
-from connectors.mirror.copy.ranges import CopiedRange, RangeCopier, RangeProgress
+from connectors.mirror.copy.range_copier import CopiedRange, RangeCopier, RangeProgress
 
 __all__ = ["STALL_S", "PieceEngine", "PieceOutcome", "copier_consumer", "local_engine"]
 

@@ -15,20 +15,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from connect.clients.offset_listing import LATEST
+from connect.clients.cluster.list_offsets import LATEST
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError, RetriableError
-from connectors.mirror.backfill.account import Account
-from connectors.mirror.backfill.dealing import Advance, Dealer, PartitionJob, Piece
+from connectors.mirror.backfill.cluster_facts import Facts, Gatherer
 from connectors.mirror.backfill.engines import STALL_S, PieceEngine, PieceOutcome
 from connectors.mirror.backfill.errors import LaterRecordsThere
-from connectors.mirror.backfill.facts import Facts, Gatherer
 from connectors.mirror.backfill.plan import BackfillPlan, weigh
 from connectors.mirror.backfill.progress import Arrival, JobProgress
-from connectors.mirror.books import Reached
-from connectors.mirror.copy.ranges import CopiedRange
-from connectors.mirror.listed_offsets import listed
-from connectors.mirror.target_tail import TailReader
+from connectors.mirror.backfill.progress_store import Account
+from connectors.mirror.backfill.scheduler import Advance, Dealer, PartitionJob, Piece
+from connectors.mirror.copy.range_copier import CopiedRange
+from connectors.mirror.inspect.listed_offsets import listed
+from connectors.mirror.offsets.offset_sync_writer import Reached
+from connectors.mirror.tails.target_tail import TailReader
 
 __all__ = ["DRAIN_S", "BackfillJob", "JobOutcome"]
 

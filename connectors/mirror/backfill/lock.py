@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import confluent_kafka
 
-from connect.clients import factory
 from connect.clients.errors import from_librdkafka, translated
-from connect.clients.group_members import GroupPeer, group_members
+from connect.clients.groups.describe_group import GroupPeer, group_members
+from connect.clients.librdkafka import factory
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
 from connectors.mirror.backfill.errors import AnotherBackfill
-from connectors.mirror.dedicated_flow import DedicatedFlow
+from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["SESSION_S", "BackfillLock"]
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from connectors.mirror.backfill.dealing import PartitionJob, PartitionState
+from connectors.mirror.backfill.scheduler import PartitionJob, PartitionState
 
 __all__ = ["Arrival", "JobProgress"]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.backfill.account import Account
-from connectors.mirror.backfill.dealing import Dealer, Dealing
+from connectors.mirror.backfill.cluster_facts import Facts, Gatherer
 from connectors.mirror.backfill.engines import PieceEngine
-from connectors.mirror.backfill.facts import Facts, Gatherer
 from connectors.mirror.backfill.job import BackfillJob, JobOutcome
+from connectors.mirror.backfill.live_flow_conflict import refusal
 from connectors.mirror.backfill.lock import BackfillLock
 from connectors.mirror.backfill.plan import BackfillPlan, make_plan
 from connectors.mirror.backfill.progress import JobProgress
-from connectors.mirror.backfill.refusal import refusal
-from connectors.mirror.dedicated_flow import DedicatedFlow
-from connectors.mirror.live_flow import look_at_flow
+from connectors.mirror.backfill.progress_store import Account
+from connectors.mirror.backfill.scheduler import Dealer, Dealing
+from connectors.mirror.inspect.flow import DedicatedFlow
+from connectors.mirror.inspect.running_flow import look_at_flow
 
 __all__ = ["BackfillSession"]
 

@@ -18,35 +18,35 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from connect.clients.cluster_access import OpenCluster
-from connect.clients.cluster_link import ClusterLink
-from connect.clients.selector_loop import SelectorLoop
-from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
+from connect.clients.cluster.cluster_access import OpenCluster
+from connect.clients.cluster.cluster_link import ClusterLink
+from connect.clients.config.settings import FetchSettings, ProduceSettings, WireSettings
+from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.arrivals import Arrivals
-from connectors.mirror.copy.chooser import CopyOptions
-from connectors.mirror.copy.deliveries import Deliveries, OnAcked
-from connectors.mirror.copy.log_checks import LogChecks
+from connectors.mirror.config.losses import Loss, LossPolicies
+from connectors.mirror.config.rates import FlowLimits
+from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.brokers.routing import Placement
+from connectors.mirror.copy.brokers.source import SourceNode
+from connectors.mirror.copy.brokers.target import TargetNode
+from connectors.mirror.copy.fetch_handler import Arrivals
 from connectors.mirror.copy.memory import MemoryBudget
-from connectors.mirror.copy.offsets_partitions import OffsetsPartition
-from connectors.mirror.copy.partition import UNKNOWN, CopyState, PartitionCopy
-from connectors.mirror.copy.placement import Placement
+from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
+from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.positions.log_validation import LogChecks
+from connectors.mirror.copy.positions.offset_reset import OnLoss, StartPositions
+from connectors.mirror.copy.positions.tail_checks import TailChecks, TailPlan
+from connectors.mirror.copy.produce_handler import Deliveries, OnAcked
 from connectors.mirror.copy.quarantine import OnQuarantined, Quarantine
-from connectors.mirror.copy.source_node import SourceNode
-from connectors.mirror.copy.stall_watch import StallWatch
-from connectors.mirror.copy.start_positions import OnLoss, StartPositions
-from connectors.mirror.copy.tail_checks import TailChecks, TailPlan
-from connectors.mirror.copy.target_node import TargetNode
-from connectors.mirror.copy.target_partition import TargetPartition
+from connectors.mirror.copy.stall_detector import StallWatch
 from connectors.mirror.copy.throttle import Throttle
-from connectors.mirror.copy.transaction_hooks import Settled, TransactionPlan
-from connectors.mirror.copy.transactions import Transactions
-from connectors.mirror.log_facts import LogFacts
-from connectors.mirror.losses import Loss, LossPolicies
+from connectors.mirror.copy.transactions.interfaces import Settled, TransactionPlan
+from connectors.mirror.copy.transactions.manager import Transactions
+from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.rates import FlowLimits
+from connectors.mirror.offsets.log_identity import LogFacts
 
 __all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
 

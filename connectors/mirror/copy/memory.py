@@ -6,7 +6,7 @@ budget as long as any of its batches is under way. Owned by the copy engine's th
 
 from __future__ import annotations
 
-from connect.clients.channel import BufferPool
+from connect.clients.wire.channel import BufferPool
 
 __all__ = ["FetchBuffer", "MemoryBudget"]
 

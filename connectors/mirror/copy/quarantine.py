@@ -1,6 +1,6 @@
 """What is put aside of a partition so that the rest of it can go on. The types; pure.
 
-The copier decides (`deliveries.py`: records the target refuses; `arrivals.py`: batches that cannot
+The copier decides (`produce_handler.py`: records the target refuses; `fetch_handler.py`: batches that cannot
 be read); its owner's `Quarantine` keeps them (`quarantine_topic.py`).
 """
 
@@ -16,8 +16,8 @@ from connect.protocol.batches import BatchHeader, crc_matches
 from connect.protocol.legacy_records import first_legacy_offset
 from connect.protocol.messages import TopicPartition
 from connect.protocol.record_codec import iter_records
-from connectors.mirror.copy.chooser import Unreadable
-from connectors.mirror.copy.partition import Outgoing, PartitionCopy
+from connectors.mirror.copy.batches.conversion import Unreadable
+from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
 
 __all__ = [
     "OnQuarantined",

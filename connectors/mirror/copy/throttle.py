@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from connect.clients.selector_loop import SelectorLoop
+from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.protocol.batches import BatchHeader
+from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, RateLimit
 from connectors.mirror.copy.memory import MemoryBudget
-from connectors.mirror.copy.pace import Pace
-from connectors.mirror.copy.partition import PartitionCopy
-from connectors.mirror.rates import NO_LIMITS, FlowLimits, RateLimit
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.rate_limiter import Pace
 
 __all__ = ["FLOW_LIMIT", "TOPIC_LIMIT", "Throttle"]
 

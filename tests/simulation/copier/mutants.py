@@ -11,24 +11,25 @@ from contextlib import AbstractContextManager
 from typing import Any
 from uuid import UUID
 
-from connect.clients.channel import Channel, Response
+from connect.clients.wire.channel import Channel, Response
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import ProducedPartition, parse_produce
-from connectors.mirror.copy import target_node, target_partition
-from connectors.mirror.copy.copy_states import CopyState
-from connectors.mirror.copy.deliveries import Deliveries
-from connectors.mirror.copy.log_checks import LogChecks
-from connectors.mirror.copy.node import BrokerNode
-from connectors.mirror.copy.offsets_partitions import OffsetsPartition
-from connectors.mirror.copy.outgoing import UNKNOWN, Failure, Outgoing
-from connectors.mirror.copy.partition import PartitionCopy
-from connectors.mirror.copy.placement import Placement
-from connectors.mirror.copy.source_node import SourceNode
-from connectors.mirror.copy.start_positions import StartPositions
-from connectors.mirror.copy.target_node import ProduceResult, TargetNode
-from connectors.mirror.copy.target_partition import TargetPartition
-from connectors.mirror.copy.transactions import Transactions
-from connectors.mirror.losses import Loss
+from connectors.mirror.config.losses import Loss
+from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
+from connectors.mirror.copy.brokers import target as target_node
+from connectors.mirror.copy.brokers.connection import BrokerNode
+from connectors.mirror.copy.brokers.routing import Placement
+from connectors.mirror.copy.brokers.source import SourceNode
+from connectors.mirror.copy.brokers.target import ProduceResult, TargetNode
+from connectors.mirror.copy.partition import target_partition
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.partition.states import CopyState
+from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.positions.log_validation import LogChecks
+from connectors.mirror.copy.positions.offset_reset import StartPositions
+from connectors.mirror.copy.produce_handler import Deliveries
+from connectors.mirror.copy.transactions.manager import Transactions
+from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from tests.simulation.mutants import Mutant, replaced
 
 __all__ = ["MUTANTS"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.mirror.losses import Loss, LossKind
+from connectors.mirror.config.losses import Loss, LossKind
 from tests.simulation.copier.truth import RecordState, SourceRecord, SourceTruth
 
 __all__ = ["Broken", "PairOracle"]

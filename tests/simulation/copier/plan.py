@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from connectors.mirror.copy.chooser import CopyOptions
-from connectors.mirror.losses import LossPolicies, LossPolicy
+from connectors.mirror.config.losses import LossPolicies, LossPolicy
+from connectors.mirror.copy.batches.conversion import CopyOptions
 from tests.simulation.kafka.access import AccessFaults
 from tests.simulation.kafka.broker import BrokerFaults
 from tests.simulation.kafka.coordinator import CoordinatorFaults

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from connectors.mirror.rates import NO_LIMITS, FlowLimits, RateLimit
+from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, RateLimit
 from tests.simulation.copier.worker import SOURCE, TARGET
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.network import Connection

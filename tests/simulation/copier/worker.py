@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from connect.clients.selector_loop import SelectorLoop
-from connect.clients.settings import FetchSettings, ProduceSettings, WireSettings
+from connect.clients.config.settings import FetchSettings, ProduceSettings, WireSettings
+from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import Clock, Deadline
+from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
-from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.partition.partition import OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside, Quarantine
-from connectors.mirror.copy.transaction_hooks import TransactionPlan
-from connectors.mirror.log_facts import LogFacts, noted_facts
-from connectors.mirror.losses import Loss
+from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.offsets.log_identity import LogFacts, noted_facts
 from tests.simulation.copier.plan import Plan
 from tests.simulation.kafka.access import SimulatedAccess
 from tests.simulation.kafka.cluster import Cluster

@@ -13,10 +13,10 @@ from concurrent.futures import Future
 from functools import partial
 
 from connect.errors import ConnectError
-from connectors.mirror.copy.partition import OffsetRun, PartitionCopy
+from connectors.mirror.config.losses import Loss
+from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
+from connectors.mirror.copy.partition.partition import OffsetRun, PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside
-from connectors.mirror.losses import Loss
-from connectors.mirror.rates import NO_LIMITS, FlowLimits
 from tests.simulation.copier.flights import Flights
 from tests.simulation.copier.oracle import Oracle
 from tests.simulation.copier.pair_oracle import Broken, PairOracle

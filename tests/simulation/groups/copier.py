@@ -10,10 +10,10 @@ from uuid import UUID
 from connect.clock import FakeClock
 from connect.plugin import StoredOffset
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.books import FlowBooks, Reached
-from connectors.mirror.config_source import SourceConfig
-from connectors.mirror.log_facts import LogFacts, noted_facts
-from connectors.mirror.losses import Loss, LossKind, LossPolicies, LossPolicy
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.offsets.log_identity import LogFacts, noted_facts
+from connectors.mirror.offsets.offset_sync_writer import FlowBooks, Reached
 from tests.simulation.groups.logs import Partition
 from tests.simulation.groups.topics import Topics, WorkerTopics
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect.clients.consumer_groups import Committed, GroupListing
+from connect.clients.groups.consumer_groups import Committed, GroupListing
 from connect.clock import Deadline, FakeClock
 from connect.errors import ConnectError, RetriableError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.checkpoint_rounds import CheckpointRounds
-from connectors.mirror.checkpoint_store import CheckpointBook
+from connectors.mirror.checkpoints.group_offset_sync import GroupSyncOutcome, sync_group_offsets
+from connectors.mirror.checkpoints.round import CheckpointRounds
+from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.filters import DefaultTopicFilter
 from connectors.mirror.formats import Checkpoint
-from connectors.mirror.group_sync import GroupSyncOutcome, sync_group_offsets
-from connectors.mirror.policy import DefaultReplicationPolicy
-from connectors.mirror.translation import Place
-from connectors.mirror.translator import GroupOffset, InProcessTranslator, TranslationTopics
+from connectors.mirror.offsets.translation import Place
+from connectors.mirror.offsets.translator import GroupOffset, InProcessTranslator, TranslationTopics
+from connectors.mirror.replication_policy import DefaultReplicationPolicy
 from tests.simulation.groups.copier import TOPIC
 from tests.simulation.groups.topics import MAP, SYNCS, Topics
 

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from connectors.mirror import offset_map_store, translation, translator
-from connectors.mirror.checkpoint_store import CheckpointBook
+from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.offset_map import PageSpan, PartitionPages
-from connectors.mirror.offset_map_index import Stretch
-from connectors.mirror.offset_map_store import OffsetMapStore
-from connectors.mirror.translation import Known, Place
+from connectors.mirror.offsets import offset_map_store, translation, translator
+from connectors.mirror.offsets.offset_map_index import Stretch
+from connectors.mirror.offsets.offset_map_pages import PageSpan, PartitionPages
+from connectors.mirror.offsets.offset_map_store import OffsetMapStore
+from connectors.mirror.offsets.translation import Known, Place
 from tests.simulation.mutants import Mutant, replaced
 
 __all__ = ["MUTANTS"]

@@ -45,7 +45,7 @@ These cannot hold by design, and are left out, each for its reason:
 
 from __future__ import annotations
 
-from connectors.mirror.translation import Place
+from connectors.mirror.offsets.translation import Place
 from tests.simulation.groups.logs import Partition
 
 __all__ = ["Broken", "check_place", "skipped"]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
-from connect.clients.topic_log import LogRecord
+from connect.clients.librdkafka.topic_log import LogRecord
 from connect.clock import Deadline
-from connectors.mirror.offset_map_trim import MapTopic, MapTopicReading
-from connectors.mirror.sync_producer import SyncProducer
+from connectors.mirror.offsets.offset_map_trim import MapTopic, MapTopicReading
+from connectors.mirror.offsets.offset_sync_producer import SyncProducer
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from connect.clients.consumer_groups import Committed
+from connect.clients.groups.consumer_groups import Committed
 from connect.clock import Deadline, FakeClock
-from connectors.mirror import offset_map
-from connectors.mirror.config_source import SourceConfig
+from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
+from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.formats import Checkpoint, OffsetSync
-from connectors.mirror.losses import LossKind, LossPolicies, LossPolicy
-from connectors.mirror.offset_syncs import OffsetSyncRule
-from connectors.mirror.translator import GroupOffset
+from connectors.mirror.offsets import offset_map_pages as offset_map
+from connectors.mirror.offsets.offset_syncs import OffsetSyncRule
+from connectors.mirror.offsets.translator import GroupOffset
 from tests.simulation.groups.copier import TOPIC, Copier
 from tests.simulation.groups.groups import GROUPS, CheckpointTask, Held, SourceSide, TargetSide
 from tests.simulation.groups.logs import Partition, Source

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Literal, TypeVar, cast
 
-from connect.clients.cluster_snapshot import EMPTY_SNAPSHOT, ClusterSnapshot, advance
+from connect.clients.cluster.list_offsets import EARLIEST, OffsetResult
+from connect.clients.cluster.metadata import EMPTY_SNAPSHOT, ClusterSnapshot, advance
+from connect.clients.config.settings import WireSettings
 from connect.clients.errors import error_from_code
-from connect.clients.offset_listing import EARLIEST, OffsetResult
-from connect.clients.settings import WireSettings
-from connect.clients.wire import WireConnection
+from connect.clients.wire.connection import WireConnection
 from connect.clock import Clock
 from connect.errors import BrokerUnavailable, ConnectError
 from connect.protocol.messages import FETCH_API, FETCH_VERSION, PRODUCE_API, PRODUCE_VERSION

@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from connect.clients.transaction_coordinator import TransactionSpoilt
-from connect.clients.transactional_producer import ProducerFenced
+from connect.clients.transactions.coordinator import TransactionSpoilt
+from connect.clients.transactions.producer import ProducerFenced
 from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, SourcePartition, StoredOffset
 from connect.protocol.records import iter_records

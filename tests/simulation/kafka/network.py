@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from connect.clients.poller import READ, WRITE
+from connect.clients.wire.poller import READ, WRITE
 from tests.simulation.kafka.virtual_time import VirtualTime
 
 __all__ = [

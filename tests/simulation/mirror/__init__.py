@@ -6,7 +6,7 @@ paused and given other partitions, with clocks that differ, while records arrive
 
 from __future__ import annotations
 
-from connectors.mirror.copy import chooser
+from connectors.mirror.copy.batches import conversion as chooser
 from tests.simulation.mirror.schedule import plan
 from tests.simulation.mirror.session import Finding
 from tests.simulation.mirror.world import MirrorWorld

@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from connect.clients.cancellation import Cancellation
-from connect.clients.selector_loop import SelectorLoop
-from connect.clients.settings import WireSettings
+from connect.clients.config.settings import WireSettings
+from connect.clients.wire.cancellation import Cancellation
+from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import Clock
 from connect.plugin import TaskContext
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config_source import SourceConfig
-from connectors.mirror.copy.partition import PartitionCopy
-from connectors.mirror.losses import Loss, LossKind
-from connectors.mirror.offset_map_trim import MapTopic
-from connectors.mirror.source_task import MirrorSourceTask
-from connectors.mirror.sync_producer import SyncProducer
-from connectors.mirror.task_clients import TaskClients
-from connectors.mirror.task_history import CopiedPartition, TaskHistory
+from connectors.mirror.config.losses import Loss, LossKind
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.history.recorder import CopiedPartition, TaskHistory
+from connectors.mirror.offsets.offset_map_trim import MapTopic
+from connectors.mirror.offsets.offset_sync_producer import SyncProducer
+from connectors.mirror.source.task import MirrorSourceTask
+from connectors.mirror.source.task_clients import TaskClients
 from tests.simulation.kafka.access import AccessFaults, SimulatedAccess
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.network import Network, SimulatedPoller

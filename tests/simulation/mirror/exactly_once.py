@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 
-from connect.clients.transaction_coordinator import ProducerIdentity
+from connect.clients.transactions.coordinator import ProducerIdentity
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from tests.simulation.kafka.coordinator import Coordinator, SimulatedTransactions

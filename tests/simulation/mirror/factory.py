@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from connect.clients.topic_log import TopicSpec
-from connect.clients.transaction_coordinator import TransactionCoordinator
+from connect.clients.librdkafka.topic_log import TopicSpec
+from connect.clients.transactions.coordinator import TransactionCoordinator
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.connector_stores import TransactionalStore
-from connect.runtime.exactly_once import ExactlyOncePlan
-from connect.runtime.task import WorkerTask, WorkerTaskContext
-from connect.runtime.transactional_transfer import ExactlyOnceTransferTask
-from connect.runtime.transfer_task import WorkerTransferTask
-from connect.runtime.transfer_transactions import TaskTransactions, TransactionalRecords
+from connect.runtime.offset_stores import TransactionalStore
+from connect.runtime.source.exactly_once_task import ExactlyOncePlan
+from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext
+from connect.runtime.transfer.exactly_once_task import ExactlyOnceTransferTask
+from connect.runtime.transfer.task import WorkerTransferTask
+from connect.runtime.transfer.transactions import TaskTransactions, TransactionalRecords
 from connect.storage.connector_offset_store import ConnectorOffsetStore, TransactionalOffsets
 from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_store import KafkaOffsetStore, OffsetStore

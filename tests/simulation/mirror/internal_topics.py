@@ -12,8 +12,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from connect.clients.topic_log import LogRecord
-from connectors.mirror.offset_map_trim import MapTopic, MapTopicReading
+from connect.clients.librdkafka.topic_log import LogRecord
+from connectors.mirror.offsets.offset_map_trim import MapTopic, MapTopicReading
 from tests.simulation.mirror.session import Session
 from tests.simulation.mirror.timeline import Life, Timeline
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from connect.plugin import StoredOffset
 from connect.protocol.messages import TopicPartition
-from connect.runtime.transfer_task import WorkerTransferTask
-from connectors.mirror.beginnings import Beginnings
-from connectors.mirror.books import FlowBooks, Reached
-from connectors.mirror.copy.partition import PartitionCopy
-from connectors.mirror.offset_map import PartitionPages
-from connectors.mirror.offset_map_trim import PageIndex
-from connectors.mirror.source_task import MirrorSourceTask
+from connect.runtime.transfer.task import WorkerTransferTask
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.offsets.offset_map_pages import PartitionPages
+from connectors.mirror.offsets.offset_map_trim import PageIndex
+from connectors.mirror.offsets.offset_sync_writer import FlowBooks, Reached
+from connectors.mirror.offsets.start_position_tracker import Beginnings
+from connectors.mirror.source.task import MirrorSourceTask
 from tests.simulation.mutants import Mutant, replaced
 
 __all__ = ["MUTANTS"]

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 from kafka.partitioner.default import murmur2
 
-from connect.clients.topic_log import LogRecord
+from connect.clients.librdkafka.topic_log import LogRecord
 from connect.clock import Deadline
 from connect.errors import DeadlineExceeded, RetriableError
 from connect.plugin import RecordMetadata

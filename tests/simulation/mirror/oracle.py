@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from connect.clients.topic_log import LogRecord
+from connect.clients.librdkafka.topic_log import LogRecord
 from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_key, decode_value
-from connectors.mirror.first_positions import FirstPosition, parse_first_key
+from connectors.mirror.config.losses import Loss
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.log_facts import is_facts_key
-from connectors.mirror.losses import Loss
-from connectors.mirror.offset_map import parse_page_key
-from connectors.mirror.offset_map_store import OffsetMapStore
-from connectors.mirror.translation import Place
+from connectors.mirror.offsets.log_identity import is_facts_key
+from connectors.mirror.offsets.offset_map_pages import parse_page_key
+from connectors.mirror.offsets.offset_map_store import OffsetMapStore
+from connectors.mirror.offsets.start_positions import FirstPosition, parse_first_key
+from connectors.mirror.offsets.translation import Place
 from tests.simulation.kafka.log import Batch
 from tests.simulation.mirror.internal_topics import InternalTopic
 from tests.simulation.mirror.session import Finding, Session

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from connect.clock import Deadline
 from connect.errors import ConnectError
-from connect.runtime.task import WorkerTask
+from connect.runtime.tasks.task import WorkerTask
 from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock, WorkerKilled
 

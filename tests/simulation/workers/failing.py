@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from connect.clock import Clock, Deadline
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import PartitionHealth, SourceOffset, StoredOffset, TransferTask
-from connect.runtime.task import WorkerTaskContext
-from connect.runtime.transfer_task import WorkerTransferTask
+from connect.runtime.tasks.task import WorkerTaskContext
+from connect.runtime.transfer.task import WorkerTransferTask
 from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_store import MemoryOffsetStore
 from connect.storage.offset_writer import OffsetWriter

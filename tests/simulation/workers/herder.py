@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from connect.clients.group_member import GroupMember
+from connect.clients.groups.member import GroupMember
 from connect.clients.rest_client import RestClient
 from connect.clock import Deadline
 from connect.data import json_codec
 from connect.errors import BrokerUnavailable, ConnectError
 from connect.protocol.signatures import sign
-from connect.runtime.distributed.changes import PendingChanges
-from connect.runtime.distributed.config import DistributedConfig, ExactlyOnceSupport
+from connect.runtime.distributed.config_changes import PendingChanges
+from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
 from connect.runtime.distributed.herder import DistributedHerder
-from connect.runtime.distributed.leader_requests import InternalRequests, LeaderRefused
+from connect.runtime.distributed.leader_client import InternalRequests, LeaderRefused
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.operations import GroupOperations
+from connect.runtime.distributed.request_handlers import GroupOperations
 from connect.runtime.states import InstanceId
 from connect.storage.config_records import SessionKey
 from connect.storage.config_store import KafkaConfigStore

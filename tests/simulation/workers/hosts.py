@@ -15,7 +15,7 @@ from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.exactly_once import ExactlyOncePlan
+from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId, State, StatusBook
 from connect.runtime.worker import Worker
 from connect.storage.offset_store import MemoryOffsetStore
@@ -24,7 +24,7 @@ from tests.simulation.workers.plugins import SimRecord, SimTransfer, plugins
 from tests.simulation.workers.tasks import SOON_S, Moves, SimTaskHost
 
 if TYPE_CHECKING:
-    from connect.runtime.distributed.exactly_once import TaskRun
+    from connect.runtime.distributed.exactly_once_checks import TaskRun
     from tests.simulation.workers.ledger import Ledger
 
 __all__ = ["SimConnectorHost", "SimWorker"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from connect.protocol.membership import ConnectorTask
-from connect.runtime.assignor_cooperative import CooperativeAssignor, CooperativeRound
+from connect.runtime.distributed.assignor_cooperative import CooperativeAssignor, CooperativeRound
 
 __all__ = ["JavaAssignor"]
 

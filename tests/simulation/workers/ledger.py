@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from connect.clients.topic_log import LogRecord
+from connect.clients.librdkafka.topic_log import LogRecord
 from connect.errors import BrokerUnavailable
 from connect.runtime.states import InstanceId
 from connect.storage import config_records

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 
-from connect.clients.group_coordinator import lost_at
-from connect.clients.group_network import GroupTimeouts, dead_after_ms
+from connect.clients.groups.member_coordinator import lost_at
+from connect.clients.groups.member_network import GroupTimeouts, dead_after_ms
 from connect.clock import Deadline
-from connect.metrics.coordinator import CoordinatorMetrics
+from connect.metrics.coordinator_metrics import CoordinatorMetrics
 from connect.runtime.distributed.membership import Membership
 from tests.simulation.workers.engine import Engine, Process
 from tests.simulation.workers.group import Answer, SimCoordinator

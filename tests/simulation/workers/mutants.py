@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from connect.runtime.distributed.changes import PendingChanges
-from connect.runtime.distributed.keys import SessionKeys
+from connect.runtime.distributed.config_changes import PendingChanges
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.publishing import TaskConfigPublisher
-from connect.runtime.distributed.rebalancing import Rebalancing
-from connect.runtime.distributed.work import AssignedWork
+from connect.runtime.distributed.rebalance_listener import Rebalancing
+from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.session_keys import SessionKeys
+from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.states import InstanceId
-from connect.runtime.transfer_task import WorkerTransferTask
+from connect.runtime.transfer.task import WorkerTransferTask
 from connect.storage import config_records
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_store import KafkaConfigStore

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from connect.config.definition import ConfigDef
 from connect.plugin import Connector, SourceTask, TransferTask
-from connect.runtime.plugins import PluginRegistry
+from connect.runtime.plugins.registry import PluginRegistry
 
 __all__ = ["SimRecord", "SimSource", "SimTransfer", "plugins"]
 

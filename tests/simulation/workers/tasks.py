@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.plugin import TransferTask
-from connect.runtime.exactly_once import ExactlyOncePlan
+from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
 from tests.simulation.workers.engine import Process
 from tests.simulation.workers.failing import fail_a_transfer
 
 if TYPE_CHECKING:
-    from connect.runtime.distributed.exactly_once import TaskRun
+    from connect.runtime.distributed.exactly_once_checks import TaskRun
     from tests.simulation.workers.ledger import Ledger
 
 __all__ = ["SOON_S", "Moves", "SimTaskHost"]

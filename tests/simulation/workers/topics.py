@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from connect.clients.topic_log import LogRecord
+from connect.clients.librdkafka.topic_log import LogRecord
 from connect.clock import Deadline
 from connect.errors import BrokerError, BrokerUnavailable, ConnectError, DeadlineExceeded
 from connect.plugin import RecordMetadata

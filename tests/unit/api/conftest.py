@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from api.rest_server import RestServer
+from api.rest.server import RestServer
 from connect.metrics.registry import MetricRegistry
 from tests.support.in_memory_herder import InMemoryHerder
 

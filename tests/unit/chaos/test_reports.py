@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mirror.losses import Loss, LossKind, LossPolicy
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from tests.support.chaos.directions import Reports
 from tests.support.chaos.forms import Form
 from tests.support.chaos.outcome import Outcome, Rules

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.mirror.first_positions import parse_first_key
+from connectors.mirror.offsets.start_positions import parse_first_key
 from tests.simulation.mirror import run
 from tests.simulation.mirror.world import MirrorWorld
 

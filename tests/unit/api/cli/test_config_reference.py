@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from api.cli.config_reference import main, render
-from connectors.mirror.config_checkpoint import CHECKPOINT_CONFIG_DEF
-from connectors.mirror.config_heartbeat import HEARTBEAT_CONFIG_DEF
-from connectors.mirror.config_source import SOURCE_CONFIG_DEF
+from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
+from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF
+from connectors.mirror.config.source import SOURCE_CONFIG_DEF
 
 
 def test_every_key_of_every_connector_is_on_the_page() -> None:

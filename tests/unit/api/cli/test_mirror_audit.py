@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from api.cli.mirror_audit import main
-from api.cli.program import EXIT_ERROR, EXIT_USAGE
-from connectors.mirror.audit import facts
+from api.cli.one_shot import EXIT_ERROR, EXIT_USAGE
+from connectors.mirror.audit import planner as facts
 
 
 @pytest.fixture

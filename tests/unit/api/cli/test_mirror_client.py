@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from api.cli.mirror_client import main
-from api.cli.mirror_client_output import Output
-from connectors.mirror.group_move import MovedOffset, MovePlan
+from api.cli.output.mirror_client import Output
+from connectors.mirror.failover import MovedOffset, MovePlan
 
 MM2 = """
 clusters = A, B, C

@@ -13,7 +13,7 @@ import pytest
 
 from connect.data.converters.base import Converter
 from connect.data.transforms.base import Predicate, Transformation
-from connect.runtime.builtin_plugins import builtin_plugins
+from connect.runtime.plugins.builtin import builtin_plugins
 from tests.golden.connect_data.cases import cases_text
 from tests.support.connect_data import CASES, EXPECTED, agrees, run_case
 

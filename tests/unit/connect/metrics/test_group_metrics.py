@@ -7,8 +7,8 @@ import math
 import pytest
 
 from connect.clock import FakeClock
-from connect.metrics.coordinator import CoordinatorMetrics
-from connect.metrics.rebalance import RebalanceMetrics
+from connect.metrics.coordinator_metrics import CoordinatorMetrics
+from connect.metrics.rebalance_metrics import RebalanceMetrics
 from connect.metrics.registry import MetricRegistry
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connect.metrics.catalogue import describe
-from connect.metrics.coordinator import COORDINATOR_GROUP, CoordinatorMetrics
-from connect.metrics.rebalance import REBALANCE_GROUP, RebalanceMetrics
+from connect.metrics.coordinator_metrics import COORDINATOR_GROUP, CoordinatorMetrics
+from connect.metrics.rebalance_metrics import REBALANCE_GROUP, RebalanceMetrics
 from connect.metrics.sink_task_metrics import SINK_TASK_GROUP, SinkTaskMetrics
 from connect.metrics.source_task_metrics import SOURCE_TASK_GROUP, SourceTaskMetrics, SourceTotals
 from tests.support.java_metrics import attributes_of, java_samples

@@ -13,8 +13,8 @@ from connect.config.providers import ConfigProvider
 from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import Connector, SourceTask
-from connect.runtime.plugins import PluginRegistry
-from connect.runtime.standalone import StandaloneHerder
+from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.worker import Worker
 from connect.storage.offset_store import MemoryOffsetStore
 from tests.support.waiting import wait_until

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from connect.clock import FakeClock
-from connect.runtime.connect_herder import LoggerLevel, NotFound
+from connect.runtime.herder import LoggerLevel, NotFound
 from connect.runtime.loggers import Loggers
 
 NAMES = ("levels", "levels.a", "levels.a.b", "levelsother")

@@ -12,9 +12,9 @@ from connect.config.definition import ConfigDef
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import Connector, SourceTask, TransferTask
-from connect.runtime.own_offsets import TaskWithOwnOffsets
 from connect.runtime.states import InstanceId, State, Status, StatusBook
-from connect.runtime.task import WorkerTask
+from connect.runtime.tasks.own_offset_store import TaskWithOwnOffsets
+from connect.runtime.tasks.task import WorkerTask
 from connect.runtime.worker_connector import ConnectorHost
 from connect.storage.offset_store import MemoryOffsetStore
 from tests.support.plugins import RecordLaneTask

@@ -23,7 +23,7 @@ from connect.storage.config_records import (
     UnusableRecord,
     decode_record,
 )
-from connect.storage.instances import InstanceId, State, TargetState
+from connect.storage.instance_id import InstanceId, State, TargetState
 
 KEY = SessionKey(bytes(range(32)), "HmacSHA256", 1_700_000_000_000)
 KEY_JSON = (

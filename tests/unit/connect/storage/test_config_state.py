@@ -30,7 +30,7 @@ from connect.storage.config_state import (
     TargetStateChanged,
     TaskConfigsUpdated,
 )
-from connect.storage.instances import InstanceId, TargetState
+from connect.storage.instance_id import InstanceId, TargetState
 
 C0, C1, C2 = (InstanceId("c", task) for task in range(3))
 CREATED = ConnectorConfigRecord("c", {"v": "1"})

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from connect.clients.topic_log import LogRecord, TopicSpec
+from connect.clients.librdkafka.topic_log import LogRecord, TopicSpec
 from connect.clock import Deadline, FakeClock
 from connect.errors import BrokerUnavailable, ConnectError, CorruptData
 from connect.plugin import OFFSET_NOTE, SourcePartition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.storage.instances import InstanceId, State
+from connect.storage.instance_id import InstanceId, State
 from connect.storage.status_records import (
     InstanceStatus,
     StatusTable,

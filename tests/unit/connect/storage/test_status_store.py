@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from connect.clients.topic_log import LogRecord, TopicLog, TopicSpec
+from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.plugin import RecordMetadata
-from connect.storage.instances import InstanceId, State
+from connect.storage.instance_id import InstanceId, State
 from connect.storage.status_records import InstanceStatus, encode_status, status_key
 from connect.storage.status_store import KafkaStatusStore
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from connectors.mirror.offset_map import MapPage, PartitionPages
+from connectors.mirror.offsets.offset_map_pages import MapPage, PartitionPages
 
 __all__ = ["CopiedLog", "Op", "copied_logs"]
 

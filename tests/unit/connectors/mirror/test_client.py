@@ -6,7 +6,7 @@ import pytest
 
 from connect.errors import ConfigError
 from connectors.mirror.client import ancestry, client_properties, hops
-from connectors.mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from connectors.mirror.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 HEARTBEATS = ["heartbeats", "B.heartbeats", "B.A.heartbeats", "C.B.A.heartbeats"]
 

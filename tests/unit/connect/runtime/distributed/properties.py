@@ -1,6 +1,6 @@
 """A distributed worker's properties, for tests."""
 
-from connect.runtime.distributed.config import DistributedConfig
+from connect.runtime.distributed.group_config import DistributedConfig
 
 __all__ = ["PROPS", "config"]
 

@@ -9,7 +9,7 @@ from connect.config.definition import ConfigDef
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import SinkConnector, SinkTask
 from connect.runtime.distributed.factory import distributed_herder
-from connect.runtime.plugins import PluginRegistry
+from connect.runtime.plugins.registry import PluginRegistry
 from tests.unit.connect.runtime.distributed.properties import PROPS
 
 GROUP = "connect-workers"

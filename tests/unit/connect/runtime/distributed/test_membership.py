@@ -16,7 +16,7 @@ from connect.protocol.membership import (
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.states import InstanceId
 from connect.storage.config_state import ClusterConfigState
-from connect.storage.memory_stores import MemoryConfigStore
+from connect.storage.memory_status_store import MemoryConfigStore
 
 URL, OTHER = "http://me:8083/", "http://other:8083/"
 C, T0, T1 = ("c", -1), ("c", 0), ("c", 1)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from uuid import UUID
 
-from connect.clients.cluster_snapshot import ClusterSnapshot
-from connect.clients.offset_listing import OffsetResult
-from connect.clients.selector_loop import SelectorLoop
+from connect.clients.cluster.list_offsets import OffsetResult
+from connect.clients.cluster.metadata import ClusterSnapshot
+from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import FakeClock
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["AskedCluster", "SteppedLoop"]

@@ -17,8 +17,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from connect.clients.cluster_snapshot import ClusterSnapshot
-from connect.clients.wire import WireConnection
+from connect.clients.cluster.metadata import ClusterSnapshot
+from connect.clients.wire.connection import WireConnection
 from connect.protocol.batches import crc_matches, read_headers
 from connect.protocol.messages import PRODUCE_API, PRODUCE_VERSION, TopicPartition
 from connect.protocol.records import iter_records

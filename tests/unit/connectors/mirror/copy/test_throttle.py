@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect.clients.selector_loop import SelectorLoop
+from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import FakeClock
 from connect.config.java_regex import compile_java_regex
 from connect.protocol.batches import BatchHeader
+from connectors.mirror.config.rates import FlowLimits, RateLimit, TopicRate
 from connectors.mirror.copy.memory import MemoryBudget
-from connectors.mirror.copy.partition import PartitionCopy
+from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.throttle import FLOW_LIMIT, TOPIC_LIMIT, Throttle
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.rates import FlowLimits, RateLimit, TopicRate
 
 KB = 1000
 

@@ -1,0 +1,261 @@
+"""`connect-mirror-maker`: mirror Kafka clusters as an mm2.properties says.
+
+    connect-mirror-maker [--clusters ALIAS ...] [--workers N] [--check] mm2.properties
+
+Processes with the same properties, on any hosts, share the work of each flow. `--workers N` runs N
+of them on this host. The first has `metrics.listener` and `listeners` as the properties say; the
+others listen on the same hosts and free ports, which the log names.
+
+Exit codes:
+    0    stopped by SIGTERM or SIGINT, with the final offsets stored; --check: nothing in the way
+    1    --check: something would keep a flow from working, as the report says
+    2    the properties are wrong, or the mirrors failed while running
+    3    the mirrors could not be started
+    255  the command line is wrong
+A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from api.cli.exit_process import leave
+from api.cli.file_watch import FileWatch
+from api.cli.stop_signals import StopSignal
+from api.cli.worker_processes import (
+    WorkerProcesses,
+    ask_to_stop_with_parent,
+    on_free_port,
+    spread_listeners,
+    worker_count,
+)
+from connect.errors import ConfigError, ConnectError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from api.dedicated.internal_rest import MirrorRestServer
+    from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+    from connectors.mirrormaker.mirror_maker import MirrorMaker
+
+__all__ = ["command", "main"]
+
+EXIT_OK = 0
+EXIT_IN_THE_WAY = 1
+EXIT_ERROR = 2
+EXIT_START = 3
+EXIT_USAGE = 255
+
+STOP_S = 20.0
+"""Budget of a clean stop; little of it is used. Service managers kill after 30 s or more."""
+
+WATCH_S = 1.0
+"""How often it is looked whether any flow is left, and whether the file is another."""
+
+log = logging.getLogger("connect-mirror-maker")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser(
+        prog="connect-mirror-maker",
+        description="Mirror topics between Kafka clusters.",
+        epilog="Exit codes: 0 stopped cleanly, 1 --check found something in the way, "
+        "2 error, 3 start failed, 255 wrong command line.",
+    )
+    parser.add_argument(
+        "config", type=Path, metavar="mm2.properties", help="MirrorMaker 2 configuration file"
+    )
+    parser.add_argument(
+        "--clusters",
+        nargs="+",
+        metavar="ALIAS",
+        help="target clusters to serve: only flows into these are run (default: all)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=worker_count,
+        default=1,
+        metavar="N",
+        help="how many processes to run on this host (default: 1)",
+    )
+    parser.add_argument("--worker-number", type=worker_count, default=1, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="connect, print what would be mirrored, created and skipped, and why; change nothing",
+    )
+    # Both "--clusters a b file" and "file --clusters a b" are written, and Java takes both.
+    return parser.parse_args(_file_first(list(sys.argv[1:] if argv is None else argv)))
+
+
+def _file_first(argv: list[str]) -> list[str]:
+    """Close the list of `--clusters` before a properties file that ends the line."""
+    if "--clusters" in argv and len(argv) > 2 and not argv[-1].startswith("-"):
+        listed = argv[argv.index("--clusters") + 1 :]
+        if listed and Path(listed[-1]).suffix == ".properties":
+            return [listed[-1], *argv[:-1]]
+    return argv
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit code."""
+    try:
+        arguments = _arguments(argv)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else EXIT_USAGE
+    from api.cli.logs import configure_logging
+
+    configure_logging(logging.WARNING if arguments.check else logging.INFO)
+    watch = FileWatch(arguments.config)  # before it is read: so no later change is overlooked
+    try:
+        config = _load(arguments.config)
+        if arguments.check:
+            return _check(config, arguments.clusters)
+        if arguments.workers > 1:
+            return _supervise(config, arguments)
+        return _run(config, arguments, watch)
+    except ConfigError as error:
+        print(f"connect-mirror-maker: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except ConnectError as error:
+        print(f"connect-mirror-maker: {error}", file=sys.stderr)
+        return EXIT_START
+    except Exception:  # the top of the program: a mistake of ours, told in full
+        log.exception("ended by an unexpected error")
+        return EXIT_ERROR
+
+
+def _load(path: Path) -> MirrorMakerConfig:
+    from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+
+    try:
+        return MirrorMakerConfig.from_file(path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"Cannot read the configuration file {path}: {reason}") from error
+
+
+def _supervise(config: MirrorMakerConfig, arguments: argparse.Namespace) -> int:
+    # What is wrong with the properties is told once, not by each process again and again.
+    config.validate(arguments.clusters)
+    clusters = ["--clusters", *arguments.clusters] if arguments.clusters else []
+    own = [str(arguments.config), *clusters]
+    return WorkerProcesses("api.cli.mirror_maker", own, arguments.workers).run()
+
+
+def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWatch) -> int:
+    """`worker_number`: which of several processes on this host this is, from 1."""
+    from connectors.mirrormaker.mirror_maker import MirrorMaker
+
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    stop = StopSignal()
+    ask_to_stop_with_parent()
+    number: int = arguments.worker_number
+    with _internal_rest(config, number) as rest:
+        maker = MirrorMaker(config, arguments.clusters, None if rest is None else rest.reach)
+        if rest is not None:
+            rest.serve(maker.herder)
+        with _metrics_page(config, maker, number):
+            return _mirror(maker, stop, lambda: _renew(maker, arguments.config, watch))
+
+
+def _renew(maker: MirrorMaker, path: Path, watch: FileWatch) -> None:
+    """Take over what may change while flows run, if the file was written anew."""
+    if not watch.changed():
+        return
+    try:
+        maker.renew(_load(path))
+    except ConfigError as error:
+        log.error("%s has changed, and nothing of that counts yet: %s", path, error)
+
+
+def _mirror(maker: MirrorMaker, stop: StopSignal, renew: Callable[[], None]) -> int:
+    """Run all flows until a signal comes, or none is left; returns the exit code."""
+    from connect.clock import Deadline
+
+    maker.start()
+    try:
+        while not stop.wait(WATCH_S):
+            if maker.all_failed():
+                log.error("no flow is left to run")
+                return EXIT_START
+            renew()
+    finally:
+        log.info("stopping")
+        ended = maker.stop(Deadline(STOP_S))
+    log.info("stopped")
+    return EXIT_OK if ended else EXIT_ERROR
+
+
+@contextmanager
+def _internal_rest(config: MirrorMakerConfig, number: int) -> Iterator[MirrorRestServer | None]:
+    """The server that other processes with these flows reach this one at, its ports taken; None
+    where they do not."""
+    if not config.enable_internal_rest:
+        yield None
+        return
+    from api.dedicated.internal_rest import MirrorRestServer
+
+    props = config.rest_config()
+    server = MirrorRestServer(props if number == 1 else spread_listeners(props))
+    try:
+        server.bind()
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) -> Iterator[None]:
+    """The server of `metrics.listener`, for as long as the block runs; none where that is empty."""
+    listener = config.metrics_listener
+    if not listener:
+        yield
+        return
+    if number > 1:
+        listener = on_free_port(listener, "metrics.listener")
+    from api.http_server import ApiServer
+
+    def make_app() -> FastAPI:
+        from api.dedicated.status_pages import create_app
+
+        return create_app(maker.metrics, maker.statuses)
+
+    server = ApiServer(make_app, listener, "metrics.listener")
+    try:
+        server.start()
+        yield
+    finally:
+        server.stop()
+
+
+def _check(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:
+    from api.cli.output.check import print_report
+    from connectors.mirrormaker.check.check import check
+
+    report = check(config, clusters)
+    print_report(report)
+    return EXIT_OK if report.can_run else EXIT_IN_THE_WAY
+
+
+def command() -> NoReturn:
+    """The installed command: the program, and the end of its process."""
+    leave(main())
+
+
+if __name__ == "__main__":
+    command()

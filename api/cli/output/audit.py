@@ -1,0 +1,240 @@
+"""Prints an audit's report: tables on a terminal, tab-separated lines where a program reads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TextIO
+
+from api.cli.output.check import table_printer
+from connectors.mirror.audit.findings import Difference, Kind
+from connectors.mirror.audit.map_check import LedgerCheck, LedgerReport
+from connectors.mirror.audit.plan import PartitionFacts
+from connectors.mirror.audit.repair import Repair
+from connectors.mirror.audit.report import AuditReport, PartitionAudit
+
+__all__ = ["print_ledger", "print_repairs", "print_report"]
+
+SHOWN = 50
+"""Differences of a partition that are printed; the JSON has more."""
+
+EXPLAINED = {
+    "pending": "not copied yet",
+    "compacted": "compacted",
+    "expired_on_source": "source's retention",
+    "expired_on_target": "target's retention",
+}
+
+
+LEFT_OUT = "offsets before the flow began"
+
+
+class _Printer(Protocol):
+    def line(self, text: str, style: str = "") -> None: ...
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None: ...
+
+
+def print_report(report: AuditReport, out: TextIO | None = None) -> None:
+    """Partitions, what differs, and a last sentence."""
+    printer = table_printer(sys.stdout if out is None else out)
+    printer.table(
+        "Partitions",
+        ("source", "target", "records", "equal", "at a glance", "different", "explained"),
+        [_row(partition) for partition in report.partitions],
+    )
+    for partition in report.partitions:
+        _print_differences(printer, partition)
+        if Kind.MISSING.value in partition.counts:
+            _print_begin(printer, partition.facts)
+        for error in partition.errors:
+            printer.line(f"{_name(partition.facts.source)}: not audited: {error}", "bold red")
+    for key, reason in report.absent.items():
+        printer.line(f"{_name(key)}: {reason}", "bold red")
+    printer.line(_summary(report), "green" if report.equal and report.complete else "bold red")
+
+
+def print_ledger(report: LedgerReport, out: TextIO | None = None) -> None:
+    """What the ledger accounts for, what samples found, and what that proves."""
+    printer = table_printer(sys.stdout if out is None else out)
+    columns = ("source", "target", "accounted for", "not", "lost at the target's end", "explained")
+    printer.table(
+        "Ledger", columns, [_ledger_row(check, whole=report.whole) for check in report.checks]
+    )
+    for check in report.checks:
+        if check.unaccounted:
+            shown = [_span(start, end - start) for start, end in check.unaccounted[:SHOWN]]
+            more = " and more" if len(check.unaccounted) > SHOWN else ""
+            name = _name(check.facts.source)
+            printer.line(f"{name}: not accounted for: {', '.join(shown)}{more}", "yellow")
+            _print_begin(printer, check.facts)
+    samples = report.samples
+    for partition in samples.partitions:
+        _print_differences(printer, partition)
+        for error in partition.errors:
+            printer.line(f"{_name(partition.facts.source)}: not read: {error}", "bold red")
+    for key, reason in samples.absent.items():
+        printer.line(f"{_name(key)}: {reason}", "bold red")
+    good = report.accounted and not report.different and samples.complete
+    printer.line(_ledger_summary(report), "green" if good else "bold red")
+
+
+def _print_begin(printer: _Printer, facts: PartitionFacts) -> None:
+    """What may be missing on purpose."""
+    if facts.began > facts.first:
+        printer.line(
+            f"{_name(facts.source)}: by the offset map the flow began at {facts.began}; if what is "
+            "before was left out on purpose (--since, auto.offset.reset=latest): --from-begin",
+            "yellow",
+        )
+
+
+def _ledger_row(check: LedgerCheck, *, whole: bool) -> tuple[str, ...]:
+    explained = {
+        LEFT_OUT: check.facts.left_out,
+        "not copied yet": check.pending,
+        "target's retention": check.expired,
+        "copied again": check.copied_again,
+        "outside the ledger": check.outside,
+    }
+    told = [f"{count} {text}" for text, count in explained.items() if count]
+    if check.facts.compacted and not whole:
+        told.append("compacted: not sampled")
+    return (
+        _name(check.facts.source),
+        _name(check.facts.target),
+        str(check.accounted),
+        str(check.missing),
+        str(check.lost),
+        ", ".join(told),
+    )
+
+
+def _ledger_summary(report: LedgerReport) -> str:
+    partitions = report.samples.partitions
+    drawn = sum(len(partition.results) for partition in partitions)
+    equal = sum(partition.total("equal") for partition in partitions)
+    accounted = sum(check.accounted for check in report.checks)
+    missing = sum(check.missing for check in report.checks)
+    lost = sum(check.lost for check in report.checks)
+    different = sum(partition.different for partition in partitions)
+    placed = sum(check.placed for check in report.checks)
+    told = f"The ledger accounts for {accounted} of {accounted + missing} source offsets"
+    if report.whole:
+        told += f". The flow is small, so all of it was read: {equal} records are equal"
+    elif drawn:
+        told += (
+            f"; of the {placed} records that it places on both sides, {drawn} samples with {equal} "
+            "equal ones were read"
+        )
+    else:
+        told += "; there was nothing to draw samples from"
+    if lost or different or report.samples.absent:
+        absent = len(report.samples.absent)
+        return (
+            f"{told}. {different} of the records that were read differ, {lost} are lost at the "
+            f"target's end, {absent} partitions have no copy."
+        )
+    if not report.samples.complete:
+        return f"{told}. Not all that was to be read could be."
+    if report.whole:
+        unaccounted = ", also what the ledger does not account for" if missing else ""
+        return f"{told}, in order, each once{unaccounted}."
+    if missing:
+        return f"{told}. What it does not account for, --mode logs compares."
+    if not drawn:
+        return f"{told}. --mode logs compares all."
+    return f"{told}, and none differs. {_what_it_proves(report, placed, equal, drawn)}"
+
+
+def _what_it_proves(report: LedgerReport, placed: int, equal: int, drawn: int) -> str:
+    unread = [f"{sum(check.facts.compacted for check in report.checks)} compacted partitions"]
+    outside = sum(check.outside for check in report.checks)
+    if outside:
+        unread.append(f"{outside} target offsets of which the ledger does not tell")
+    besides = " and ".join(each for each in unread if not each.startswith("0 "))
+    besides = f"; {besides} were not read" if besides else ""
+    if equal >= placed:
+        return f"So they are all there{besides}. --mode logs reads everything."
+    # Each of n samples is as likely from any place: (1 - part) ** n of missing all of it.
+    return (
+        "That does not prove the rest equal, only that damage to "
+        f"{100 * (1 - 0.05 ** (1 / drawn)):.2g} % of it or more would be seen with a "
+        f"probability of 95 %{besides}. --mode logs proves it."
+    )
+
+
+def print_repairs(repairs: Sequence[Repair], out: TextIO | None = None) -> None:
+    """What was copied again, and what was not, and why."""
+    printer = table_printer(sys.stdout if out is None else out)
+    printer.table(
+        "Repair",
+        ("source", "records copied", "reason"),
+        [(_name(each.source), str(each.copied), each.reason) for each in repairs],
+    )
+
+
+def _row(partition: PartitionAudit) -> tuple[str, ...]:
+    glances = partition.total("batches_at_a_glance")
+    explained = [
+        f"{partition.total(name)} {text}"
+        for name, text in EXPLAINED.items()
+        if partition.total(name)
+    ]
+    if partition.facts.left_out:
+        explained.insert(0, f"{partition.facts.left_out} {LEFT_OUT}")
+    return (
+        _name(partition.facts.source),
+        _name(partition.facts.target),
+        str(partition.total("source_records")),
+        str(partition.total("equal")),
+        f"{glances} batches" if glances else "",
+        str(partition.different),
+        ", ".join(explained),
+    )
+
+
+def _print_differences(printer: _Printer, partition: PartitionAudit) -> None:
+    if not partition.different:
+        return
+    found = partition.differences
+    shown = [_difference_row(each) for each in found[:SHOWN]]
+    counts = ", ".join(f"{records} {kind}" for kind, records in partition.counts.items())
+    name = _name(partition.facts.source)
+    printer.table(f"{name}: {counts}", ("what", "records", "source", "target"), shown)
+    if len(found) > SHOWN:
+        printer.line(f"{name}: and more; --json FILE has up to 1000 of each range")
+
+
+def _difference_row(found: Difference) -> tuple[str, ...]:
+    kind = "in another place" if found.kind is Kind.MOVED else found.kind.value
+    return (
+        kind,
+        str(found.records),
+        _span(found.source, found.records),
+        _span(found.target, found.records),
+    )
+
+
+def _span(first: int | None, records: int) -> str:
+    if first is None:
+        return ""
+    return str(first) if records == 1 else f"{first} to {first + records - 1}"
+
+
+def _name(key: tuple[str, int]) -> str:
+    return f"{key[0]}-{key[1]}"
+
+
+def _summary(report: AuditReport) -> str:
+    equal = sum(partition.total("equal") for partition in report.partitions)
+    size = sum(partition.total("bytes") for partition in report.partitions)
+    rate = size / max(report.seconds, 1e-3) / 1e6
+    read = f"{size / 1e6:,.1f} MB read in {report.seconds:.1f} s ({rate:,.0f} MB/s)"
+    if not report.complete:
+        return f"Not everything could be audited. {equal} records are equal. {read}."
+    if report.equal:
+        return f"All is there: {equal} records are equal, in order, each once. {read}."
+    different = sum(partition.different for partition in report.partitions)
+    absent = f", {len(report.absent)} partitions have no copy" if report.absent else ""
+    return f"{different} records differ{absent}; {equal} are equal. {read}."

@@ -1,0 +1,235 @@
+"""Shows a backfill: its plan, how far it is, and how it ended. A bar on a terminal, lines where a
+program reads.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from api.cli.output.check import table_printer
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.errors import ConnectError
+from connectors.mirror.backfill.progress import JobProgress
+from connectors.mirror.backfill.scheduler import PartitionJob
+
+__all__ = ["ProgressView", "print_plan", "print_result", "progress_text", "to_json", "write_json"]
+
+LINE_S = 10.0
+"""How often a line is written where there is no terminal."""
+
+_BAR = 24
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def size_text(size: float) -> str:
+    """Bytes for people, in powers of 1000."""
+    power = 0 if size < 1 else min(len(_SIZES) - 1, int(math.log10(size) / 3 + 1e-9))
+    number = size / 1000**power
+    return f"{number:.0f} {_SIZES[power]}" if power == 0 else f"{number:.1f} {_SIZES[power]}"
+
+
+STARTING_S = 60.0
+"""Of a Spark session and its first tasks; what takes longer is something else."""
+
+
+def time_text(seconds: float) -> str:
+    """A duration for people."""
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    if hours >= 48:
+        return f"{hours // 24} d {hours % 24} h"
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
+
+
+def progress_text(progress: JobProgress, now_ms: int) -> str:
+    """One line: share, bytes, rate, and when it will be done (UTC where the machine is)."""
+    total = progress.copied_bytes + progress.left_bytes
+    parts = [
+        f"{progress.share:4.0%}",
+        f"{size_text(progress.copied_bytes)} of {size_text(total)}",
+        f"{size_text(progress.left_bytes)} left",
+        f"{size_text(progress.rate)}/s",
+    ]
+    if progress.left_s is None:
+        starting = not progress.copied_bytes and progress.seconds < STARTING_S
+        parts.append("starting" if starting else "nothing moves now")
+    elif progress.left_offsets:
+        arrival = datetime.fromtimestamp(now_ms / 1000 + progress.left_s)
+        shown = arrival.strftime("%H:%M:%S" if progress.left_s < 86_400 else "%Y-%m-%d %H:%M")
+        parts.append(f"{time_text(progress.left_s)} to go, done at {shown}")
+    parts.append(f"{progress.done} of {progress.partitions} partitions done")
+    if progress.failed:
+        parts.append(f"{progress.failed} FAILED")
+    if progress.lost:
+        parts.append(f"{progress.lost} offsets LOST")
+    return ", ".join(parts)
+
+
+class ProgressView:
+    """Called about each second; `end` before anything else is printed."""
+
+    def __init__(self, out: TextIO | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._out = sys.stderr if out is None else out
+        self._clock = clock
+        self._terminal = self._out.isatty()
+        self._line_at = -math.inf
+        self._open = False
+
+    def show(self, progress: JobProgress) -> None:
+        text = progress_text(progress, self._clock.now_ms())
+        if self._terminal:
+            full = round(_BAR * progress.share)
+            bar = "#" * full + "." * (_BAR - full)
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\x1b[2K{f'[{bar}] {text}'[:width]}", end="", file=self._out, flush=True)
+            self._open = True
+        elif self._clock.monotonic() - self._line_at >= LINE_S:
+            self._line_at = self._clock.monotonic()
+            print(text, file=self._out, flush=True)
+
+    def say(self, sentence: str) -> None:
+        """A sentence on a line of its own."""
+        self.end()
+        print(sentence, file=self._out, flush=True)
+
+    def end(self) -> None:
+        """Leave the bar's line."""
+        if self._open:
+            print(file=self._out, flush=True)
+            self._open = False
+
+
+def print_plan(
+    jobs: Iterable[PartitionJob],
+    missing: Sequence[str],
+    warnings: Sequence[str],
+    out: TextIO | None = None,
+) -> None:
+    """What would be copied, in its order."""
+    printer = table_printer(sys.stdout if out is None else out)
+    now_ms = SYSTEM_CLOCK.now_ms()
+    printer.table(
+        "Backfill, the most urgent first",
+        ("source", "target", "from", "to", "bytes", "may lose records in", "note"),
+        [
+            (
+                _name(job.source),
+                _name(job.target),
+                str(job.position),
+                str(job.end),
+                size_text(job.left_bytes),
+                _loss(job, now_ms),
+                _note(job),
+            )
+            for job in jobs
+        ],
+    )
+    for topic in missing:
+        printer.line(f"{topic} does not exist on the target: it is created, as by the flow")
+    for warning in warnings:
+        printer.line(f"warning: {warning}", "yellow")
+
+
+def print_result(
+    jobs: Sequence[PartitionJob], progress: JobProgress, stopped: bool, out: TextIO | None = None
+) -> None:
+    """What became of each partition, and a last sentence."""
+    printer = table_printer(sys.stdout if out is None else out)
+    printer.table(
+        "Backfill",
+        ("source", "target", "state", "next", "records", "found", "lost", "note"),
+        [
+            (
+                _name(job.source),
+                _name(job.target),
+                job.state.value,
+                str(job.position),
+                str(job.copied_records),
+                str(job.found_records),
+                str(job.lost),
+                job.error or job.note,
+            )
+            for job in jobs
+        ],
+    )
+    rate = progress.copied_bytes / max(progress.seconds, 1e-3)
+    done = (
+        f"{progress.copied_records} records, {size_text(progress.copied_bytes)} in "
+        f"{time_text(progress.seconds)} ({size_text(rate)}/s)"
+    )
+    if stopped:
+        printer.line(f"Stopped: {done}; start it again to go on.", "bold yellow")
+    elif progress.failed:
+        printer.line(f"{progress.failed} partitions could not be copied. {done}.", "bold red")
+    else:
+        printer.line(f"Done: {done}. The flow goes on from here.", "green")
+
+
+def to_json(jobs: Sequence[PartitionJob], progress: JobProgress | None) -> dict[str, Any]:
+    """Plain values; nothing secret."""
+    found: dict[str, Any] = {"partitions": [_job_json(job) for job in jobs]}
+    if progress is not None:
+        found = {
+            "copied_records": progress.copied_records,
+            "copied_bytes": progress.copied_bytes,
+            "left_bytes": progress.left_bytes,
+            "bytes_per_second": round(progress.rate, 1),
+            "seconds_left": None if progress.left_s is None else round(progress.left_s, 1),
+            "seconds": round(progress.seconds, 3),
+            "partitions_done": progress.done,
+            "partitions_failed": progress.failed,
+            **found,
+        }
+    return found
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Replace the file: who reads it meanwhile finds it whole. Raises `ConnectError`."""
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        draft.write_text(json.dumps(content, indent=1) + "\n")
+        draft.replace(path)
+    except OSError as error:
+        raise ConnectError(f"--json {path} cannot be written: {error.strerror or error}") from error
+
+
+def _job_json(job: PartitionJob) -> dict[str, Any]:
+    return {
+        "topic": job.source[0],
+        "partition": job.source[1],
+        "target": job.target[0],
+        "state": job.state.value,
+        "begin": job.begin,
+        "position": job.position,
+        "end": job.end,
+        "left_bytes": job.left_bytes,
+        "copied_records": job.copied_records,
+        "copied_bytes": job.copied_bytes,
+        "found_records": job.found_records,
+        "lost_offsets": job.lost,
+        "loss_at_ms": None if math.isinf(job.loss_at_ms) else round(job.loss_at_ms),
+        "note": job.note,
+        "error": job.error,
+    }
+
+
+def _loss(job: PartitionJob, now_ms: int) -> str:
+    if math.isinf(job.loss_at_ms):
+        return ""
+    return time_text(max(0.0, (job.loss_at_ms - now_ms) / 1000))
+
+
+def _note(job: PartitionJob) -> str:
+    found = f"{job.found_records} records are there already" if job.found_records else ""
+    return "; ".join(text for text in (found, job.note) if text)
+
+
+def _name(key: tuple[str, int]) -> str:
+    return f"{key[0]}-{key[1]}"

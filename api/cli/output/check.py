@@ -1,0 +1,158 @@
+"""Prints a check's report: tables on a terminal, tab-separated lines where a program reads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from connectors.mirrormaker.check.report import (
+    CheckReport,
+    ClusterReport,
+    FlowReport,
+    Level,
+    TopicReport,
+)
+
+__all__ = ["print_report", "table_printer"]
+
+STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
+
+
+def print_report(report: CheckReport, out: TextIO | None = None) -> None:
+    """Print everything to `out` (stdout): clusters, each flow, findings, and a last sentence."""
+    stream = sys.stdout if out is None else out
+    printer = table_printer(stream)
+    printer.table(
+        "Clusters",
+        ("alias", "bootstrap.servers", "cluster id", "brokers", "topics"),
+        [_cluster_row(cluster) for cluster in report.clusters],
+    )
+    for flow in report.flows:
+        _print_flow(printer, flow)
+    _print_findings(printer, report)
+    errors = sum(finding.level is Level.ERROR for finding in report.findings)
+    if report.can_run:
+        printer.line("Nothing stands in the way. Nothing was changed.")
+    else:
+        printer.line(f"{errors} of these must be solved first. Nothing was changed.")
+
+
+def table_printer(out: TextIO) -> _Printer:
+    """What prints tables to this stream: for people at a terminal, or for programs."""
+    return _RichPrinter(out) if out.isatty() else _Printer(out)
+
+
+def _cluster_row(cluster: ClusterReport) -> tuple[str, ...]:
+    if cluster.cluster_id is None:
+        return (cluster.alias, cluster.bootstrap, "not reached", "", "")
+    return (
+        cluster.alias,
+        cluster.bootstrap,
+        cluster.cluster_id,
+        str(cluster.brokers),
+        str(cluster.topics),
+    )
+
+
+def _print_flow(printer: _Printer, flow: FlowReport) -> None:
+    what = "" if flow.mirrors else " (heartbeats only: not enabled)"
+    printer.heading(f"Flow {flow.name}{what}")
+    if flow.mirrors:
+        printer.table(
+            f"{flow.name}: mirrored",
+            ("topic", "on the target", "partitions", "what is done", "replication", "configs"),
+            [_topic_row(topic) for topic in flow.topics],
+        )
+        printer.table(
+            f"{flow.name}: skipped",
+            ("topic", "reason", "detail"),
+            [(skip.topic, skip.reason.value, skip.detail) for skip in flow.skipped],
+        )
+    printer.table(
+        f"{flow.name}: own topics",
+        ("topic", "cluster", "partitions", "what is done", "replication", "configs"),
+        [(topic.remote, alias, *_topic_row(topic)[2:]) for alias, topic in flow.own_topics],
+    )
+    for client in flow.clients:
+        printer.table(
+            f"{flow.name}: {client.role}",
+            ("property", "value", "from"),
+            [(setting.key, setting.value, setting.origin) for setting in client.settings],
+        )
+
+
+def _topic_row(topic: TopicReport) -> tuple[str, ...]:
+    factor = topic.replication_factor
+    configs = ", ".join(f"{key}={value}" for key, value in sorted(topic.configs.items()))
+    return (
+        topic.topic,
+        topic.remote,
+        str(topic.partitions),
+        topic.action,
+        "" if factor is None else "broker's default" if factor < 0 else str(factor),
+        configs,
+    )
+
+
+def _print_findings(printer: _Printer, report: CheckReport) -> None:
+    levels = list(Level)
+    ordered = sorted(report.findings, key=lambda finding: levels.index(finding.level))
+    if ordered:
+        printer.heading("Findings")
+    for finding in ordered:
+        text = f"{finding.level.value}: {finding.subject}: {finding.text}"
+        printer.line(text, STYLES[finding.level])
+
+
+class _Printer:
+    """Plain text: one line per row, columns separated by tabs, for `grep`, `cut` and logs."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def heading(self, text: str) -> None:
+        print(f"\n== {text}", file=self._out)
+
+    def line(self, text: str, style: str = "") -> None:
+        print(text, file=self._out)
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        shown = list(rows)
+        print(f"\n# {title}: {'none' if not shown else len(shown)}", file=self._out)
+        if shown:
+            print("\t".join(columns), file=self._out)
+        for row in shown:
+            print("\t".join(row), file=self._out)
+
+
+class _RichPrinter(_Printer):
+    """Tables for people at a terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__(out)
+        self._console = Console(file=out, highlight=False)
+
+    def heading(self, text: str) -> None:
+        self._console.print()
+        self._console.rule(Text(text, "bold"), align="left")
+
+    def line(self, text: str, style: str = "") -> None:
+        self._console.print(Text(text, style))
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        shown = list(rows)
+        if not shown:
+            self._console.print(Text(f"{title}: none", "dim"))
+            return
+        table = Table(title=Text(title), title_justify="left", header_style="bold")
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in shown:
+            # Text, not markup: a topic's regular expression may look like a tag.
+            table.add_row(*(Text(cell) for cell in row))
+        self._console.print(table)

@@ -1,0 +1,158 @@
+"""What `connect-mirror-client` prints: tables on a terminal, tab-separated lines, or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from api.cli.output.check import table_printer
+from connectors.mirror.failover import MovedOffset, MovePlan
+
+__all__ = ["Output"]
+
+
+class Output:
+    """Prints to one stream."""
+
+    def __init__(self, out: TextIO, *, as_json: bool) -> None:
+        self._out = out
+        self._as_json = as_json
+        self._printer = table_printer(out)
+
+    def clusters(self, hops: Mapping[str, int]) -> None:
+        """Upstream clusters, and over how many flows their records come."""
+        if self._as_json:
+            self._json([{"cluster": alias, "hops": hops[alias]} for alias in sorted(hops)])
+            return
+        self._printer.table(
+            "Upstream clusters",
+            ("cluster", "hops"),
+            [(alias, str(hops[alias])) for alias in sorted(hops)],
+        )
+
+    def topics(
+        self,
+        *,
+        heartbeats: Collection[str],
+        checkpoints: Collection[str],
+        remote: Mapping[str, str],
+    ) -> None:
+        """Topics; `remote`: the copies, and where they came from."""
+        if self._as_json:
+            self._json(
+                {
+                    "heartbeats": sorted(heartbeats),
+                    "checkpoints": sorted(checkpoints),
+                    "remote": {topic: remote[topic] for topic in sorted(remote)},
+                }
+            )
+            return
+        for name, topics in (("Heartbeats", heartbeats), ("Checkpoints", checkpoints)):
+            self._printer.table(name, ("topic",), [(topic,) for topic in sorted(topics)])
+        self._printer.table(
+            "Copies", ("topic", "from"), [(topic, remote[topic]) for topic in sorted(remote)]
+        )
+
+    def events(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Events of the history, oldest first."""
+        if self._as_json:
+            self._json(list(events))
+            return
+        self._printer.table(
+            "History",
+            ("time (UTC)", "flow", "kind", "action", "offsets", "what"),
+            [
+                (
+                    f"{datetime.fromtimestamp(each['at_ms'] / 1000, UTC):%Y-%m-%d %H:%M:%S}",
+                    f"{each['source']}->{each['target']}",
+                    each["kind"],
+                    each["action"],
+                    _span(each),
+                    each["text"],
+                )
+                for each in events
+            ],
+        )
+
+    def move(self, plan: MovePlan, outcome: Mapping[str, str | None] | None) -> None:
+        """Translated offsets. `outcome`: of the commit, by group; None: none was asked for."""
+        if self._as_json:
+            self._json(_move_document(plan, outcome))
+            return
+        self._printer.table(
+            "By what the groups committed last" if plan.live else "By checkpoints",
+            (
+                "group",
+                "topic",
+                "partition",
+                "committed",
+                "new topic",
+                "goes on at",
+                "end there",
+                "read again",
+                "has there",
+            ),
+            [_row(row) for row in plan.offsets],
+        )
+        self._say(plan, outcome)
+
+    def _say(self, plan: MovePlan, outcome: Mapping[str, str | None] | None) -> None:
+        for group, reason in plan.unreadable.items():
+            self._printer.line(f"{group}: its offsets could not be read: {reason}", "bold red")
+        unknown = sum(row.new_offset is None for row in plan.offsets)
+        if unknown:
+            self._printer.line(
+                f"{unknown} offsets are before everything that is known of the copy, and are left "
+                "as they are",
+                "yellow",
+            )
+        if outcome is None:
+            self._printer.line("Nothing was changed. --commit writes these offsets.")
+            return
+        for group, error in outcome.items():
+            if error is not None:
+                self._printer.line(f"{group}: not committed: {error}", "bold red")
+        done = [group for group, error in outcome.items() if error is None]
+        self._printer.line(f"Committed for {len(done)} groups; the others were there already.")
+
+    def _json(self, document: object) -> None:
+        json.dump(document, self._out, indent=2)
+        self._out.write("\n")
+
+
+def _span(event: Mapping[str, Any]) -> str:
+    if event["first"] is None:
+        return ""
+    last = "" if event["last"] is None else f"-{event['last']}"
+    return f"{event['side']} {event['first']}{last}"
+
+
+def _row(row: MovedOffset) -> tuple[str, ...]:
+    again = "?" if row.new_offset is not None else ""
+    if row.again is not None:
+        again = str(row.again) if row.again == 0 else f"at most {row.again}"
+    return (
+        row.group,
+        row.topic,
+        str(row.partition),
+        str(row.offset),
+        row.new_topic,
+        "unknown" if row.new_offset is None else str(row.new_offset),
+        "" if row.end is None else str(row.end),
+        again,
+        "" if row.has is None else str(row.has),
+    )
+
+
+def _move_document(plan: MovePlan, outcome: Mapping[str, str | None] | None) -> dict[str, object]:
+    return {
+        "from": "commits" if plan.live else "checkpoints",
+        "offsets": [asdict(row) for row in plan.offsets],
+        "unreadable": dict(plan.unreadable),
+        "committed": None
+        if outcome is None
+        else {group: "done" if error is None else error for group, error in outcome.items()},
+    }

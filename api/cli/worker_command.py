@@ -1,0 +1,176 @@
+"""What the commands of Connect workers have in common: properties, start, stop, exit codes.
+
+Exit codes are Kafka Connect's: 0 stopped cleanly; 1 wrong command line, or help was asked for; 2
+the worker could not be started, or something did not end when it was stopped; 3 a connector of the
+command line could not be created.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, NoReturn, TypeVar
+
+from api.cli.exit_codes import EXIT_CONNECTOR, EXIT_ERROR, EXIT_OK, EXIT_USAGE, STOP_S
+from api.cli.stop_signals import StopSignal
+from api.rest.server import RestServer
+from connect.clock import Deadline
+from connect.config.properties import load_properties
+from connect.config.providers import ConfigProviders
+from connect.errors import ConnectError
+from connect.runtime.herder import ConnectHerder
+from connect.storage.offset_store import READ_S
+from connectors.spark.properties import configure_worker
+
+__all__ = [
+    "EXIT_CONNECTOR",
+    "EXIT_ERROR",
+    "EXIT_OK",
+    "EXIT_USAGE",
+    "ConnectorNotCreated",
+    "WorkerParser",
+    "exit_code_of",
+    "parsed",
+    "run_worker",
+    "worker_properties",
+]
+
+START_S = READ_S
+"""A start is mostly reading what is stored."""
+
+_STARTING_POLL_S, _RUNNING_POLL_S = 0.1, 1.0
+
+log = logging.getLogger("connect-worker")
+
+H = TypeVar("H", bound=ConnectHerder)
+
+
+class ConnectorNotCreated(ConnectError):
+    """A connector of the command line could not be created; the message says which, and why."""
+
+
+class WorkerParser(argparse.ArgumentParser):
+    """Ends with Kafka Connect's code for wrong usage, also when it is asked for help."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        super().exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        super().exit(status or EXIT_USAGE, message)
+
+
+def worker_properties(location: str) -> dict[str, str]:
+    """A worker's properties, config providers resolved; none for an empty name, as in Java. Those
+    for Spark count for its connectors from now on. Raises ConfigError."""
+    if not location:
+        return {}
+    props = load_properties(location)
+    resolved = ConfigProviders.from_properties(props).resolve(props)
+    configure_worker(resolved)
+    return resolved
+
+
+def run_worker(
+    rest: RestServer,
+    make_herder: Callable[[str], H],
+    after_start: Callable[[H], None],
+) -> int:
+    """Run a worker until a signal ends it; returns the exit code. Called on the main thread.
+
+    `make_herder` gets the worker's id; `after_start` makes the worker ready, as far as that is to
+    be waited for. Raises what kept the worker from starting.
+    """
+    stop = StopSignal()
+    rest.bind()
+    startup = _Startup(rest, make_herder, after_start)
+    try:
+        rest.start()
+        startup.begin()
+        while not stop.wait(_STARTING_POLL_S if startup.running else _RUNNING_POLL_S):
+            startup.check()
+    finally:
+        log.info("stopping")
+        deadline = Deadline(STOP_S)
+        rest.stop()
+        ended = startup.stop(deadline)
+    log.info("stopped")
+    return EXIT_OK if ended else EXIT_ERROR
+
+
+class _Startup(Generic[H]):
+    """Starts the herder on a thread of its own, so that a signal is heard meanwhile."""
+
+    def __init__(
+        self,
+        rest: RestServer,
+        make_herder: Callable[[str], H],
+        after_start: Callable[[H], None],
+    ) -> None:
+        self._rest = rest
+        self._make_herder = make_herder
+        self._after_start = after_start
+        self._herder: H | None = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="worker-start", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def check(self) -> None:
+        """Raise what the start, or since then the herder, ended with."""
+        if self._error is not None:
+            raise self._error
+        if self._herder is not None:
+            self._herder.check()
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Stop the herder, if it has started. A start under way holds nothing that outlives us."""
+        herder = self._herder
+        return True if herder is None else herder.stop(deadline)
+
+    def _run(self) -> None:
+        try:
+            herder = self._make_herder(self._rest.worker_id)
+            herder.start(Deadline(START_S))
+            self._herder = herder
+            self._rest.herder_started(herder)
+            self._after_start(herder)
+            self._rest.worker_ready()
+            log.info("worker %s is ready; REST is at %s", self._rest.worker_id, self._url)
+        except Exception as error:  # noqa: BLE001 - the top of a thread; the main thread raises it
+            self._error = error
+
+    @property
+    def _url(self) -> str:
+        return self._rest.advertised_url
+
+
+def exit_code_of(program: str, run: Callable[[], int]) -> int:
+    """`run`'s exit code; an error is printed in one line, as its kind says."""
+    try:
+        return run()
+    except ConnectorNotCreated as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return EXIT_CONNECTOR
+    except ConnectError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except Exception:  # the top of the program: a mistake of ours, told in full
+        log.exception("ended by an unexpected error")
+        return EXIT_ERROR
+
+
+def parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace | int:
+    """The arguments, or the exit code where there is nothing to run."""
+    try:
+        return parser.parse_args(argv)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else EXIT_USAGE

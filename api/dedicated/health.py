@@ -1,0 +1,105 @@
+"""What `/health` says: every connector, task and partition, and whether that is well.
+
+What is RUNNING but has a partition that does not move, or says that it cannot do its work for now,
+is not healthy: the state alone hides that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from connect.plugin import PartitionHealth
+from connect.runtime.connector_status import ConnectorStatus, TaskStatus
+from connect.runtime.states import State, Status
+
+__all__ = ["HealthSource", "connector_is_healthy", "health_document", "task_is_healthy"]
+
+HealthSource = Callable[[], Mapping[str, Sequence[ConnectorStatus]]]
+"""The connectors of each flow (`a->b`), or of "" outside dedicated mode. Called from any thread."""
+
+_WELL = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
+"""States that somebody wants. In all others (FAILED, UNASSIGNED, RESTARTING) work waits that nobody
+does."""
+
+
+def task_is_healthy(task: TaskStatus) -> bool:
+    return _is_well(task.status) and all(p.error is None for p in task.partitions)
+
+
+def connector_is_healthy(connector: ConnectorStatus) -> bool:
+    return _is_well(connector.status) and all(map(task_is_healthy, connector.tasks))
+
+
+def _is_well(status: Status) -> bool:
+    """What is RUNNING with a trace goes on trying to do what the trace says."""
+    return status.state in _WELL and status.trace is None
+
+
+def health_document(flows: Mapping[str, Sequence[ConnectorStatus]]) -> dict[str, object]:
+    """The body of `/health`."""
+    ill = [
+        f"{flow} {connector.name}".strip()
+        for flow, connectors in flows.items()
+        for connector in connectors
+        if not connector_is_healthy(connector)
+    ]
+    return {
+        "status": "unhealthy" if ill else "healthy",
+        "message": f"not healthy: {', '.join(ill)}" if ill else _well(flows),
+        "connectors": [
+            {**({"flow": flow} if flow else {}), **_connector(connector)}
+            for flow, connectors in flows.items()
+            for connector in connectors
+        ],
+    }
+
+
+def _well(flows: Mapping[str, Sequence[ConnectorStatus]]) -> str:
+    """Names limits that keep records waiting, too: well, but asked for by who sees the lag."""
+    limits = Counter(
+        limit
+        for connectors in flows.values()
+        for connector in connectors
+        for task in connector.tasks
+        for partition in task.partitions
+        if (limit := partition.details.get("limited_by")) is not None
+    )
+    waiting = [
+        f"{count} partition{' waits' if count == 1 else 's wait'} because of {limit}"
+        for limit, count in sorted(limits.items(), key=str)
+    ]
+    return "; ".join(["all connectors and tasks are well", *waiting])
+
+
+def _connector(connector: ConnectorStatus) -> dict[str, object]:
+    return {
+        "name": connector.name,
+        **_status(connector.status),
+        "healthy": connector_is_healthy(connector),
+        "tasks": [
+            {
+                "id": task.number,
+                **_status(task.status),
+                "healthy": task_is_healthy(task),
+                "partitions": [_partition(partition) for partition in task.partitions],
+            }
+            for task in connector.tasks
+        ],
+    }
+
+
+def _status(status: Status) -> dict[str, object]:
+    """As in Connect's REST: state, worker, and the trace where something failed."""
+    trace = {} if status.trace is None else {"trace": status.trace}
+    return {"state": status.state.value, "worker_id": status.worker_id, **trace}
+
+
+def _partition(partition: PartitionHealth) -> dict[str, object]:
+    return {
+        "name": partition.name,
+        "lag_records": partition.lag_records,
+        "lag_ms": partition.lag_ms,
+        "error": partition.error,
+        "details": dict(partition.details),
+    }

@@ -1,0 +1,115 @@
+"""The REST API of a Connect worker as an application: Kafka Connect's endpoints, `/metrics`, and
+`/openapi.json`.
+
+Importing this module is slow (FastAPI), so `api.http_server` does it on its own thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.routing import compile_path
+from starlette.types import ASGIApp
+
+from api.rest.config import RestConfig
+from api.rest.errors import add_error_handlers
+from api.rest.middleware import AnswerHeaders, BasicAuth, Cors, Endpoint, JaxRs
+from api.rest.routers import (
+    connectors,
+    health,
+    internal,
+    loggers,
+    metrics,
+    mirror_internal,
+    offsets,
+    plugins,
+    root,
+    tasks,
+    topics,
+)
+from api.rest.routers.mirror_internal import HerderOfFlow
+from api.rest.security import Users
+from api.rest.worker_handle import Site
+
+__all__ = ["create_admin_app", "create_mirror_app", "create_rest_app"]
+
+_OPENAPI = "/openapi.json"
+
+_MAIN = (
+    root.router,
+    connectors.router,
+    tasks.router,
+    offsets.router,
+    topics.router,
+    plugins.router,
+    internal.router,
+    health.router,
+)
+_OWN_PATHS = ("/metrics", _OPENAPI)
+"""Ours, not Kafka Connect's: whatever may be accepted there."""
+
+
+def create_rest_app(site: Site, config: RestConfig, users: Users | None) -> ASGIApp:
+    """For the main listeners. Handlers run on worker threads."""
+    routers = [*_MAIN, metrics.router]
+    if config.admin_listeners is None:
+        routers.append(loggers.router)
+    app: ASGIApp = JaxRs(_fastapi(site, routers), _endpoints(routers))
+    if users is not None:
+        app = BasicAuth(app, users)
+    if config.cors is not None:
+        app = Cors(app, config.cors)
+    return AnswerHeaders(app, config.answer_headers) if config.answer_headers else app
+
+
+def create_admin_app(site: Site) -> ASGIApp:
+    """For `admin.listeners`: the loggers only."""
+    routers = [loggers.router]
+    return JaxRs(_fastapi(site, routers), _endpoints(routers))
+
+
+def create_mirror_app(herder_of_flow: HerderOfFlow, config: RestConfig) -> ASGIApp:
+    """For the listeners of dedicated mode: what a flow's workers ask of each other."""
+    fastapi = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    fastapi.state.herder_of_flow = herder_of_flow
+    add_error_handlers(fastapi)
+    fastapi.include_router(mirror_internal.router)
+    app: ASGIApp = JaxRs(fastapi, _endpoints([mirror_internal.router]))
+    if config.cors is not None:
+        app = Cors(app, config.cors)
+    return AnswerHeaders(app, config.answer_headers) if config.answer_headers else app
+
+
+def _fastapi(site: Site, routers: Iterable[APIRouter]) -> FastAPI:
+    app = FastAPI(
+        title="Kafka Connect",
+        description="Connectors of this group of workers, as Kafka Connect's REST API.",
+        version=root.version(),
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=_OPENAPI,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    app.state.site = site
+    add_error_handlers(app)
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+def _endpoints(routers: Iterable[APIRouter]) -> list[Endpoint]:
+    found = [Endpoint(compile_path(_OPENAPI)[0], frozenset({"GET"}), json_only=False)]
+    for router in routers:
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                found.append(
+                    Endpoint(
+                        compile_path(route.path)[0],
+                        frozenset(route.methods or ()),
+                        json_only=route.path not in _OWN_PATHS,
+                    )
+                )
+    return found

@@ -1,0 +1,91 @@
+"""Bodies of requests, read as Kafka Connect reads them.
+
+Scalars in configs become text as they were written (`1.50`, `true`); of a field that comes twice,
+the last counts; fields that are not known are refused. What does not parse is answered with 500, as
+Java does, and with words that say where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from api.rest.json_text import MalformedBody, clean, object_of, parse_json, string_map, text_of
+from api.rest.models import CreateConnectorRequest
+from connect.plugin import OffsetValue
+from connect.runtime.herder import BadRequest, OffsetEntry
+
+__all__ = [
+    "create_request",
+    "offset_entries",
+    "required_string_map",
+    "task_configs",
+]
+
+
+def create_request(body: bytes) -> CreateConnectorRequest:
+    """The body of POST /connectors."""
+    fields = object_of(parse_json(body), "the request body", ("name", "config", "initial_state"))
+    config = fields.get("config")
+    name, state = fields.get("name"), fields.get("initial_state")
+    return CreateConnectorRequest(
+        name=None if name is None else text_of(name, "name"),
+        config=None if config is None else string_map(config, "config"),
+        initial_state=None if state is None else text_of(state, "initial_state"),
+    )
+
+
+def required_string_map(body: bytes) -> dict[str, str | None]:
+    """A body that is an object of strings."""
+    value = parse_json(body)
+    if value is None:
+        raise MalformedBody("A JSON object is needed as the request body")
+    return string_map(value, "the request body")
+
+
+def task_configs(body: bytes) -> list[dict[str, str]]:
+    """The body of the internal POST /connectors/{c}/tasks."""
+    value = parse_json(body)
+    if not isinstance(value, list):
+        raise MalformedBody("A JSON array of task configs is needed as the request body")
+    return [
+        {
+            key: text
+            for key, text in string_map(item, f"task config {number}").items()
+            if text is not None
+        }
+        for number, item in enumerate(value)
+    ]
+
+
+def offset_entries(body: bytes) -> list[OffsetEntry]:
+    """The body of PATCH /connectors/{c}/offsets. Numbers stay numbers."""
+    value = parse_json(body, numbers_as_text=False)
+    fields = object_of(value, "the request body", ("offsets",))
+    offsets = fields.get("offsets")
+    if not offsets and offsets in (None, []):
+        raise BadRequest("Partitions / offsets need to be provided for an alter offsets request")
+    if not isinstance(offsets, list):
+        raise MalformedBody("offsets must be a JSON array")
+    return [_offset_entry(entry) for entry in offsets]
+
+
+def _offset_entry(value: object) -> OffsetEntry:
+    fields = object_of(value, "an element of offsets", ("partition", "offset"))
+    return OffsetEntry(
+        _scalars(fields.get("partition"), "partition"), _scalars(fields.get("offset"), "offset")
+    )
+
+
+def _scalars(value: object, what: str) -> Mapping[str, OffsetValue] | None:
+    if value is None:
+        return None
+    fields = object_of(value, what)
+    for key, item in fields.items():
+        if isinstance(item, dict | list):
+            raise BadRequest(
+                f"Invalid value for {key} in {what}: only strings, numbers, booleans and null can "
+                "be stored as offsets"
+            )
+    return {
+        clean(key): clean(item) if isinstance(item, str) else item for key, item in fields.items()
+    }

@@ -1,0 +1,108 @@
+"""Parameters of handlers that are not plain ones, and the ways to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import Depends, Path, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, BeforeValidator
+
+from api.rest.errors import RestError
+from api.rest.models import ErrorMessage, json_bytes
+from api.rest.worker_handle import STARTING, Site
+from connect.runtime.herder import ConnectHerder
+
+__all__ = [
+    "FAILURES",
+    "STRING_MAP",
+    "ConnectorName",
+    "Herder",
+    "JavaBoolean",
+    "RawBody",
+    "TaskNumber",
+    "body_of",
+    "empty",
+    "json_answer",
+]
+
+_MAX_BODY_BYTES = 64 * 1024 * 1024
+"""Far above any config or list of task configs; keeps a mistake from filling the memory."""
+
+
+async def _herder(request: Request) -> ConnectHerder:
+    site: Site = request.app.state.site
+    if site.herder is None:
+        raise RestError(503, STARTING)
+    return site.herder
+
+
+async def _raw_body(request: Request) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > _MAX_BODY_BYTES:
+            raise RestError(413, f"The request body is larger than {_MAX_BODY_BYTES} bytes")
+        parts.append(part)
+    body = b"".join(parts)
+    if body and "content-type" not in request.headers:
+        raise RestError(415, "HTTP 415 Unsupported Media Type")
+    return body
+
+
+def _java_boolean(value: object) -> bool:
+    """As Java's Boolean.valueOf: "true" in any case is true, all else false."""
+    return str(value).lower() == "true"
+
+
+def _task_number(value: object) -> object:
+    """As Java's Integer.valueOf, which takes a sign and leading zeros, and nothing else."""
+    text = str(value)
+    digits = text[1:] if text[:1] in "+-" else text
+    if not (digits.isdigit() and digits.isascii()) or not -(2**31) <= int(text) < 2**31:
+        raise ValueError("not an int")
+    return int(text)
+
+
+Herder = Annotated[ConnectHerder, Depends(_herder)]
+RawBody = Annotated[bytes, Depends(_raw_body)]
+ConnectorName = Annotated[str, Path(alias="connector")]
+TaskNumber = Annotated[int, BeforeValidator(_task_number), Path(alias="task")]
+JavaBoolean = Annotated[bool, BeforeValidator(_java_boolean), Query()]
+
+FAILURES: dict[int | str, dict[str, object]] = {
+    "default": {"model": ErrorMessage, "description": "What went wrong"}
+}
+"""`responses` of a router: any failure has this shape."""
+
+
+def json_answer(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Models, or lists and maps of them, as an answer."""
+    return Response(
+        json_bytes(value),
+        status,
+        media_type="application/json",
+        headers=None if headers is None else dict(headers),
+    )
+
+
+def empty(status: int) -> Response:
+    """An answer without body and content type."""
+    return Response(status_code=status)
+
+
+def body_of(model: type[BaseModel] | dict[str, object]) -> dict[str, object]:
+    """`openapi_extra` of an operation whose handler reads a JSON body by itself."""
+    schema = model if isinstance(model, dict) else model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+STRING_MAP: dict[str, object] = {
+    "type": "object",
+    "additionalProperties": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+}
+"""The schema of a config."""

@@ -1,0 +1,141 @@
+"""Requests that another worker has to answer: sent on once or twice, then given up.
+
+The herder says who answers (`NotLeader`, `NotAssigned`). A request that a client sent is forwarded
+with `forward=true`, that one once more with `forward=false`, as the leader may have changed or may
+have to ask the owner; that one is not forwarded. Of the client's headers, only Authorization goes
+along.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
+from urllib.parse import quote, urlencode
+
+from fastapi import Depends, Query, Request
+from fastapi.responses import Response
+
+from api.rest.errors import CONFLICT, RestError
+from api.rest.models import ErrorMessage
+from api.rest.worker_handle import Site
+from connect.clients.rest_client import RestAnswer, WorkerUnreachable
+from connect.runtime.herder import NotAssigned, NotLeader, RebalanceNeeded
+
+__all__ = ["Forwarding", "Hop", "path_segment"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+NO_LEADER = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance "
+    "was underway."
+)
+STALE_CONFIG = (
+    "Cannot complete request momentarily due to stale configuration (typically caused by a "
+    "concurrent config change)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """What is sent to the other worker. `path` is encoded; `query` without `forward`."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+class Forwarding:
+    """Of one request. A handler's dependency."""
+
+    def __init__(self, site: Site, forward: str | None, authorization: str | None) -> None:
+        self._site = site
+        self._forward = forward
+        self._authorization = authorization
+
+    def complete(self, hop: Hop, ask: Callable[[], T], answer: Callable[[T], Response]) -> Response:
+        """What `answer` makes of what `ask` gets from the herder; or what another worker says."""
+        return self.complete_with(hop, ask, answer, _relayed)
+
+    def complete_with(
+        self,
+        hop: Hop,
+        ask: Callable[[], T],
+        answer: Callable[[T], Response],
+        relay: Callable[[RestAnswer], Response],
+    ) -> Response:
+        """`relay` turns a success of the other worker into ours."""
+        try:
+            result = ask()
+        except (NotLeader, NotAssigned) as error:
+            return relay(self._ask_other(hop, error.url))
+        except RebalanceNeeded as error:
+            raise RestError(409, STALE_CONFIG) from error
+        return answer(result)
+
+    def _ask_other(self, hop: Hop, url: str | None) -> RestAnswer:
+        if self._forward is not None and self._forward.lower() != "true":
+            raise RestError(409, CONFLICT)
+        if not url:
+            raise RestError(409, NO_LEADER)
+        query = urlencode({"forward": "true" if self._forward is None else "false", **hop.query})
+        target = f"{url.rstrip('/')}{hop.path}?{query}"
+        log.debug("Forwarding %s %s to %s", hop.method, hop.path, url)
+        headers = {} if self._authorization is None else {"Authorization": self._authorization}
+        try:
+            answer = self._site.client.request(hop.method, target, body=hop.body, headers=headers)
+        except WorkerUnreachable as error:
+            raise RestError(500, f"IO Error trying to forward REST request: {error}") from error
+        return _checked(answer)
+
+
+def _checked(answer: RestAnswer) -> RestAnswer:
+    """Raise the failure that another worker answered with."""
+    if answer.status >= 400:
+        try:
+            error = ErrorMessage.model_validate_json(answer.body)
+        except ValueError as problem:
+            raise RestError(
+                500,
+                "IO Error trying to forward REST request: the worker answered with status "
+                f"{answer.status} and no error message",
+            ) from problem
+        raise RestError(answer.status, error.message, error.error_code)
+    if not 200 <= answer.status < 300:
+        raise RestError(
+            500, f"Unexpected status code when handling forwarded request: {answer.status}"
+        )
+    if answer.status != 204:
+        try:
+            json.loads(answer.body)
+        except ValueError as problem:
+            raise RestError(
+                500, "IO Error trying to forward REST request: the worker's answer is not JSON"
+            ) from problem
+    return answer
+
+
+def _relayed(answer: RestAnswer) -> Response:
+    if answer.status == 204:
+        return Response(status_code=204)
+    return Response(answer.body, answer.status, media_type="application/json")
+
+
+def path_segment(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="!$&'()*+,;=:@~")
+
+
+async def _forwarding(
+    request: Request, forward: Annotated[str | None, Query()] = None
+) -> Forwarding:
+    return Forwarding(request.app.state.site, forward, request.headers.get("authorization"))
+
+
+Forwarded = Annotated[Forwarding, Depends(_forwarding)]
+"""The parameter of a handler whose request may be forwarded."""

@@ -1,0 +1,226 @@
+"""What Java's REST server does around its resources, as ASGI middlewares.
+
+`JaxRs` answers by its rules what concerns no handler: paths that name nothing, methods, media
+types, OPTIONS, HEAD, trailing slashes. `Cors` and `AnswerHeaders` add headers; `BasicAuth` keeps
+out whom the worker does not know.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from email.utils import formatdate
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.rest.config import AnswerHeader, CorsRules
+from api.rest.errors import error_response
+from api.rest.security import Users
+
+__all__ = ["AnswerHeaders", "BasicAuth", "Cors", "Endpoint", "JaxRs"]
+
+_JSON = "application/json"
+_DENIED = "User cannot access the resource."
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
+# Workers do not have the users' passwords: they sign these requests instead.
+_SIGNED = (
+    ("POST", re.compile(r"/connectors/[^/]+/tasks/?")),
+    ("PUT", re.compile(r"/connectors/[^/]+/fence/?")),
+)
+_AMBIGUOUS = re.compile(r"%2f|//", re.IGNORECASE)
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+_MEDIA_TYPE = re.compile(r"\s*([\w!#$&^.+*-]+)/([\w!#$&^.+*-]+)\s*(;.*)?")
+_QUALITY = re.compile(r";\s*q\s*=\s*([0-9.]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One path and the methods it has. `json_only`: Kafka Connect's own, strict about media
+    types."""
+
+    path: re.Pattern[str]
+    methods: frozenset[str]
+    json_only: bool = True
+
+
+class JaxRs:
+    """Lets through what a handler can answer. Its path has no trailing slash then, and HEAD is
+    GET; the server leaves the body out."""
+
+    def __init__(self, app: ASGIApp, endpoints: Sequence[Endpoint]) -> None:
+        self._app = app
+        self._endpoints = endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"]
+        if len(path) > 1 and path.endswith("/"):
+            path = path[:-1]
+        answer = self._answer(scope, path)
+        if answer is not None:
+            await answer(scope, receive, send)
+            return
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        passed = {**scope, "path": path, "raw_path": path.encode(), "method": method}
+        await self._app(passed, receive, send)
+
+    def _answer(self, scope: Scope, path: str) -> Response | None:
+        """What to answer without asking a handler; None: a handler is to answer."""
+        raw = scope.get("raw_path", b"").decode("latin-1").partition("?")[0]
+        if _AMBIGUOUS.search(raw):
+            return error_response(400, "Ambiguous URI path separator")
+        if _BROKEN_ESCAPE.search(raw):
+            return error_response(400)
+        endpoints = [endpoint for endpoint in self._endpoints if endpoint.path.match(path)]
+        if not endpoints:
+            return error_response(404)
+        methods = _methods(endpoints)
+        if scope["method"] not in methods:
+            return error_response(405, headers={"Allow": ",".join(methods)})
+        if not endpoints[0].json_only:
+            return None
+        headers = Headers(scope=scope)
+        if not _sends_json(headers):
+            return error_response(415)
+        if scope["method"] == "OPTIONS":
+            return _options(methods, headers.get("accept"))
+        return None if _accepts(headers.get("accept"), _JSON) else error_response(406)
+
+
+def _methods(endpoints: Iterable[Endpoint]) -> list[str]:
+    found = {method for endpoint in endpoints for method in endpoint.methods} | {"OPTIONS"}
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
+
+
+def _options(methods: Sequence[str], accept: str | None) -> Response:
+    headers = {"Allow": ",".join(methods)}
+    if _accepts(accept, "text/plain"):
+        return Response(", ".join(methods), media_type="text/plain", headers=headers)
+    return Response(headers=headers)
+
+
+def _sends_json(headers: Headers) -> bool:
+    """No content type at all is fine; whether there is a body then is for the handler to see."""
+    given = headers.get("content-type")
+    return given is None or given.partition(";")[0].strip().lower() == _JSON
+
+
+def _accepts(accept: str | None, media_type: str) -> bool:
+    """Whether an Accept header allows a media type."""
+    if accept is None or not accept.strip():
+        return True
+    kind, _, subtype = media_type.partition("/")
+    for part in accept.split(","):
+        found = _MEDIA_TYPE.fullmatch(part)
+        if found is None:
+            continue
+        quality = _QUALITY.search(found[3] or "")
+        if quality is not None and not quality[1].strip("0."):
+            continue
+        if found[1] in (kind, "*") and found[2] in (subtype, "*"):
+            return True
+    return False
+
+
+class BasicAuth:
+    """Refuses requests without a user's credentials (401), but for those that workers sign."""
+
+    def __init__(self, app: ASGIApp, users: Users) -> None:
+        self._app = app
+        self._users = users
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._may_pass(scope):
+            await error_response(401, _DENIED, headers=_CHALLENGE)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _may_pass(self, scope: Scope) -> bool:
+        for method, path in _SIGNED:
+            if scope["method"] == method and path.fullmatch(scope["path"]):
+                return True
+        return self._users.admit(Headers(scope=scope).get("authorization"))
+
+
+class Cors:
+    """Cross-origin requests of browsers (access.control.allow.*). Preflight requests are answered
+    here, so they need no credentials."""
+
+    _MAX_AGE_S = "60"
+
+    def __init__(self, app: ASGIApp, rules: CorsRules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        allowed = origin is not None and self._rules.allows(origin)
+        added = {"Vary": "Origin"}
+        if allowed and origin is not None:
+            added["Access-Control-Allow-Origin"] = origin
+            asked = headers.get("access-control-request-method")
+            if scope["method"] == "OPTIONS" and asked is not None:
+                await self._preflight(added)(scope, receive, send)
+                return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer = MutableHeaders(scope=message)
+                for name, value in added.items():
+                    answer.append(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+    def _preflight(self, headers: dict[str, str]) -> Response:
+        return Response(
+            headers={
+                **headers,
+                "Access-Control-Allow-Methods": ",".join(self._rules.methods),
+                "Access-Control-Allow-Headers": "Content-Type",
+                "Access-Control-Max-Age": self._MAX_AGE_S,
+            }
+        )
+
+
+class AnswerHeaders:
+    """Adds what response.http.headers.config says to every answer."""
+
+    def __init__(self, app: ASGIApp, headers: Sequence[AnswerHeader]) -> None:
+        self._app = app
+        self._headers = headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer = MutableHeaders(scope=message)
+                for header in self._headers:
+                    _apply(header, answer)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def _apply(header: AnswerHeader, answer: MutableHeaders) -> None:
+    value = header.value
+    if header.is_date:
+        # The value is how far in the future the date is, in ms.
+        value = formatdate(time.time() + int(header.value) / 1000, usegmt=True)
+    if header.replaces:
+        answer[header.name] = value
+    else:
+        answer.append(header.name, value)

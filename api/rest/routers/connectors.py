@@ -1,0 +1,260 @@
+"""Connectors: list, create, configure, pause, resume, stop, restart, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from api.rest.bodies import create_request, required_string_map
+from api.rest.dependencies import (
+    FAILURES,
+    STRING_MAP,
+    ConnectorName,
+    Herder,
+    JavaBoolean,
+    RawBody,
+    body_of,
+    empty,
+    json_answer,
+)
+from api.rest.errors import RestError
+from api.rest.forwarding import Forwarded, Hop, path_segment
+from api.rest.json_text import parse_initial_state
+from api.rest.models import (
+    ConnectorInfo,
+    ConnectorStateInfo,
+    CreateConnectorRequest,
+    ExpandedConnector,
+    json_bytes,
+)
+from connect.clients.rest_client import RestAnswer
+from connect.runtime import herder as connect_herder
+from connect.runtime.herder import BadRequest, ConnectHerder, NotFound
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/connectors", responses=FAILURES, tags=["connectors"])
+
+Config = dict[str, str | None]
+
+
+@router.get("", response_model=list[str] | dict[str, ExpandedConnector])
+def list_connectors(
+    herder: Herder, expand: Annotated[list[str] | None, Query()] = None
+) -> Response:
+    """The names of all connectors; with `expand=status` and `expand=info` (both may be given), an
+    object with what is known of each."""
+    names = herder.connectors()
+    if expand is None:
+        return json_answer(names)
+    found = {name: _expanded(herder, name, expand) for name in names}
+    return json_answer({name: shown for name, shown in found.items() if shown is not None})
+
+
+def _expanded(herder: ConnectHerder, name: str, expand: Sequence[str]) -> ExpandedConnector | None:
+    """None: the connector was deleted meanwhile, or has no status yet."""
+    try:
+        status = herder.connector_state(name) if "status" in expand else None
+        info = herder.connector_info(name) if "info" in expand else None
+    except NotFound:
+        return None
+    return ExpandedConnector(
+        status=None if status is None else ConnectorStateInfo.of(status),
+        info=None if info is None else ConnectorInfo.of(info),
+    )
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=ConnectorInfo,
+    openapi_extra=body_of(CreateConnectorRequest),
+)
+def create_connector(
+    request: Request, herder: Herder, body: RawBody, forwarding: Forwarded
+) -> Response:
+    """Create a connector; 409 if one of this name exists."""
+    asked = create_request(body)
+    name = (asked.name or "").strip()
+    given = asked.initial_state
+    state = None if given is None else parse_initial_state(given)
+    if asked.config is None:
+        raise RestError(500, 'The request body has no "config"')
+    config = _named(name, asked.config)
+    sent = CreateConnectorRequest(
+        name=name,
+        config=config,
+        initial_state=None if given is None else given.upper(),
+    )
+    return forwarding.complete_with(
+        Hop("POST", "/connectors", json_bytes(sent)),
+        lambda: herder.put_connector_config(name, config, allow_replace=False, initial_state=state),
+        _put_answer(request, name),
+        _put_relay(request, name),
+    )
+
+
+@router.get("/{connector}", response_model=ConnectorInfo)
+def connector_info(connector: ConnectorName, herder: Herder) -> Response:
+    """Config and tasks of a connector."""
+    return json_answer(ConnectorInfo.of(herder.connector_info(connector)))
+
+
+@router.delete("/{connector}", status_code=204)
+def delete_connector(connector: ConnectorName, herder: Herder, forwarding: Forwarded) -> Response:
+    """Stop and forget a connector. Its stored offsets stay."""
+    return forwarding.complete(
+        Hop("DELETE", _path(connector)),
+        lambda: herder.delete_connector(connector),
+        lambda _: empty(204),
+    )
+
+
+@router.get("/{connector}/config", response_model=dict[str, str | None])
+def connector_config(connector: ConnectorName, herder: Herder) -> Response:
+    """A connector's config, as it was submitted."""
+    return json_answer(herder.connector_config(connector))
+
+
+@router.put("/{connector}/config", response_model=ConnectorInfo, openapi_extra=body_of(STRING_MAP))
+def put_connector_config(
+    request: Request,
+    connector: ConnectorName,
+    herder: Herder,
+    body: RawBody,
+    forwarding: Forwarded,
+) -> Response:
+    """Create a connector (201), or replace the config of one (200)."""
+    config = _named(connector, required_string_map(body))
+    return forwarding.complete_with(
+        Hop("PUT", _path(connector, "config"), json_bytes(config)),
+        lambda: herder.put_connector_config(connector, config, allow_replace=True),
+        _put_answer(request, connector),
+        _put_relay(request, connector),
+    )
+
+
+@router.patch(
+    "/{connector}/config", response_model=ConnectorInfo, openapi_extra=body_of(STRING_MAP)
+)
+def patch_connector_config(
+    connector: ConnectorName, herder: Herder, body: RawBody, forwarding: Forwarded
+) -> Response:
+    """Change some keys of a connector's config (KIP-477); null removes a key."""
+    patch = required_string_map(body)
+    return forwarding.complete(
+        Hop("PATCH", _path(connector, "config"), json_bytes(patch)),
+        lambda: herder.patch_connector_config(connector, patch),
+        lambda info: json_answer(ConnectorInfo.of(info)),
+    )
+
+
+@router.get("/{connector}/status", response_model=ConnectorStateInfo)
+def connector_status(connector: ConnectorName, herder: Herder) -> Response:
+    """The states of a connector and its tasks."""
+    return json_answer(ConnectorStateInfo.of(herder.connector_state(connector)))
+
+
+@router.put("/{connector}/pause", status_code=202)
+def pause_connector(connector: ConnectorName, herder: Herder) -> Response:
+    """Let the tasks of a connector idle; they keep what they have open."""
+    herder.pause_connector(connector)
+    return empty(202)
+
+
+@router.put("/{connector}/resume", status_code=202)
+def resume_connector(connector: ConnectorName, herder: Herder) -> Response:
+    """Let a connector that was paused or stopped run."""
+    herder.resume_connector(connector)
+    return empty(202)
+
+
+@router.put("/{connector}/stop", status_code=204)
+def stop_connector(connector: ConnectorName, herder: Herder, forwarding: Forwarded) -> Response:
+    """Stop a connector and remove its tasks; its config stays (KIP-875)."""
+    return forwarding.complete(
+        Hop("PUT", _path(connector, "stop")),
+        lambda: herder.stop_connector(connector),
+        lambda _: empty(204),
+    )
+
+
+@router.post(
+    "/{connector}/restart",
+    status_code=204,
+    responses={202: {"model": ConnectorStateInfo, "description": "What is being restarted"}},
+)
+def restart_connector(
+    connector: ConnectorName,
+    herder: Herder,
+    forwarding: Forwarded,
+    includeTasks: JavaBoolean = False,
+    onlyFailed: JavaBoolean = False,
+) -> Response:
+    """Restart a connector, with its tasks where `includeTasks`, or what has failed (KIP-745)."""
+    if not includeTasks and not onlyFailed:
+        return forwarding.complete(
+            Hop("POST", _path(connector, "restart")),
+            lambda: herder.restart_connector(connector),
+            lambda _: empty(204),
+        )
+    query = {"includeTasks": _java(includeTasks), "onlyFailed": _java(onlyFailed)}
+    return forwarding.complete(
+        Hop("POST", _path(connector, "restart"), query=query),
+        lambda: herder.restart_connector_and_tasks(
+            connector, only_failed=onlyFailed, include_tasks=includeTasks
+        ),
+        lambda plan: json_answer(ConnectorStateInfo.of(plan), 202),
+    )
+
+
+def _java(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _path(connector: str, *more: str) -> str:
+    return "/".join(("/connectors", path_segment(connector), *more))
+
+
+def _named(name: str, config: Mapping[str, str | None]) -> Config:
+    """The config with its connector's name in it."""
+    given = config.get("name")
+    if given is None:
+        return {**config, "name": name}
+    if given != name:
+        raise BadRequest(
+            f"Connector name configuration ({given}) doesn't match connector name in the URL"
+            f" ({name})"
+        )
+    return dict(config)
+
+
+def _location(request: Request, name: str) -> dict[str, str]:
+    """Where the new connector is, as seen by the client."""
+    path = quote(name, safe="/!$&'()*+,;=:@~")
+    return {"Location": f"{str(request.base_url).rstrip('/')}/connectors/{path}"}
+
+
+def _put_answer(
+    request: Request, name: str
+) -> Callable[[tuple[bool, connect_herder.ConnectorInfo]], Response]:
+    def answer(result: tuple[bool, connect_herder.ConnectorInfo]) -> Response:
+        created, info = result
+        shown = ConnectorInfo.of(info)
+        return json_answer(shown, 201, _location(request, name)) if created else json_answer(shown)
+
+    return answer
+
+
+def _put_relay(request: Request, name: str) -> Callable[[RestAnswer], Response]:
+    """The other worker's answer; where the new connector is, is for the client to know by us."""
+
+    def relay(answer: RestAnswer) -> Response:
+        headers = _location(request, name) if answer.status == 201 else None
+        return Response(answer.body, answer.status, headers, "application/json")
+
+    return relay

@@ -1,0 +1,57 @@
+"""`GET /health` (KIP-1017): whether the worker has started and answers.
+
+Not whether its connectors are well: that is in their statuses, and in the metrics.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from api.rest.dependencies import json_answer
+from api.rest.models import WorkerStatus
+from api.rest.worker_handle import STARTING, Site
+from connect.errors import ConnectError
+
+__all__ = ["router"]
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 10.0
+"""As Java waits for its herder."""
+
+_READY = "Worker has completed startup and is ready to handle requests."
+_UNABLE = "Worker was unable to handle this request and may be unable to handle other requests."
+
+router = APIRouter(tags=["worker"])
+
+
+@router.get("/health", response_model=WorkerStatus)
+async def health(request: Request) -> Response:
+    """200 healthy, 503 starting, 500 unhealthy."""
+    site: Site = request.app.state.site
+    herder = site.herder
+    if herder is None:
+        return _answer(503, "starting", STARTING)
+    found = None
+    # A thread apart from those of the other requests: they may all be waiting for the herder.
+    limiter = anyio.CapacityLimiter(1)
+    with anyio.move_on_after(_TIMEOUT_S):
+        try:
+            found = await to_thread.run_sync(herder.health, abandon_on_cancel=True, limiter=limiter)
+        except ConnectError as error:
+            return _answer(500, "unhealthy", f"{_UNABLE} {error}")
+    if found is None:
+        ready = site.ready
+        return _answer(500, "unhealthy", _UNABLE) if ready else _answer(503, "starting", STARTING)
+    if not (found.ready and site.ready):
+        return _answer(503, "starting", f"{STARTING} {found.stage or ''}".rstrip())
+    return _answer(200, "healthy", _READY)
+
+
+def _answer(code: int, status: str, message: str) -> Response:
+    return json_answer(WorkerStatus(status=status, message=message), code)

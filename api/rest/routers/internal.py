@@ -1,0 +1,64 @@
+"""What workers ask of the leader: to write task configs, and to fence out old tasks.
+
+Their requests are signed; the herder checks the signature over the exact bytes of the body.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+
+from api.rest.bodies import task_configs
+from api.rest.dependencies import FAILURES, ConnectorName, Herder, RawBody, empty
+from api.rest.forwarding import Forwarded, Hop, path_segment
+
+__all__ = ["Signature", "router"]
+
+router = APIRouter(prefix="/connectors/{connector}", responses=FAILURES, include_in_schema=False)
+
+
+async def _signature(request: Request) -> tuple[str | None, str | None]:
+    """(algorithm, base64 MAC), as the headers had them."""
+    headers = request.headers
+    return (
+        headers.get("x-connect-request-signature-algorithm"),
+        headers.get("x-connect-authorization"),
+    )
+
+
+Signature = Annotated[tuple[str | None, str | None], Depends(_signature)]
+
+
+@router.post("/tasks", status_code=204)
+def put_task_configs(
+    connector: ConnectorName,
+    herder: Herder,
+    body: RawBody,
+    signature: Signature,
+    forwarding: Forwarded,
+) -> Response:
+    """Write the task configs that the connector's worker has made."""
+    configs = task_configs(body)
+    return forwarding.complete(
+        Hop("POST", f"/connectors/{path_segment(connector)}/tasks", body),
+        lambda: herder.put_task_configs(connector, configs, signature, body),
+        lambda _: empty(204),
+    )
+
+
+@router.put("/fence", status_code=204)
+def fence_zombies(
+    connector: ConnectorName,
+    herder: Herder,
+    body: RawBody,
+    signature: Signature,
+    forwarding: Forwarded,
+) -> Response:
+    """Keep producers of earlier tasks from writing."""
+    return forwarding.complete(
+        Hop("PUT", f"/connectors/{path_segment(connector)}/fence"),
+        lambda: herder.fence_zombies(connector, signature, body),
+        lambda _: empty(204),
+    )

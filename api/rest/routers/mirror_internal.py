@@ -1,0 +1,80 @@
+"""What the workers of a flow ask of its leader in dedicated mode: to write task configs, and to
+fence out old tasks. The paths are MirrorMaker 2's: each begins with the flow's aliases.
+
+Requests are signed, and forwarded to nobody: a signature does not travel along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi.responses import Response
+
+from api.rest.bodies import task_configs
+from api.rest.dependencies import ConnectorName, RawBody, empty
+from api.rest.errors import CONFLICT, RestError
+from api.rest.forwarding import STALE_CONFIG
+from api.rest.routers.internal import Signature
+from api.rest.worker_handle import STARTING
+from connect.runtime.herder import (
+    ConnectHerder,
+    NotAssigned,
+    NotFound,
+    NotLeader,
+    RebalanceNeeded,
+)
+
+__all__ = ["HerderOfFlow", "router"]
+
+HerderOfFlow = Callable[[str, str], ConnectHerder | None]
+"""From a flow's aliases to the herder of its worker here; None while there is none. Raises
+`NotFound` for a flow that this process does not have. Called from any thread."""
+
+router = APIRouter(prefix="/{source}/{target}/connectors/{connector}", include_in_schema=False)
+
+
+def _herder(
+    request: Request, source: Annotated[str, Path()], target: Annotated[str, Path()]
+) -> ConnectHerder:
+    find: HerderOfFlow = request.app.state.herder_of_flow
+    try:
+        herder = find(source, target)
+    except NotFound as error:
+        raise RestError(
+            404, f"No replication flow found for source '{source}' and target '{target}'"
+        ) from error
+    if herder is None:
+        raise RestError(503, STARTING)
+    return herder
+
+
+Herder = Annotated[ConnectHerder, Depends(_herder)]
+
+
+@router.post("/tasks", status_code=204)
+def put_task_configs(
+    connector: ConnectorName, herder: Herder, body: RawBody, signature: Signature
+) -> Response:
+    """Write the task configs that the connector's worker has made."""
+    configs = task_configs(body)
+    return _done(lambda: herder.put_task_configs(connector, configs, signature, body))
+
+
+@router.put("/fence", status_code=204)
+def fence_zombies(
+    connector: ConnectorName, herder: Herder, body: RawBody, signature: Signature
+) -> Response:
+    """Keep producers of earlier tasks from writing."""
+    return _done(lambda: herder.fence_zombies(connector, signature, body))
+
+
+def _done(ask: Callable[[], None]) -> Response:
+    try:
+        ask()
+    except (NotLeader, NotAssigned) as error:
+        raise RestError(409, CONFLICT) from error
+    except RebalanceNeeded as error:
+        raise RestError(409, STALE_CONFIG) from error
+    return empty(204)

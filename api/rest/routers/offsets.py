@@ -1,0 +1,48 @@
+"""Offsets of connectors (KIP-875): list, alter, reset."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from api.rest.bodies import offset_entries
+from api.rest.dependencies import FAILURES, ConnectorName, Herder, RawBody, body_of, json_answer
+from api.rest.forwarding import Forwarded, Hop, path_segment
+from api.rest.models import ConnectorOffsets, Message
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/connectors/{connector}/offsets", responses=FAILURES, tags=["offsets"])
+
+
+@router.get("", response_model=ConnectorOffsets)
+def connector_offsets(connector: ConnectorName, herder: Herder) -> Response:
+    """How far a connector has come."""
+    return json_answer(ConnectorOffsets.of(herder.connector_offsets(connector)))
+
+
+@router.patch("", response_model=Message, openapi_extra=body_of(ConnectorOffsets))
+def alter_offsets(
+    connector: ConnectorName, herder: Herder, body: RawBody, forwarding: Forwarded
+) -> Response:
+    """Change offsets of a stopped connector; a null offset deletes the partition's."""
+    entries = offset_entries(body)
+    return forwarding.complete(
+        Hop("PATCH", _path(connector), body),
+        lambda: herder.alter_offsets(connector, entries),
+        lambda message: json_answer(Message(message=message)),
+    )
+
+
+@router.delete("", response_model=Message)
+def reset_offsets(connector: ConnectorName, herder: Herder, forwarding: Forwarded) -> Response:
+    """Delete all offsets of a stopped connector."""
+    return forwarding.complete(
+        Hop("DELETE", _path(connector)),
+        lambda: herder.reset_offsets(connector),
+        lambda message: json_answer(Message(message=message)),
+    )
+
+
+def _path(connector: str) -> str:
+    return f"/connectors/{path_segment(connector)}/offsets"

@@ -1,0 +1,43 @@
+"""Tasks: list, status, restart."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from api.rest.dependencies import FAILURES, ConnectorName, Herder, TaskNumber, empty, json_answer
+from api.rest.forwarding import Forwarded, Hop, path_segment
+from api.rest.models import TaskInfo, TaskState
+from connect.runtime.herder import NotFound, TaskId
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/connectors/{connector}/tasks", responses=FAILURES, tags=["tasks"])
+
+
+@router.get("", response_model=list[TaskInfo])
+def list_tasks(connector: ConnectorName, herder: Herder) -> Response:
+    """A connector's tasks and their configs."""
+    return json_answer([TaskInfo.of(info) for info in herder.task_infos(connector)])
+
+
+@router.get("/{task}/status", response_model=TaskState)
+def task_status(connector: ConnectorName, task: TaskNumber, herder: Herder) -> Response:
+    """The state of one task."""
+    if task < 0:
+        raise NotFound(f"No status found for task {connector}-{task}")
+    return json_answer(TaskState.of(herder.task_state(TaskId(connector, task))))
+
+
+@router.post("/{task}/restart", status_code=204)
+def restart_task(
+    connector: ConnectorName, task: TaskNumber, herder: Herder, forwarding: Forwarded
+) -> Response:
+    """Restart one task, whatever its state."""
+    if task < 0:
+        raise NotFound(f"Unknown task: {connector}-{task}")
+    return forwarding.complete(
+        Hop("POST", f"/connectors/{path_segment(connector)}/tasks/{task}/restart"),
+        lambda: herder.restart_task(TaskId(connector, task)),
+        lambda _: empty(204),
+    )

@@ -1,0 +1,26 @@
+"""Topics that connectors have used (KIP-558)."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from api.rest.dependencies import FAILURES, ConnectorName, Herder, empty, json_answer
+from api.rest.models import ConnectorTopics
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/connectors/{connector}/topics", responses=FAILURES, tags=["topics"])
+
+
+@router.get("", response_model=dict[str, ConnectorTopics])
+def active_topics(connector: ConnectorName, herder: Herder) -> Response:
+    """The topics a connector has used since it was created or they were reset."""
+    return json_answer({connector: ConnectorTopics(topics=herder.active_topics(connector))})
+
+
+@router.put("/reset", status_code=202)
+def reset_active_topics(connector: ConnectorName, herder: Herder) -> Response:
+    """Forget them."""
+    herder.reset_active_topics(connector)
+    return empty(202)

@@ -1,0 +1,130 @@
+"""Basic authentication: Java's BasicAuthSecurityRestExtension with its JAAS file.
+
+The worker property `rest.extension.classes` names the extension. Where the users are is said by a
+JAAS file with an entry `KafkaConnect`; its path comes from the system property
+`java.security.auth.login.config` in the environment's KAFKA_OPTS, as for Java, or from a worker
+property of that name:
+
+    KafkaConnect {
+        org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required
+        file="/etc/kafka/users.properties";
+    };
+
+That file holds a line `user=password` for each user. Both files are read once. No error made here
+holds a password.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from connect.clients.security.jaas import parse_jaas
+from connect.config.properties import load_properties
+from connect.config.types import invalid_value
+from connect.errors import ConfigError
+
+__all__ = ["BASIC_AUTH_EXTENSION", "Users", "users_of"]
+
+BASIC_AUTH_EXTENSION = (
+    "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+)
+LOGIN_CONFIG = "java.security.auth.login.config"
+
+_EXTENSIONS_KEY = "rest.extension.classes"
+_ENTRY = "KafkaConnect"
+_LOGIN_MODULE = "PropertyFileLoginModule"
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_JAAS_ENTRY = re.compile(
+    r"""(?P<name>[^\s{}"';]+)\s*\{(?P<body>(?:[^{}"']|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')*)\}\s*;""",
+)
+
+
+class Users:
+    """Names and passwords. Without any, everybody may come in, as with Java."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = {user.encode(): password.encode() for user, password in passwords.items()}
+
+    def __repr__(self) -> str:
+        return f"Users({len(self._passwords)})"
+
+    def admit(self, authorization: str | None) -> bool:
+        """Whether an Authorization header names a user and the right password."""
+        if not self._passwords:
+            return True
+        scheme, _, encoded = (authorization or "").partition(" ")
+        if scheme.lower() != "basic":
+            return False
+        try:
+            user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        except (binascii.Error, ValueError):
+            return False
+        expected = self._passwords.get(user)
+        # Compared also for users that do not exist: the time taken must not tell which do.
+        same = hmac.compare_digest(password, b"" if expected is None else expected)
+        return bool(colon) and expected is not None and same
+
+
+def users_of(
+    extensions: Sequence[str], props: Mapping[str, str], environment: Mapping[str, str]
+) -> Users | None:
+    """The users of a worker; None: it does not ask who comes. Raises ConfigError for an extension
+    that is not this one: leaving it out could leave the worker open."""
+    for name in extensions:
+        if name not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_EXTENSION.rpartition(".")[2]):
+            raise invalid_value(
+                _EXTENSIONS_KEY,
+                name,
+                f"Java classes cannot be used here; the only extension is {BASIC_AUTH_EXTENSION}",
+            )
+    if not extensions:
+        return None
+    location = _login_config(environment) or props.get(LOGIN_CONFIG)
+    if not location:
+        raise ConfigError(
+            f"{_EXTENSIONS_KEY} asks for basic authentication, and no JAAS file says who the users "
+            f"are; name it with -D{LOGIN_CONFIG}=<file> in KAFKA_OPTS, or with the worker property "
+            f"{LOGIN_CONFIG}",
+            key=LOGIN_CONFIG,
+        )
+    return Users(load_properties(_users_file(location)))
+
+
+def _login_config(environment: Mapping[str, str]) -> str | None:
+    prefix = f"-D{LOGIN_CONFIG}="
+    try:
+        options = shlex.split(environment.get("KAFKA_OPTS", ""))
+    except ValueError:
+        options = environment.get("KAFKA_OPTS", "").split()
+    found = [option.removeprefix(prefix) for option in options if option.startswith(prefix)]
+    return found[-1] if found else None
+
+
+def _users_file(location: str) -> str:
+    path = location.removeprefix("file:")
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise invalid_value(LOGIN_CONFIG, location, f"cannot be read: {reason}") from error
+    plain = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " ", text)
+    entries = {found["name"]: found["body"] for found in _JAAS_ENTRY.finditer(plain)}
+    if _ENTRY not in entries:
+        raise invalid_value(LOGIN_CONFIG, location, f"it has no entry {_ENTRY} {{ ... }};")
+    module = parse_jaas(entries[_ENTRY])
+    if module.name != _LOGIN_MODULE:
+        raise invalid_value(
+            LOGIN_CONFIG,
+            location,
+            f"the login module of {_ENTRY} is {module.name}; only {_LOGIN_MODULE} can be used here",
+        )
+    users = module.options.get("file", "")
+    if not users:
+        raise invalid_value(LOGIN_CONFIG, location, f'{_LOGIN_MODULE} needs an option file="..."')
+    return users

@@ -1,0 +1,154 @@
+"""The REST server of a Connect worker: all its listeners, and the address that others are told.
+
+`bind` takes the ports, so that the advertised URL is known before a herder exists that needs it;
+`start` begins to answer. Requests that come before the herder has started get 503.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from api.http_server import ApiServer
+from api.rest.config import Listener, RestConfig
+from api.rest.security import users_of
+from api.rest.worker_handle import Site
+from connect.clients.rest_client import RestClient
+from connect.clients.security.tls import server_ssl_context, ssl_context
+from connect.errors import ConnectError
+from connect.metrics.registry import MetricRegistry
+from connect.runtime.herder import ConnectHerder
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+__all__ = ["RestServer", "rest_client"]
+
+
+class RestServer:
+    """Owned by the program: `bind`, `start` and `stop` once each, in this order; the rest may be
+    called from any thread."""
+
+    def __init__(
+        self,
+        props: Mapping[str, str],
+        metrics: MetricRegistry,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Raises ConfigError for what is wrong with the REST properties in `props`, the worker's.
+        `environment`: where KAFKA_OPTS is looked for."""
+        self.config = RestConfig.from_properties(props)
+        self._users = users_of(self.config.extensions, props, environment)
+        self.client = rest_client(self.config)
+        self._site = Site(metrics, self.client)
+        self._app_lock = threading.Lock()
+        self._app: ASGIApp | None = None
+        config = self.config
+        self._servers = _servers(config.listeners, self._main_app, "listeners", config.tls)
+        self._admin_servers = _servers(
+            config.admin_listeners or (), self._admin_app, "admin.listeners", config.admin_tls
+        )
+
+    def bind(self) -> None:
+        """Take all ports. Raises `ListenerUnavailable`, and then none is taken."""
+        try:
+            for server in self._all():
+                server.bind()
+        except ConnectError:
+            self.stop()
+            raise
+
+    @property
+    def urls(self) -> list[str]:
+        """Where each listener is, with its real port; those of `admin.listeners` last."""
+        return [server.url for server in self._all()]
+
+    @property
+    def advertised_url(self) -> str:
+        """Where other workers reach this one; ends with a slash. After `bind`."""
+        protocol, host, port = self._advertised()
+        shown = f"[{host}]" if ":" in host else host
+        return f"{protocol}://{shown}:{port}/"
+
+    @property
+    def worker_id(self) -> str:
+        """Host and port of the advertised URL. After `bind`."""
+        _, host, port = self._advertised()
+        return f"{host}:{port}"
+
+    def start(self) -> None:
+        """Begin to answer; returns at once."""
+        for server in self._all():
+            server.start()
+
+    def herder_started(self, herder: ConnectHerder) -> None:
+        """From now on the herder answers."""
+        self._site.herder = herder
+
+    def worker_ready(self) -> None:
+        """From now on `/health` says healthy, if the herder does."""
+        self._site.ready = True
+
+    def stop(self) -> None:
+        """Stop answering and free the ports. May be called again, and at any time."""
+        for server in self._all():
+            server.stop()
+
+    def _all(self) -> list[ApiServer]:
+        return [*self._servers.values(), *self._admin_servers.values()]
+
+    def _advertised(self) -> tuple[str, str, int]:
+        bound = {listener: server.port for listener, server in self._servers.items()}
+        return self.config.advertised(bound, _local_address())
+
+    # On the threads of the servers.
+
+    def _main_app(self) -> ASGIApp:
+        """One application for all main listeners."""
+        from api.rest.app import create_rest_app
+
+        with self._app_lock:
+            if self._app is None:
+                self._app = create_rest_app(self._site, self.config, self._users)
+            return self._app
+
+    def _admin_app(self) -> ASGIApp:
+        from api.rest.app import create_admin_app
+
+        return create_admin_app(self._site)
+
+
+def rest_client(config: RestConfig) -> RestClient:
+    """For requests to other workers, which present this worker's own certificate."""
+    protocols = {listener.protocol for listener in config.listeners}
+    return RestClient(ssl_context(config.tls) if "https" in protocols else None)
+
+
+def _servers(
+    listeners: tuple[Listener, ...],
+    make_app: Callable[[], ASGIApp],
+    key: str,
+    tls: Mapping[str, str],
+) -> dict[Listener, ApiServer]:
+    """Raises ConfigError for key stores that cannot be used."""
+    context: ssl.SSLContext | None = None
+    servers = {}
+    for listener in listeners:
+        if listener.protocol == "https" and context is None:
+            context = server_ssl_context(tls)
+        servers[listener] = ApiServer(
+            make_app, listener.url, key, context if listener.protocol == "https" else None
+        )
+    return servers
+
+
+def _local_address() -> str:
+    """This machine's address, where the listeners name none."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"

@@ -1,0 +1,78 @@
+"""OffsetForLeaderEpoch over all leaders: where a leader's epoch ends in the log as it is now.
+
+What was read in an epoch is still there if the epoch ends at or after it; else the log was
+truncated, as after an unclean leader election, and has or gets other records there (KIP-320).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
+
+from connect.clients.cluster.list_offsets import Cluster, OffsetResult, list_offsets
+from connect.clients.cluster.metadata import TopicPartition
+from connect.clients.errors import error_from_code
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+
+__all__ = ["UNKNOWN_END", "EpochQuery", "epoch_ends"]
+
+UNKNOWN_END = -1
+"""The leader knows nothing of such an epoch."""
+
+CONSUMER_REPLICA_ID = -1
+Topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+Partition = Topic.OffsetForLeaderPartition
+
+
+class EpochQuery:
+    """What is asked: the end of one epoch of each partition."""
+
+    def __init__(self, epochs: Mapping[TopicPartition, int]) -> None:
+        self._epochs = epochs
+
+    def request(self, epochs: Mapping[TopicPartition, int], timeout_ms: int) -> Any:
+        """The request for the partitions of one leader, each with the leader epoch believed in."""
+        by_topic: dict[str, list[Any]] = defaultdict(list)
+        for (topic, partition), current in sorted(epochs.items()):
+            by_topic[topic].append(
+                Partition(
+                    partition=partition,
+                    current_leader_epoch=current,
+                    leader_epoch=self._epochs[topic, partition],
+                )
+            )
+        topics = [Topic(topic=name, partitions=parts) for name, parts in by_topic.items()]
+        return OffsetForLeaderEpochRequest(replica_id=CONSUMER_REPLICA_ID, topics=topics)
+
+    def results(self, response: Any, where: object) -> dict[TopicPartition, OffsetResult]:
+        found: dict[TopicPartition, OffsetResult] = {}
+        for topic in response.topics:
+            for answer in topic.partitions:
+                key = (topic.topic, answer.partition)
+                if answer.error_code:
+                    what = f"OffsetForLeaderEpoch of {topic.topic}-{answer.partition} at {where}"
+                    found[key] = error_from_code(answer.error_code, what)
+                else:
+                    found[key] = answer.end_offset
+        return found
+
+
+def epoch_ends(
+    cluster: Cluster,
+    epochs: Mapping[TopicPartition, int],
+    timeout_s: float,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Future[Mapping[TopicPartition, OffsetResult]]:
+    """The offset after the last record of each partition's epoch, or of the last one before it;
+    `UNKNOWN_END`, or why there is no answer. Retriable errors are tried again for `timeout_s`."""
+    wanted = dict(epochs)
+    deadline = Deadline(timeout_s, clock)
+
+    def work() -> Mapping[TopicPartition, OffsetResult]:
+        return list_offsets(cluster, wanted, EpochQuery(wanted), deadline)
+
+    return cluster.run_aside("epoch-ends", work)

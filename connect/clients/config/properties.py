@@ -1,0 +1,372 @@
+"""From Java's client properties to our clients: librdkafka's names, and typed settings.
+
+Values are checked as Java checks them. A key of Java's clients without a counterpart here is warned
+about once in a process; a key that no Kafka client knows is left to whoever it is for.
+
+librdkafka keeps Java's defaults where they matter for correctness: `isolation.level`
+read_uncommitted, CRC checks, idempotent producers, no leftover groups.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from connect.clients.config.librdkafka_keys import (
+    COMMON,
+    KINDS,
+    WITHOUT_COUNTERPART,
+    ClientKind,
+    Mapped,
+    is_our_own,
+)
+from connect.clients.config.sasl_properties import librdkafka_sasl, sasl_mechanism, wire_sasl
+from connect.clients.config.settings import (
+    AutoOffsetReset,
+    Compression,
+    CompressionCodec,
+    FetchSettings,
+    ProduceSettings,
+    WireSettings,
+)
+from connect.clients.security.tls import librdkafka_tls, ssl_context, verifies_hostname
+from connect.clients.warn_once import warn_once
+from connect.config.definition import ConfigDef, ConfigKey, ParsedConfig
+from connect.config.security import SECURITY_PROTOCOLS
+from connect.config.types import ConfigType, invalid_value
+from connect.config.validators import OneOf, OrNull, Range
+from connect.errors import ConfigError
+
+__all__ = [
+    "FetchSettings",
+    "ProduceSettings",
+    "WireSettings",
+    "fetch_settings",
+    "librdkafka_config",
+    "produce_settings",
+    "wire_settings",
+]
+
+log = logging.getLogger(__name__)
+
+_ADDRESS = re.compile(r"(?:.*://)?(?:\[([0-9A-Fa-f:.%]+)\]|([0-9A-Za-z\-%._]+)):([0-9]{1,5})")
+_SECURITY_PROTOCOL = ConfigKey(
+    "security.protocol",
+    ConfigType.STRING,
+    "PLAINTEXT",
+    OneOf(SECURITY_PROTOCOLS, ignore_case=True),
+)
+_JAVA_BACKOFF_MS = {"reconnect.backoff": 50, "retry.backoff": 100}
+_JAVA_BACKOFF_MAX_MS = 1000
+# More requests in flight than this, and an idempotent producer's order is no longer kept.
+MAX_IDEMPOTENT_IN_FLIGHT = 5
+
+
+def librdkafka_config(props: Mapping[str, str], kind: ClientKind) -> dict[str, Any]:
+    """The librdkafka configuration for these Java properties.
+
+    Raises ConfigError naming the Java key. The result holds secrets in the clear.
+    """
+    given = _given(props)
+    table = KINDS[kind]
+    config: dict[str, Any] = {}
+    for name, value in given.items():
+        mapped = table.get(name)
+        if mapped is not None:
+            config.update(_converted(mapped, given))
+        elif name in WITHOUT_COUNTERPART and not is_our_own(name, value):
+            _warn_without_counterpart(name)
+    for prefix in ("reconnect.backoff", "retry.backoff"):
+        _order_backoff(config, prefix)
+    if kind == "producer":
+        _complete_producer(config, given)
+    elif kind == "consumer":
+        _complete_consumer(config)
+    protocol = _security_protocol(given)
+    config["security.protocol"] = protocol.lower()
+    if protocol.endswith("SSL"):
+        config.update(librdkafka_tls(given))
+    if protocol.startswith("SASL"):
+        config.update(librdkafka_sasl(given))
+    return config
+
+
+def wire_settings(props: Mapping[str, str]) -> WireSettings:
+    """Settings of raw connections. Raises ConfigError naming the key; reads key store files."""
+    given = _given(props)
+    parsed = _WIRE_DEF.parse(given)
+    protocol = _security_protocol(given)
+    sasl = protocol.startswith("SASL")
+    return WireSettings(
+        bootstrap=_bootstrap(given),
+        client_id=given.get("client.id", ""),
+        security_protocol=protocol,
+        ssl_context=ssl_context(given) if protocol.endswith("SSL") else None,
+        ssl_check_hostname=verifies_hostname(given),
+        sasl_mechanism=sasl_mechanism(given) if sasl else None,
+        sasl=wire_sasl(given) if sasl else {},
+        request_timeout_ms=parsed.integer("request.timeout.ms"),
+        socket_connection_setup_timeout_ms=parsed.integer("socket.connection.setup.timeout.ms"),
+        send_buffer_bytes=parsed.integer("send.buffer.bytes"),
+        receive_buffer_bytes=parsed.integer("receive.buffer.bytes"),
+        reconnect_backoff_ms=parsed.integer("reconnect.backoff.ms"),
+        reconnect_backoff_max_ms=parsed.integer("reconnect.backoff.max.ms"),
+        retry_backoff_ms=parsed.integer("retry.backoff.ms"),
+        retry_backoff_max_ms=parsed.integer("retry.backoff.max.ms"),
+        metadata_max_age_ms=parsed.integer("metadata.max.age.ms"),
+    )
+
+
+def fetch_settings(props: Mapping[str, str]) -> FetchSettings:
+    """How to fetch, from a consumer's properties. Raises ConfigError naming the key."""
+    parsed = _FETCH_DEF.parse(_given(props))
+    resets: dict[str, AutoOffsetReset] = {"latest": "latest", "none": "none"}
+    return FetchSettings(
+        isolation_level=1 if parsed.string("isolation.level") == "read_committed" else 0,
+        fetch_min_bytes=parsed.integer("fetch.min.bytes"),
+        fetch_max_bytes=parsed.integer("fetch.max.bytes"),
+        max_partition_fetch_bytes=parsed.integer("max.partition.fetch.bytes"),
+        fetch_max_wait_ms=parsed.integer("fetch.max.wait.ms"),
+        client_rack=parsed.string("client.rack"),
+        auto_offset_reset=resets.get(parsed.string("auto.offset.reset"), "earliest"),
+    )
+
+
+def produce_settings(props: Mapping[str, str]) -> ProduceSettings:
+    """How to produce, from a producer's properties. Raises ConfigError naming the key."""
+    given = _given(props)
+    parsed = _PRODUCE_DEF.parse(given)
+    acks = parsed.string("acks")
+    if acks not in ("all", "-1"):
+        warn_once(
+            "acks",
+            f"acks={acks} has no effect on copying: a source offset is stored only when all "
+            "in-sync replicas have the records, so acks=all is used",
+        )
+    in_flight = parsed.integer("max.in.flight.requests.per.connection")
+    if in_flight > MAX_IDEMPOTENT_IN_FLIGHT:
+        warn_once(
+            "max.in.flight.requests.per.connection",
+            f"max.in.flight.requests.per.connection={in_flight}: idempotence keeps the order of "
+            f"{MAX_IDEMPOTENT_IN_FLIGHT} requests at most; {MAX_IDEMPOTENT_IN_FLIGHT} are used",
+        )
+    return ProduceSettings(
+        compression=_compression(parsed),
+        max_request_size=parsed.integer("max.request.size"),
+        request_timeout_ms=parsed.integer("request.timeout.ms"),
+        delivery_timeout_ms=parsed.integer("delivery.timeout.ms"),
+        max_in_flight=min(in_flight, MAX_IDEMPOTENT_IN_FLIGHT),
+        transaction_timeout_ms=parsed.integer("transaction.timeout.ms"),
+    )
+
+
+def _given(props: Mapping[str, str]) -> dict[str, str]:
+    """The properties trimmed as Java trims them, so that no client sees a blank at the end."""
+    return {key: value.strip() for key, value in props.items() if value is not None}
+
+
+def _converted(mapped: Mapped, given: Mapping[str, str]) -> Mapping[str, Any]:
+    key = mapped.key
+    return mapped.convert(key.name, key.parse(given))
+
+
+def _warn_without_counterpart(name: str) -> None:
+    reason = WITHOUT_COUNTERPART[name]
+    tail = f": {reason}" if reason else ""
+    warn_once(name, f"The Kafka client property {name} has no effect here{tail}")
+
+
+def _security_protocol(given: Mapping[str, str]) -> str:
+    value = _SECURITY_PROTOCOL.parse(given)
+    assert isinstance(value, str)
+    return value.upper()
+
+
+def _order_backoff(config: dict[str, Any], prefix: str) -> None:
+    """As in Java, the longest wait follows the first where only that is set, and bounds it where
+    both are; librdkafka refuses a first wait longer than the longest."""
+    first, longest = config.get(f"{prefix}.ms"), config.get(f"{prefix}.max.ms")
+    if first is not None and longest is None:
+        config[f"{prefix}.max.ms"] = max(first, _JAVA_BACKOFF_MAX_MS)
+    elif longest is not None:
+        config[f"{prefix}.ms"] = min(_JAVA_BACKOFF_MS[prefix] if first is None else first, longest)
+
+
+def _complete_producer(config: dict[str, Any], given: Mapping[str, str]) -> None:
+    """Java's defaults, and librdkafka's own conditions between keys."""
+    codec = config.get("compression.type")
+    level_key = _LEVEL_KEYS.get(str(codec))
+    if level_key is not None and level_key in given:
+        level = _PRODUCE_DEF.parse(given).integer(level_key)
+        config["compression.level"] = min(max(level, -1), 12)
+    in_conflict = (
+        config.get("acks", "all") not in ("all", "-1")
+        or config.get("retries", 1) == 0
+        or config.get("max.in.flight.requests.per.connection", 1) > MAX_IDEMPOTENT_IN_FLIGHT
+    )
+    if "enable.idempotence" not in config:
+        config["enable.idempotence"] = not in_conflict
+    elif config["enable.idempotence"] and in_conflict:
+        raise ConfigError(
+            "Invalid value true for configuration enable.idempotence: it needs acks=all, retries "
+            f"of at least 1 and max.in.flight.requests.per.connection of at most "
+            f"{MAX_IDEMPOTENT_IN_FLIGHT}",
+            key="enable.idempotence",
+            value="true",
+        )
+    linger, timeout = config.get("linger.ms", 5), config.get("delivery.timeout.ms", 0)
+    if timeout and linger >= timeout:
+        raise invalid_value(
+            "delivery.timeout.ms", timeout, f"must be larger than linger.ms, which is {linger}"
+        )
+    if config.get("transaction.timeout.ms") is not None and "transactional.id" not in config:
+        del config["transaction.timeout.ms"]
+
+
+def _complete_consumer(config: dict[str, Any]) -> None:
+    config.setdefault("isolation.level", "read_uncommitted")
+    config.setdefault("check.crcs", True)
+    if "max.poll.interval.ms" in config or "session.timeout.ms" in config:
+        # librdkafka wants the poll interval to be the longer one; Java does not mind.
+        session = config.get("session.timeout.ms", 45_000)
+        config["max.poll.interval.ms"] = max(config.get("max.poll.interval.ms", 300_000), session)
+    if config.get("group.protocol") == "consumer":
+        # The broker decides these under the new protocol; librdkafka refuses them.
+        for name in (
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+            "partition.assignment.strategy",
+        ):
+            if config.pop(name, None) is not None:
+                warn_once(f"{name} consumer", f"{name} has no effect with group.protocol=consumer")
+    else:
+        config.pop("group.remote.assignor", None)
+
+
+def _bootstrap(given: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
+    key = "bootstrap.servers"
+    if key not in given:
+        raise ConfigError(
+            f'Missing required configuration "{key}" which has no default value.', key=key
+        )
+    servers = COMMON[key].key.parse(given)
+    assert isinstance(servers, tuple)
+    return tuple(_address(key, server) for server in servers)
+
+
+def _address(key: str, text: str) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(text)
+    port = int(found[3]) if found else 0
+    if found is None or not 0 < port < 65536:
+        raise invalid_value(key, text, "must be host:port, or [IPv6 address]:port")
+    return found[1] or found[2], port
+
+
+_LEVEL_KEYS = {
+    "gzip": "compression.gzip.level",
+    "lz4": "compression.lz4.level",
+    "zstd": "compression.zstd.level",
+}
+_CODECS: dict[str, CompressionCodec] = {
+    "none": "none",
+    "gzip": "gzip",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "zstd": "zstd",
+}
+
+
+def _compression(parsed: ParsedConfig) -> Compression | None:
+    name = parsed.optional_string("compression.type")
+    if name is None:
+        return None
+    level_key = _LEVEL_KEYS.get(name)
+    level = parsed.optional_integer(level_key) if level_key else None
+    # -1 is gzip's own default.
+    return Compression(_CODECS[name], None if level == -1 and name == "gzip" else level)
+
+
+_INT, _LONG, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
+
+
+def _defaults(settings: FetchSettings | ProduceSettings | WireSettings, name: str) -> int:
+    value = getattr(settings, name.replace(".", "_"))
+    assert isinstance(value, int)
+    return value
+
+
+def _number_keys(
+    settings: FetchSettings | ProduceSettings | WireSettings,
+    kind: ConfigType,
+    minimum: int,
+    *names: str,
+) -> list[ConfigKey]:
+    """Keys whose default is that of the field of the same name."""
+    return [ConfigKey(name, kind, _defaults(settings, name), Range(minimum)) for name in names]
+
+
+_WIRE = WireSettings(bootstrap=())
+_WIRE_DEF = ConfigDef(
+    [
+        *_number_keys(
+            _WIRE,
+            _LONG,
+            0,
+            "socket.connection.setup.timeout.ms",
+            "reconnect.backoff.ms",
+            "reconnect.backoff.max.ms",
+            "retry.backoff.ms",
+            "retry.backoff.max.ms",
+            "metadata.max.age.ms",
+        ),
+        *_number_keys(_WIRE, _INT, 0, "request.timeout.ms"),
+        *_number_keys(_WIRE, _INT, -1, "send.buffer.bytes", "receive.buffer.bytes"),
+    ]
+)
+_FETCH_DEF = ConfigDef(
+    [
+        ConfigKey(
+            "isolation.level",
+            _STRING,
+            "read_uncommitted",
+            OneOf(("read_committed", "read_uncommitted")),
+        ),
+        *_number_keys(
+            FetchSettings(),
+            _INT,
+            0,
+            "fetch.min.bytes",
+            "fetch.max.bytes",
+            "max.partition.fetch.bytes",
+            "fetch.max.wait.ms",
+        ),
+        ConfigKey("client.rack", _STRING, ""),
+        ConfigKey("auto.offset.reset", _STRING, "earliest", OneOf(("latest", "earliest", "none"))),
+    ]
+)
+_PRODUCE_DEF = ConfigDef(
+    [
+        ConfigKey("acks", _STRING, "all", OneOf(("all", "-1", "0", "1"))),
+        ConfigKey("compression.type", _STRING, None, OrNull(OneOf(tuple(_CODECS)))),
+        ConfigKey("compression.gzip.level", _INT, None, OrNull(Range(-1, 9))),
+        ConfigKey("compression.lz4.level", _INT, None, OrNull(Range(1, 17))),
+        ConfigKey("compression.zstd.level", _INT, None, OrNull(Range(-131072, 22))),
+        *_number_keys(
+            ProduceSettings(),
+            _INT,
+            0,
+            "max.request.size",
+            "request.timeout.ms",
+            "delivery.timeout.ms",
+            "transaction.timeout.ms",
+        ),
+        ConfigKey(
+            "max.in.flight.requests.per.connection",
+            _INT,
+            ProduceSettings().max_in_flight,
+            Range(1),
+        ),
+    ]
+)

@@ -1,0 +1,125 @@
+"""Finds out why a cluster cannot be reached, for clients that try again without telling why.
+
+It opens a connection of its own to the bootstrap brokers, in turn, and gives the typed error of
+`open_connection`: wrong credentials, a certificate nobody trusts, the wrong security protocol, or
+just nobody there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import closing
+
+from kafka.protocol.metadata import MetadataRequest
+
+from connect.clients.config.properties import wire_settings
+from connect.clients.config.settings import WireSettings
+from connect.clients.wire.cancellation import Cancellation
+from connect.clients.wire.connection import open_connection
+from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clock import Clock, Deadline
+from connect.errors import ConnectError
+
+__all__ = ["BootstrapProbe", "why_unreachable"]
+
+# Long enough for a broker that restarts to be back; and not to be in the log all the time.
+_FIRST_S = 1.0
+_AGAIN_S = 30.0
+_ATTEMPT_S = 10.0
+_CLOSE_S = 2.0
+
+
+def why_unreachable(properties: Mapping[str, str], deadline: Deadline) -> ConnectError | None:
+    """Why no bootstrap broker takes a client with these Java properties; None: one does. Raises
+    `ConfigError`."""
+    failure: ConnectError | None = None
+    settings = wire_settings(properties)
+    for host, port in settings.bootstrap:
+        try:
+            with closing(open_connection(host, port, settings, deadline)) as connection:
+                # A listener that wants a login answers the greeting of a client without one, too.
+                connection.call(MetadataRequest(topics=[]), deadline)
+        except ConnectError as error:
+            failure = error
+            if not error.retriable:
+                break
+        else:
+            return None
+    return failure
+
+
+class BootstrapProbe:
+    """Belongs to one thread. `on_outcome` is called on another when there is news for `step`."""
+
+    def __init__(
+        self, settings: WireSettings, clock: Clock, on_outcome: Callable[[], None]
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._on_outcome = on_outcome
+        self._cancellation = Cancellation()
+        self._threads = ShortThreads("bootstrap-probe")
+        self._running: Future[None] | None = None
+        self._due: float | None = None
+        self.failure: ConnectError | None = None
+        """Why the last attempt failed; None when it did not."""
+
+    def step(self, needed: bool) -> bool:
+        """Say whether the cluster is being missed. True: an attempt has ended since the last call.
+
+        The first is made when it has been missed for a second, the next half a minute later, or at
+        once after a failure that time does not heal.
+        """
+        if not needed:
+            self._running = self._due = self.failure = None
+            return False
+        now = self._clock.monotonic()
+        if self._due is None:
+            self._due = now + _FIRST_S
+        if self._running is not None and self._running.done():
+            self.failure = _failure(self._running)
+            self._running = None
+            fatal = self.failure is not None and not self.failure.retriable
+            self._due = now if fatal else now + _AGAIN_S
+            return True
+        if self._running is None and now >= self._due:
+            self._running = self._threads.run("attempt", self._attempt)
+            self._running.add_done_callback(lambda _: self._on_outcome())
+        return False
+
+    def pause_s(self) -> float:
+        """How long nothing is to be done here."""
+        if self._due is None or self._running is not None:
+            return float("inf")
+        return max(0.0, self._due - self._clock.monotonic())
+
+    def close(self) -> None:
+        self._cancellation.cancel()
+        self._threads.stop()
+        if not self._threads.join(Deadline(_CLOSE_S)):
+            self._cancellation.close()
+
+    def _attempt(self) -> None:
+        """Return when some broker takes us, raise when none does."""
+        failure: ConnectError | None = None
+        for host, port in self._settings.bootstrap:
+            try:
+                open_connection(
+                    host, port, self._settings, Deadline(_ATTEMPT_S), self._cancellation
+                ).close()
+            except ConnectError as error:
+                if not error.retriable:
+                    raise
+                failure = error
+            else:
+                return
+        if failure is not None:
+            raise failure
+
+
+def _failure(ended: Future[None]) -> ConnectError | None:
+    error = ended.exception(0)
+    if error is None or isinstance(error, ConnectError):
+        return error
+    raise error

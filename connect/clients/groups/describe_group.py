@@ -1,0 +1,64 @@
+"""Who is in a group, whatever its protocol: consumers, Connect workers, anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+from kafka.protocol.admin import DescribeGroupsRequest
+
+from connect.clients.config.properties import wire_settings
+from connect.clients.errors import error_from_code
+from connect.clients.wire.find_coordinator import Coordinated, any_broker, open_coordinator
+from connect.clock import Deadline
+from connect.loop import Backoff, retry
+
+__all__ = ["GroupPeer", "group_members", "may_describe_group"]
+
+_GROUP_ID_NOT_FOUND = 69
+_GROUP_AUTHORIZATION_FAILED = 30
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPeer:
+    """A member as its coordinator knows it."""
+
+    member_id: str
+    client_id: str
+    host: str
+
+    def __str__(self) -> str:
+        return f"{self.client_id} at {self.host.lstrip('/')}"
+
+
+def group_members(props: Mapping[str, str], group: str, deadline: Deadline) -> list[GroupPeer]:
+    """The members of a group; none of one that does not exist. `props`: Java client properties.
+
+    Asks again what may pass until the deadline. Raises one of `connect.errors`.
+    """
+    settings = wire_settings(props)
+
+    def ask() -> list[GroupPeer]:
+        with closing(open_coordinator(settings, Coordinated.GROUP, group, deadline)) as connection:
+            answer = connection.call(DescribeGroupsRequest(groups=[group]), deadline)
+        peers: list[GroupPeer] = []
+        for found in answer.groups:
+            if found.error_code and found.error_code != _GROUP_ID_NOT_FOUND:
+                what = f"Describing group {group}"
+                raise error_from_code(found.error_code, what, needs=f"Describe on group {group}")
+            peers += [GroupPeer(m.member_id, m.client_id, m.client_host) for m in found.members]
+        return peers
+
+    return retry(ask, deadline, Backoff(0.1, 1.0))
+
+
+def may_describe_group(props: Mapping[str, str], group: str, deadline: Deadline) -> bool:
+    """Whether this client has any permission on a group, be it there or not.
+
+    Any broker knows, and is asked in place of the coordinator: asking for that would create the
+    topic of the brokers' group offsets, where it is not there yet. Raises one of `connect.errors`.
+    """
+    with closing(any_broker(wire_settings(props), deadline)) as connection:
+        answer = connection.call(DescribeGroupsRequest(groups=[group]), deadline)
+    return all(found.error_code != _GROUP_AUTHORIZATION_FAILED for found in answer.groups)

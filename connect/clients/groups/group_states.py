@@ -1,0 +1,49 @@
+"""The states of groups, for brokers that do not list them: before Kafka 2.6 (KIP-518)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from kafka.protocol.admin import DescribeGroupsRequest
+
+from connect.clients.config.settings import WireSettings
+from connect.clients.errors import error_from_code
+from connect.clients.groups.ask_coordinators import ask_coordinators, slices
+from connect.clients.wire.connection import WireConnection
+from connect.clock import Deadline
+from connect.errors import ConnectError
+
+__all__ = ["fetch_states"]
+
+_GROUP_ID_NOT_FOUND = 69
+_DEAD = "Dead"
+# Version 6 only adds an error message.
+_NEWEST = 5
+
+
+def fetch_states(
+    settings: WireSettings, groups: Collection[str], deadline: Deadline
+) -> dict[str, str | ConnectError]:
+    """By group, the state as its coordinator calls it: `Empty`, `Stable`, ...; `Dead` for a group
+    that does not exist. One that could not be asked has its error. Safe to call from any thread."""
+
+    def ask(
+        connection: WireConnection, own: Sequence[str]
+    ) -> Iterator[tuple[str, str | ConnectError]]:
+        version = connection.version_of(
+            DescribeGroupsRequest.API_KEY, _NEWEST, name="DescribeGroups"
+        )
+        for slice_ in slices(own):
+            request = DescribeGroupsRequest(version=version, groups=list(slice_))
+            for each in connection.call(request, deadline).groups:
+                yield each.group_id, _state(each.group_id, each.error_code, each.group_state)
+
+    return ask_coordinators(settings, groups, ask, deadline)
+
+
+def _state(group: str, code: int, state: str) -> str | ConnectError:
+    if code == _GROUP_ID_NOT_FOUND:
+        return _DEAD
+    if code:
+        return error_from_code(code, f"Describing group {group}")
+    return state

@@ -1,0 +1,413 @@
+"""The network side of a Connect group's member: kafka-python's coordinator on a thread of its own.
+
+kafka-python finds the coordinator, sends heartbeats and knows what each answer means. Here is what
+Connect needs besides: callbacks run on the owner's thread while heartbeats go on, a dead connection
+is noticed within the session timeout, and a request to rejoin is never lost in a running one.
+
+Everything here but `OwnerCalls.next` runs on the network thread, and is used by
+`connect.clients.groups.member` only.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kafka.coordinator.base import BaseCoordinator
+from kafka.errors import (
+    CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    MemberIdRequiredError,
+    RebalanceInProgressError,
+)
+from kafka.future import Future
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from kafka.structs import MemberState
+
+from connect.clients.config.settings import WireSettings
+from connect.clients.groups.member_network import GroupNetwork, GroupTimeouts
+from connect.metrics.coordinator_metrics import CoordinatorMetrics
+from connect.protocol.membership import PROTOCOL_TYPE
+
+__all__ = ["GroupCallbacks", "GroupCoordinator", "OwnerCalls", "lost_at"]
+
+log = logging.getLogger(__name__)
+
+# The newest that say nothing which needs a newer kafka-python (reasons, skipped assignments).
+_JOIN_VERSION = 7
+_SYNC_VERSION = 5
+# As Java's clients: time for the answer to a join that the coordinator holds back.
+_JOIN_GRACE_MS = 5_000
+_REFUSAL_S = 1.0
+_LEFT_ON_POLL_TIMEOUT = "worker poll timeout has expired."
+
+
+class GroupCallbacks(Protocol):
+    """What a member does when the group changes. All are called on the owner's thread, from within
+    `GroupMember.poll` or `ensure_active`; heartbeats go on meanwhile. What they raise is raised
+    there."""
+
+    def metadata(self) -> list[tuple[str, bytes]]:
+        """The protocols to offer, the preferred first, each with this worker's metadata."""
+
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: Mapping[str, bytes]
+    ) -> Mapping[str, bytes]:
+        """As the leader: from everybody's metadata to everybody's assignment, by member id."""
+
+    def on_join_prepare(self) -> None:
+        """The group is about to rebalance, and we to join: once for each rebalance."""
+
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        """We are in the group, and this is what we shall run."""
+
+    def on_coordinator_lost(self) -> None:
+        """Others may run our work by now: stop it. The member rejoins as soon as it can."""
+
+    def on_evicted(self) -> None:
+        """The group has gone on without us, and others may run our work by now: stop it. The member
+        rejoins at once, and then hears what is still ours."""
+
+
+class OwnerCalls:
+    """Hands calls from the network thread to the owner's thread, and the results back."""
+
+    def __init__(self, selector: NetworkSelector) -> None:
+        self._selector = selector
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call on the owner's thread, whenever it waits next, and await the result."""
+        done = Future()
+
+        def call() -> None:
+            try:
+                result = function(*arguments)
+            except BaseException as error:
+                failure = error
+                self._selector.call_soon_threadsafe(lambda: done.failure(failure))
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                self._selector.call_soon_threadsafe(lambda: done.success(result))
+
+        self._calls.put(call)
+        return await done
+
+    def wake(self) -> None:
+        """End the owner's wait: there may be something for it to see. From any thread."""
+        self._calls.put(None)
+
+    def next(self, timeout_s: float) -> bool:
+        """On the owner's thread: run one call, or see one wake. Whether there was one in time."""
+        try:
+            call = self._calls.get(timeout=timeout_s) if timeout_s > 0 else self._calls.get_nowait()
+        except queue.Empty:
+            return False
+        if call is not None:
+            call()
+        return True
+
+
+class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
+    """A member of protocol type `connect`. See the module."""
+
+    def __init__(
+        self,
+        network: GroupNetwork,
+        calls: OwnerCalls,
+        callbacks: GroupCallbacks,
+        group_id: str,
+        timeouts: GroupTimeouts,
+        settings: WireSettings,
+        metrics: CoordinatorMetrics,
+    ) -> None:
+        self._metrics = metrics
+        self._calls = calls
+        self._callbacks = callbacks
+        self._timeouts = timeouts
+        self._offers: list[tuple[str, bytes]] = []
+        self._completing = False
+        self._rejoin_requested = False
+        self._next_lookup = 0.0
+        self.joins = 0
+        """How many rebalances were completed, callbacks included."""
+        self.has_assignment = False
+        """Whether there is something that the loss of the coordinator would take away."""
+        self.evicted = False
+        """Whether the group has put us out, and the owner is to be told."""
+        self.resting = True
+        """While true, nothing makes it join."""
+        self.lost_at: float | None = None
+        """When, by `time.monotonic`, we are too long without a coordinator; None while we have one.
+        A heartbeat interval after the coordinator was lost, but by the end of the session."""
+        super().__init__(
+            network.client,
+            group_id=group_id,
+            session_timeout_ms=timeouts.session_ms,
+            max_poll_interval_ms=timeouts.rebalance_ms,
+            heartbeat_interval_ms=timeouts.heartbeat_ms,
+            retry_backoff_ms=settings.retry_backoff_ms,
+            request_timeout_ms=settings.request_timeout_ms,
+        )
+        self.heartbeat.received_heartbeat = self._beat_was_heard
+
+    @property
+    def member_id(self) -> str:
+        return str(self._generation.member_id)
+
+    @property
+    def generation_id(self) -> int:
+        return int(self._generation.generation_id)
+
+    def protocol_type(self) -> str:
+        return PROTOCOL_TYPE
+
+    def group_protocols(self) -> list[tuple[str, bytes]]:
+        return self._offers
+
+    def _perform_assignment(self, leader_id: str, protocol: str, members: Any) -> Any:
+        raise AssertionError("the owner assigns, see _do_join_and_sync_async")
+
+    # When to join.
+
+    def need_rejoin(self) -> bool:
+        return not self.resting and (self._rejoin_requested or bool(self.rejoin_needed))
+
+    def request_rejoin(self, reason: str | None = None) -> None:
+        if reason is not None:
+            log.info("Group %s: rejoining: %s", self.group_id, reason)
+            # Stays set when it comes after our metadata went out: then that join was too early.
+            self._rejoin_requested = True
+        super().request_rejoin()
+        self._calls.wake()
+
+    def reset_generation(self, *arguments: Any, **options: Any) -> None:
+        super().reset_generation(*arguments, **options)
+        self.evicted = self.has_assignment and not self.member_id
+        self._calls.wake()
+
+    # Joining, with the owner's part on the owner's thread.
+
+    async def stay_active_async(self) -> None:
+        """Join, however long it takes. Raises what trying again cannot help."""
+        while True:
+            try:
+                await self.ensure_active_group_async()
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                log.debug("Group %s: joining failed: %s", self.group_id, error)
+                await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
+            else:
+                return
+
+    async def _on_join_prepare_async(self, *_arguments: Any, **_options: Any) -> None:
+        await self._calls.run(self._callbacks.on_join_prepare)
+
+    async def _on_join_complete_async(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> None:
+        self.has_assignment = True
+        self._metrics.rebalance_completed()
+        await self._calls.run(
+            self._callbacks.on_join_complete, generation, member_id, protocol, bytes(assignment)
+        )
+        self.joins += 1
+
+    async def _do_join_and_sync_async(self) -> bytes:
+        self._rejoin_requested = False
+        self._notice_end_of_session()
+        self._metrics.rebalance_begun()
+        self._offers = await self._calls.run(self._callbacks.metadata)
+        try:
+            joined = await self._join()
+            assignments: Mapping[str, bytes] = {}
+            if joined.leader == joined.member_id:
+                # This may take the owner a while; the coordinator must hear from us.
+                self._completing = True
+                self._enable_heartbeat()
+                members = {member.member_id: bytes(member.metadata) for member in joined.members}
+                assignments = await self._calls.run(
+                    self._callbacks.perform_assignment,
+                    joined.leader,
+                    joined.protocol_name,
+                    members,
+                )
+            return await self._sync(assignments)
+        except MemberIdRequiredError:
+            # The first answer that every new member gets.
+            raise
+        except KafkaError:
+            self._metrics.rebalance_failed()
+            raise
+        finally:
+            self._completing = False
+
+    def _notice_end_of_session(self) -> None:
+        """No heartbeat does that while we join. A coordinator that has our join keeps us; but not
+        if we are late with it, as after the process stood still."""
+        late = time.monotonic() - self._last_heard > self._timeouts.session_ms / 1000
+        if late and self.has_assignment:
+            self.evicted = True
+            self._calls.wake()
+
+    async def _join(self) -> Any:
+        if self.coordinator_unknown():
+            raise CoordinatorNotAvailableError(self.coordinator_id)
+        with self._lock:
+            self.state = MemberState.REBALANCING
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self._timeouts.session_ms,
+            rebalance_timeout_ms=self._timeouts.rebalance_ms,
+            member_id=self.member_id,
+            group_instance_id=None,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=self._offers,
+            max_version=_JOIN_VERSION,
+        )
+        timeout_ms = max(
+            self.config["request_timeout_ms"], self._timeouts.rebalance_ms + _JOIN_GRACE_MS
+        )
+        sent = time.monotonic()
+        # A coordinator that is none refuses at once; one that holds the join back has taken it.
+        taken = self._net.call_later(_REFUSAL_S, self._heard)
+        try:
+            response = await self._ask(request, timeout_ms)
+        finally:
+            self._net.cancel(taken)
+        joined = self._process_join_group_response(response, sent)
+        self._metrics.joined((time.monotonic() - sent) * 1000)
+        return joined
+
+    async def _sync(self, assignments: Mapping[str, bytes]) -> bytes:
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=None,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self._generation.protocol,
+            assignments=list(assignments.items()),
+            max_version=_SYNC_VERSION,
+        )
+        sent = time.monotonic()
+        response = await self._ask(request, self.config["request_timeout_ms"])
+        assignment: bytes = self._process_sync_group_response(response, sent)
+        self._metrics.synced((time.monotonic() - sent) * 1000)
+        return assignment
+
+    async def _ask(self, request: Any, timeout_ms: float) -> Any:
+        """Send to the coordinator; it counts as dead when it does not answer."""
+        node_id = self.coordinator_id
+        try:
+            return await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
+        except KafkaError as error:
+            self._failed_request(node_id, request, error)
+            raise
+
+    # Heartbeats, and the coordinator's death.
+
+    def stable(self) -> bool:
+        """Whether to send heartbeats: in a group, or as a leader that is assigning."""
+        joining = self._completing and self.state is MemberState.REBALANCING
+        return joining or bool(super().stable())
+
+    async def _send_heartbeat_request(self) -> None:
+        if self.coordinator_unknown():
+            raise CoordinatorNotAvailableError(self.coordinator_id)
+        request = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=None,
+        )
+        sent = time.monotonic()
+        left_ms = self._timeouts.session_ms - (sent - self._last_heard) * 1000
+        # A silent coordinator is given up when the session ends, not when requests time out.
+        timeout_ms = min(max(left_ms, 1), self.config["request_timeout_ms"])
+        self._metrics.heartbeat_sent()
+        response = await self._ask(request, timeout_ms)
+        self._metrics.heartbeat_answered((time.monotonic() - sent) * 1000)
+        self._handle_heartbeat_response(response, sent)
+
+    def coordinator_dead(self, error: object) -> None:
+        if self.coordinator_id is not None and self.lost_at is None:
+            log.info("Group %s: lost its coordinator: %s", self.group_id, error)
+            self.lost_at = lost_at(time.monotonic(), self._last_heard, self._timeouts)
+        super().coordinator_dead(error)
+        self._calls.wake()
+
+    async def _send_group_coordinator_request(self) -> Any:
+        # The answer may name a broker that is down, again and again.
+        pause_s = self._next_lookup - time.monotonic()
+        if pause_s > 0:
+            await self._net.sleep(pause_s)
+        self._next_lookup = time.monotonic() + self.config["retry_backoff_ms"] / 1000
+        if not self._manager.bootstrapped:
+            await self._manager.bootstrap_async()
+        found = await super()._send_group_coordinator_request()
+        # Whether it has us still is to be known at once, not a heartbeat interval later.
+        self.heartbeat.fail_heartbeat()
+        return found
+
+    def _process_join_group_response(self, response: Any, send_time: float) -> Any:
+        joined = super()._process_join_group_response(response, send_time)
+        self._heard()
+        return joined
+
+    def _handle_heartbeat_response(self, response: Any, send_time: float) -> None:
+        try:
+            super()._handle_heartbeat_response(response, send_time)
+        except RebalanceInProgressError:
+            self._heard()
+            raise
+        except GroupAuthorizationFailedError:
+            # Joining tells the owner.
+            self.request_rejoin()
+            raise
+        self._heard()
+
+    def _beat_was_heard(self) -> None:
+        """The coordinator counts the session from when it got the heartbeat: after we sent it, but
+        perhaps long before we read its answer, if the process stood still."""
+        self.heartbeat.last_receive = self.heartbeat.last_send
+
+    @property
+    def _last_heard(self) -> float:
+        return float(max(self.heartbeat.last_receive, self.heartbeat.last_reset))
+
+    def _heard(self) -> None:
+        if self.lost_at is not None:
+            log.info("Group %s: found its coordinator", self.group_id)
+            self.lost_at = None
+
+    # Leaving.
+
+    async def maybe_leave_group_async(
+        self, reason: str | None = None, timeout_ms: float | None = None
+    ) -> None:
+        if reason is None:
+            reason = _LEFT_ON_POLL_TIMEOUT
+            log.warning(
+                "Group %s: the worker was busy for longer than rebalance.timeout.ms (%d); "
+                "leaving, and joining again when it is done",
+                self.group_id,
+                self._timeouts.rebalance_ms,
+            )
+        await super().maybe_leave_group_async(reason, timeout_ms)
+
+
+def lost_at(now: float, heard: float, timeouts: GroupTimeouts) -> float:
+    """When a member whose coordinator is dead since `now`, and which heard from it last at `heard`,
+    has to act as if it had lost its place: others may have it once the session is over. Pure."""
+    session_end = heard + timeouts.session_ms / 1000
+    return max(now, min(now + timeouts.heartbeat_ms / 1000, session_end))

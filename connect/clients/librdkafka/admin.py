@@ -1,0 +1,388 @@
+"""Topics, their configs and ACLs on one cluster: typed, blocking calls of confluent-kafka's admin.
+
+Every call takes a timeout in seconds and raises one of `connect.errors`. Safe to use from several
+threads at once.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import confluent_kafka
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from connect.clients.errors import broker_code, code_facts, from_librdkafka, translated
+from connect.clients.librdkafka import factory
+from connect.clients.librdkafka.acls import TOPIC_ACLS, Acl
+from connect.clients.librdkafka.descriptions import (
+    ConfigChange,
+    ConfigEntry,
+    TopicDescription,
+    config_entries,
+    incremental_entry,
+    topic_description,
+)
+from connect.errors import ConnectError, DeadlineExceeded
+from connect.topic_partition import TopicPartition
+
+__all__ = ["Admin"]
+
+DEFAULT_TIMEOUT_S = 60.0
+"""Java's default.api.timeout.ms."""
+
+# librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
+_ANSWER_GRACE_S = 5.0
+
+_UNKNOWN_TOPIC_OR_PARTITION = 3
+_TOPIC_AUTHORIZATION_FAILED = 29
+_TOPIC_ALREADY_EXISTS = 36
+
+# The topics that brokers themselves call internal (Java's `Topic`); Java's listings leave them out.
+BROKER_INTERNAL_TOPICS = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+
+# confluent-kafka leaves these two without types.
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+
+K = TypeVar("K")
+
+
+class Admin:
+    """One admin client. Made from Java client properties; its owner calls `close`."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        self._log = factory.LibrdkafkaLog(props.get("client.id", "admin"))
+        self._client: AdminClient | None = factory.admin_client(props, log=self._log)
+
+    def close(self) -> None:
+        """Close the connections. Later calls raise `ConnectError`."""
+        self._log.closing = True
+        self._client = None
+
+    def cluster_id(self, timeout: float = DEFAULT_TIMEOUT_S) -> str:
+        """The cluster's id, the same on every broker of it."""
+        client = self._open()
+        result = self._answer(
+            "Describing the cluster", client.describe_cluster(request_timeout=timeout), timeout
+        )
+        return str(result.cluster_id)
+
+    def broker_count(self, timeout: float = DEFAULT_TIMEOUT_S) -> int:
+        """How many brokers are up: the largest replication factor a topic can be created with."""
+        result = self._answer(
+            "Describing the cluster",
+            self._open().describe_cluster(request_timeout=timeout),
+            timeout,
+        )
+        return len(result.nodes)
+
+    def list_topics(self, timeout: float = DEFAULT_TIMEOUT_S) -> dict[str, int]:
+        """Every topic but the brokers' own internal ones, with its number of partitions."""
+        client = self._open()
+        with translated("Listing topics"):
+            metadata = client.list_topics(timeout=timeout)
+        client.poll(0)
+        return {
+            name: len(topic.partitions)
+            for name, topic in metadata.topics.items()
+            if topic.error is None and name not in BROKER_INTERNAL_TOPICS
+        }
+
+    def describe_topics(
+        self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[str, TopicDescription]:
+        """These topics' partitions; a topic that does not exist is absent from the answer."""
+        described = {}
+        for name, found in self._asked_for(names, timeout).items():
+            if isinstance(found, TopicDescription):
+                described[name] = found
+            elif broker_code(found) != _UNKNOWN_TOPIC_OR_PARTITION:
+                raise found
+        return described
+
+    def forbidden_topics(
+        self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> set[str]:
+        """Those of these topics that this client may not describe, be they there or not: listings
+        leave them out without a word."""
+        return {
+            name
+            for name, found in self._asked_for(names, timeout).items()
+            if isinstance(found, ConnectError) and broker_code(found) == _TOPIC_AUTHORIZATION_FAILED
+        }
+
+    def _asked_for(
+        self, names: Collection[str], timeout: float
+    ) -> dict[str, TopicDescription | ConnectError]:
+        if not names:
+            return {}
+        client = self._open()
+        with translated("Describing topics"):
+            futures = client.describe_topics(
+                confluent_kafka.TopicCollection(list(names)), request_timeout=timeout
+            )
+        found: dict[str, TopicDescription | ConnectError] = {}
+        for name, future in futures.items():
+            try:
+                result = self._answer(
+                    f"Describing topic {name}", future, timeout, f"Describe on topic {name}"
+                )
+            except ConnectError as error:
+                found[name] = error
+            else:
+                found[name] = topic_description(result)
+        return found
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT_S,
+    ) -> bool:
+        """Create a topic. False: it exists already, and nothing about it was changed.
+
+        `partitions` and `replication_factor` -1: the broker's defaults.
+        """
+        client = self._open()
+        topic = NewTopic(
+            name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            config=dict(configs or {}),
+        )
+        with translated(f"Creating topic {name}"):
+            future = client.create_topics([topic], request_timeout=timeout)[name]
+        try:
+            self._answer(f"Creating topic {name}", future, timeout, f"Create on topic {name}")
+        except ConnectError as error:
+            if broker_code(error) == _TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        return True
+
+    def create_partitions(self, name: str, total: int, timeout: float = DEFAULT_TIMEOUT_S) -> None:
+        """Give a topic `total` partitions; it must have fewer."""
+        client = self._open()
+        what = f"Raising topic {name} to {total} partitions"
+        with translated(what):
+            request = [NewPartitions(name, total)]
+            future = client.create_partitions(request, request_timeout=timeout)[name]
+        self._answer(what, future, timeout, f"Alter on topic {name}")
+
+    def describe_topic_configs(
+        self,
+        names: Collection[str],
+        timeout: float = DEFAULT_TIMEOUT_S,
+        *,
+        missing_ok: bool = False,
+    ) -> dict[str, list[ConfigEntry]]:
+        """All configs of these topics, defaults included. Raises if any topic does not exist;
+        with `missing_ok` it is absent from the answer."""
+        if not names:
+            return {}
+        client = self._open()
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        with translated("Describing topic configs"):
+            futures = client.describe_configs(resources, request_timeout=timeout)
+        described = {}
+        for resource, future in futures.items():
+            what = f"Describing the configs of topic {resource.name}"
+            try:
+                needs = f"DescribeConfigs on topic {resource.name}"
+                described[resource.name] = config_entries(
+                    self._answer(what, future, timeout, needs)
+                )
+            except ConnectError as error:
+                if not missing_ok or broker_code(error) != _UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+        return described
+
+    def alter_topic_configs(
+        self, changes: Mapping[str, Sequence[ConfigChange]], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[str, ConnectError]:
+        """Change these configs of topics and no others (KIP-339). Returns the topics none of whose
+        configs was changed, and why."""
+        if not changes:
+            return {}
+        resources = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                name,
+                incremental_configs=[incremental_entry(change) for change in of_topic],
+            )
+            for name, of_topic in changes.items()
+        ]
+        with translated("Changing topic configs"):
+            futures = self._open().incremental_alter_configs(resources, request_timeout=timeout)
+        return self._failures(
+            {
+                resource.name: (
+                    f"Changing configs of topic {resource.name}",
+                    f"AlterConfigs on topic {resource.name}",
+                    future,
+                )
+                for resource, future in futures.items()
+            },
+            timeout,
+        )
+
+    def describe_topic_acls(self, timeout: float = DEFAULT_TIMEOUT_S) -> list[Acl]:
+        """Every access control entry for topics. None, too, where there is no authorizer:
+        librdkafka does not tell."""
+        what = "Describing the ACLs of topics"
+        with translated(what):
+            future = self._open().describe_acls(TOPIC_ACLS, request_timeout=timeout)
+        found = self._answer(what, future, timeout, "Describe on the cluster")
+        return [Acl.of_binding(binding) for binding in found]
+
+    def create_acls(
+        self, acls: Collection[Acl], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[Acl, ConnectError]:
+        """Create these; one that exists already is none the worse. Returns what failed."""
+        if not acls:
+            return {}
+        bindings = {acl.binding(): acl for acl in acls}
+        with translated("Creating ACLs"):
+            futures = self._open().create_acls(list(bindings), request_timeout=timeout)
+        return self._failures(
+            {
+                bindings[binding]: (
+                    f"Creating the ACL {bindings[binding]}",
+                    "Alter on the cluster",
+                    future,
+                )
+                for binding, future in futures.items()
+            },
+            timeout,
+        )
+
+    def _failures(
+        self, asked: Mapping[K, tuple[str, str, concurrent.futures.Future[Any]]], timeout: float
+    ) -> dict[K, ConnectError]:
+        failed: dict[K, ConnectError] = {}
+        for key, (what, needs, future) in asked.items():
+            try:
+                self._answer(what, future, timeout, needs)
+            except ConnectError as error:
+                failed[key] = error
+        return failed
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[TopicPartition, int]:
+        """The offset after the newest record of each (topic, partition), transactions ignored."""
+        return self._offsets(partitions, _LATEST, "end", timeout)
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[TopicPartition, int]:
+        """The first offset each (topic, partition) still has."""
+        return self._offsets(partitions, _EARLIEST, "beginning", timeout)
+
+    def offsets_for_timestamp(
+        self,
+        partitions: Iterable[TopicPartition],
+        timestamp_ms: int,
+        timeout: float = DEFAULT_TIMEOUT_S,
+    ) -> dict[TopicPartition, int]:
+        """Of each (topic, partition), the first offset whose record is as young as `timestamp_ms`
+        or younger; -1 where all are older."""
+        spec = OffsetSpec.for_timestamp(timestamp_ms)
+        return self._offsets(partitions, spec, f"{timestamp_ms} ms", timeout)
+
+    def records_at(
+        self, times: Mapping[TopicPartition, int], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Of each (topic, partition), offset and timestamp of the first record that is as young as
+        its time (ms) or younger; (-1, -1) where all are older."""
+        query = {
+            confluent_kafka.TopicPartition(*key): OffsetSpec.for_timestamp(at)
+            for key, at in times.items()
+        }
+        if not query:
+            return {}
+        found = self._listed(query, "timestamp", timeout)
+        return {key: (answer.offset, answer.timestamp) for key, answer in found.items()}
+
+    def _offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        spec: OffsetSpec,
+        which: str,
+        timeout: float,
+    ) -> dict[TopicPartition, int]:
+        query = {confluent_kafka.TopicPartition(*key): spec for key in partitions}
+        if not query:
+            return {}
+        found = self._listed(query, which, timeout)
+        return {key: int(answer.offset) for key, answer in found.items()}
+
+    def _listed(
+        self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float
+    ) -> dict[TopicPartition, Any]:
+        try:
+            return self._listed_once(query, which, timeout)
+        except ConnectError as error:
+            code = broker_code(error)
+            if code is None or not code_facts(code).stale_metadata:
+                raise
+            # librdkafka asks the leaders it remembers, with their epochs, and after an answer like
+            # this one goes on to; where it remembers that there was none, it does not ask at all.
+            # Only a request for metadata teaches it better, its own after minutes; for all topics,
+            # because asking for one by name may create it.
+            with translated("Looking for the leaders of topics"):
+                self._open().list_topics(timeout=timeout)
+            return self._listed_once(query, which, timeout)
+
+    def _listed_once(
+        self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float
+    ) -> dict[TopicPartition, Any]:
+        client = self._open()
+        with translated(f"Listing {which} offsets"):
+            futures = client.list_offsets(query, request_timeout=timeout)
+        return {
+            (found.topic, found.partition): self._answer(
+                f"Listing the {which} offset of {found.topic}-{found.partition}",
+                future,
+                timeout,
+                f"Describe on topic {found.topic}",
+            )
+            for found, future in futures.items()
+        }
+
+    def _open(self) -> AdminClient:
+        client = self._client
+        if client is None:
+            raise ConnectError("The admin client is closed")
+        return client
+
+    def _answer(
+        self,
+        what: str,
+        future: concurrent.futures.Future[Any],
+        timeout: float,
+        needs: str | None = None,
+    ) -> Any:
+        try:
+            return future.result(timeout + _ANSWER_GRACE_S)
+        except confluent_kafka.KafkaException as error:
+            raise from_librdkafka(error, what, needs) from error
+        except concurrent.futures.TimeoutError as error:
+            raise DeadlineExceeded(f"{what} had no answer within {timeout:g} s") from error
+        finally:
+            # Only a poll hands librdkafka's log lines over; without it they pile up.
+            if self._client is not None:
+                self._client.poll(0)

@@ -1,0 +1,132 @@
+"""Makes librdkafka clients from Java client properties, with their logs in Python's logging.
+
+Callers own what they get and close it. librdkafka writes its log lines into the client's event
+queue; they reach Python while the owner polls, so every owner polls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import confluent_kafka
+from confluent_kafka.admin import AdminClient
+
+from connect.clients.config.properties import librdkafka_config
+from connect.clients.errors import from_librdkafka
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.errors import ConfigError
+
+__all__ = ["ClientKind", "LibrdkafkaLog", "admin_client", "consumer", "producer"]
+
+ClientKind = Literal["producer", "consumer", "admin"]
+
+LOGGER_NAME = "connect.clients.librdkafka"
+
+# Often enough to see that a cluster is still away, seldom enough to read the rest of the log.
+_REPEAT_S = 30.0
+
+
+class LibrdkafkaLog:
+    """Passes librdkafka's log lines on, at the level they deserve here.
+
+    librdkafka calls a lost connection an error, on every attempt; it reconnects by itself, and a
+    call that really fails raises. So its errors are warnings, one of each kind in `_REPEAT_S`
+    seconds, and once the owner has begun to close its client nothing is worth a line. What is held
+    back still shows at debug level. Safe to call from any thread.
+    """
+
+    def __init__(self, client_id: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._logger = logging.getLogger(LOGGER_NAME)
+        self._client_id = client_id
+        self._clock = clock
+        self._shown_at: dict[object, float] = {}
+        self.closing = False
+
+    def log(self, level: int, text: str, *args: Any) -> None:
+        """The method of `logging.Logger` that confluent-kafka calls, with the kind of line as the
+        first argument."""
+        quiet = self.closing or level <= logging.INFO or not self._due(args[0] if args else text)
+        shown_level = logging.DEBUG if quiet else logging.WARNING
+        self._logger.log(shown_level, f"[{self._client_id}] {text}", *args)
+
+    def _due(self, kind: object) -> bool:
+        now = self._clock.monotonic()
+        shown_at = self._shown_at.get(kind)
+        if shown_at is not None and now - shown_at < _REPEAT_S:
+            return False
+        self._shown_at[kind] = now
+        return True
+
+
+def _config(
+    props: Mapping[str, str], kind: ClientKind, overrides: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    config = librdkafka_config(props, kind)
+    config.update(overrides or {})
+    # Idle connections are closed by brokers every few minutes: normal, and not worth a line.
+    config.setdefault("log.connection.close", False)
+    return config
+
+
+def _log_for(config: Mapping[str, Any], kind: ClientKind) -> LibrdkafkaLog:
+    return LibrdkafkaLog(str(config.get("client.id") or kind))
+
+
+def _refused(kind: str, error: Exception) -> ConfigError:
+    if isinstance(error, confluent_kafka.KafkaException):
+        return ConfigError(str(from_librdkafka(error, f"Making the {kind}")))
+    return ConfigError(f"Making the {kind} failed: {error}")
+
+
+def admin_client(
+    props: Mapping[str, str],
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    log: LibrdkafkaLog | None = None,
+) -> AdminClient:
+    """An admin client from Java properties. Raises `ConfigError` for values librdkafka refuses.
+
+    `overrides` are librdkafka's own names, applied last.
+    """
+    config = _config(props, "admin", overrides)
+    try:
+        return AdminClient(config, logger=log or _log_for(config, "admin"))
+    except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
+        raise _refused("admin client", error) from error
+
+
+def producer(
+    props: Mapping[str, str],
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    log: LibrdkafkaLog | None = None,
+) -> confluent_kafka.Producer:
+    """A producer from Java properties; records go where Java's default partitioner puts them."""
+    config = _config(props, "producer", overrides)
+    # Equal to Java's for every key that is not null; records without a key go anywhere.
+    config.setdefault("partitioner", "murmur2_random")
+    try:
+        return confluent_kafka.Producer(config, logger=log or _log_for(config, "producer"))
+    except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
+        raise _refused("producer", error) from error
+
+
+def consumer(
+    props: Mapping[str, str],
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    log: LibrdkafkaLog | None = None,
+) -> confluent_kafka.Consumer:
+    """A member of the consumer group `group.id`, from Java properties or `overrides`.
+
+    Not for reading assigned partitions without a group: librdkafka asks for the coordinator of its
+    group even then, which needs a permission on that group. `TopicReader` does that.
+    """
+    fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False}
+    config = _config(props, "consumer", {**fixed, **(overrides or {})})
+    try:
+        return confluent_kafka.Consumer(config, logger=log or _log_for(config, "consumer"))
+    except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
+        raise _refused("consumer", error) from error

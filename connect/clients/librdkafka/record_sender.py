@@ -1,0 +1,185 @@
+"""A producer with the thread that serves its callbacks.
+
+librdkafka delivers acknowledgements only to a thread that polls. `RecordSender` owns that thread,
+so that whoever sends may be busy elsewhere and still hears of every acknowledgement at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import confluent_kafka
+
+from connect.clients.errors import from_librdkafka, translated
+from connect.clients.librdkafka import factory
+from connect.clock import Deadline
+from connect.errors import ConnectError
+from connect.plugin import RecordMetadata
+
+__all__ = ["Delivered", "RecordSender", "transactional_properties"]
+
+_log = logging.getLogger(__name__)
+
+Delivered = Callable[[ConnectError | None, RecordMetadata | None], None]
+"""Called once for each record, on the sender's thread: an error, or where the record is."""
+
+# How long the polling thread sleeps inside librdkafka, at most; a delivery wakes it at once. Idle
+# it sleeps longer: hundreds of idle tasks in one process cost a fifth of a core otherwise.
+_POLL_S = 0.1
+_IDLE_POLL_S = 0.5
+_ANY_PARTITION = -1
+
+
+def transactional_properties(
+    properties: Mapping[str, str], transactional_id: str
+) -> dict[str, str]:
+    """A producer's properties, Java's names, with what writing in transactions requires."""
+    own = {
+        **properties,
+        "enable.idempotence": "true",
+        "transactional.id": transactional_id,
+    }
+    # Where a transaction ends, deliveries end: librdkafka refuses a longer time for them.
+    own.pop("delivery.timeout.ms", None)
+    return own
+
+
+class RecordSender:
+    """Sends records through one librdkafka producer. Safe to use from several threads.
+
+    Delivered to callbacks in the producer's order. The owner calls `close` once.
+    """
+
+    def __init__(
+        self, props: Mapping[str, str], *, overrides: Mapping[str, Any] | None = None
+    ) -> None:
+        client_id = props.get("client.id", "producer")
+        self._librdkafka_log = factory.LibrdkafkaLog(client_id)
+        producer = factory.producer(props, overrides=overrides, log=self._librdkafka_log)
+        self._producer: confluent_kafka.Producer | None = producer
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._serve, args=(producer,), name=f"sender-{client_id}", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def producer(self) -> confluent_kafka.Producer:
+        """The producer itself, for transactions. This sender polls and closes it. Raises
+        `ConnectError` after `close`."""
+        producer = self._producer
+        if producer is None:
+            raise ConnectError(f"{self._thread.name} is closed")
+        return producer
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        delivered: Delivered,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Queue one record. `partition` None: by the key, as Java does; `timestamp_ms` None: now.
+
+        librdkafka takes the timestamp 0 for now, too. Raises `RetriableError` when the producer's
+        queue is full, and whatever librdkafka refuses at once; then `delivered` is not called.
+        """
+
+        def on_delivery(
+            error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
+        ) -> None:
+            if error is not None:
+                delivered(
+                    from_librdkafka(error, f"Producing to {topic}", f"Write on topic {topic}"), None
+                )
+            else:
+                delivered(None, _metadata(message))
+
+        with translated(f"Producing to {topic}"):
+            self.producer.produce(
+                topic,
+                value,
+                key,
+                partition=_ANY_PARTITION if partition is None else partition,
+                on_delivery=on_delivery,
+                timestamp=timestamp_ms or 0,
+                headers=list(headers) if headers else None,
+            )
+
+    def send_future(
+        self, topic: str, key: bytes | None, value: bytes | None, **place: Any
+    ) -> Future[RecordMetadata]:
+        """Queue one record; the future has its place, or the error. Keywords as in `send`."""
+        future: Future[RecordMetadata] = Future()
+
+        def delivered(error: ConnectError | None, metadata: RecordMetadata | None) -> None:
+            if error is not None:
+                future.set_exception(error)
+            elif metadata is not None:
+                future.set_result(metadata)
+
+        self.send(topic, key, value, delivered, **place)
+        return future
+
+    def flush(self, deadline: Deadline) -> bool:
+        """Wait until everything queued was delivered or failed. False: time ran out."""
+        return _flushed(self.producer, deadline.remaining())
+
+    def close(self, deadline: Deadline) -> None:
+        """Flush as long as the deadline allows, give up the rest (their callbacks get an error),
+        and close the connections. With no time left the thread, which has nothing more to do, and
+        the connections end a moment later. A second call does nothing."""
+        self._librdkafka_log.closing = True
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        delivered = _flushed(producer, deadline.remaining())
+        if not delivered:
+            producer.purge()
+            _flushed(producer, _POLL_S)
+        self._stopping.set()
+        # librdkafka's threads and memory go with the last reference: the thread's. Who owned this
+        # sender may be part of a cycle, which Python looks for only now and then.
+        del producer
+        self._thread.join(deadline.remaining() if delivered else 2 * _POLL_S)
+        if not delivered and self._thread.is_alive():
+            _log.warning("%s did not end: a delivery callback is stuck", self._thread.name)
+
+    def _serve(self, producer: confluent_kafka.Producer) -> None:
+        pause_s = _POLL_S
+        while not self._stopping.is_set():
+            try:
+                pause_s = _POLL_S if producer.poll(pause_s) else _IDLE_POLL_S
+            except confluent_kafka.KafkaException as error:
+                # A fatal one: whatever is asked of the producer next fails with it.
+                _log.debug("%s: %s", self._thread.name, error)
+                self._stopping.wait(_POLL_S)
+            except Exception:  # noqa: BLE001 - the top of a thread; a callback's error lands here
+                _log.exception("%s: a delivery callback failed", self._thread.name)
+
+
+def _flushed(producer: confluent_kafka.Producer, seconds: float) -> bool:
+    try:
+        return bool(producer.flush(seconds) == 0)
+    except confluent_kafka.KafkaException as error:
+        # A fatal error of a transactional producer comes with whatever is called first.
+        _log.debug("Flushing: %s", error)
+        return False
+
+
+def _metadata(message: confluent_kafka.Message) -> RecordMetadata:
+    offset = message.offset()
+    return RecordMetadata(
+        topic=message.topic() or "",
+        partition=message.partition() or 0,
+        offset=-1 if offset is None else offset,
+        timestamp_ms=message.timestamp()[1],
+    )

@@ -1,0 +1,209 @@
+"""TLS from Java's `ssl.*` properties: for librdkafka, and as an `SSLContext` for raw connections.
+
+Java's names for cipher suites are the registered ones (TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256);
+OpenSSL's are others (ECDHE-RSA-AES128-GCM-SHA256). Both spellings are taken.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import ssl
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from connect.clients.security.key_stores import KeyPair, read_key_pair, read_trusted_certificates
+from connect.clients.warn_once import warn_once
+from connect.config.types import ConfigType, invalid_value, parse_value
+from connect.errors import ConfigError
+
+__all__ = ["librdkafka_tls", "server_ssl_context", "ssl_context", "verifies_hostname"]
+
+_VERSIONS = {
+    "TLSv1": ssl.TLSVersion.TLSv1,
+    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+_DEFAULT_VERSIONS = ("TLSv1.2", "TLSv1.3")
+_CLIENT_AUTH = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_TLS13_SUITE = re.compile(r"TLS_(?!.*_WITH_)")
+# TLS_RSA_WITH_X is a key exchange that OpenSSL leaves out of the name.
+_KEY_EXCHANGE = re.compile(r"^TLS_(?:RSA_WITH|(.+?)_WITH)_")
+_AES = re.compile(r"AES_(128|256)_(GCM|CCM|CBC)")
+
+
+def verifies_hostname(props: Mapping[str, str]) -> bool:
+    """Whether a broker's certificate must name its host: unless the algorithm is set empty."""
+    key = "ssl.endpoint.identification.algorithm"
+    algorithm = props.get(key, "https").strip().lower()
+    if algorithm not in ("https", "", "none"):
+        raise invalid_value(key, algorithm, "must be https, or empty to switch the check off")
+    return algorithm == "https"
+
+
+def librdkafka_tls(props: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's TLS properties. Raises ConfigError for stores that cannot be read."""
+    _refuse_java_classes(props)
+    config = {
+        "ssl.endpoint.identification.algorithm": "https" if verifies_hostname(props) else "none"
+    }
+    pair = read_key_pair(props)
+    if pair is not None:
+        config["ssl.certificate.pem"] = pair.certificate_chain
+        config["ssl.key.pem"] = _key_pem(pair, None)
+    trusted = read_trusted_certificates(props)
+    if trusted is not None:
+        config["ssl.ca.pem"] = trusted
+    ciphers = _openssl_ciphers(props)
+    if ciphers:
+        config["ssl.cipher.suites"] = ciphers
+    if _enabled_versions(props) != _DEFAULT_VERSIONS:
+        warn_once(
+            "ssl.enabled.protocols",
+            "ssl.protocol and ssl.enabled.protocols bind the connections that copy data; "
+            "librdkafka, used for administration, negotiates TLSv1.2 or newer whatever they say",
+        )
+    return config
+
+
+def ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
+    """A client context. Raises ConfigError for stores, versions or ciphers that cannot be used."""
+    _refuse_java_classes(props)
+    trusted = read_trusted_certificates(props)
+    context = ssl.create_default_context(cadata=trusted)
+    # A trust store may hold a broker's own or an intermediate certificate, as in Java.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.check_hostname = verifies_hostname(props)
+    _set_versions_and_ciphers(context, props)
+    pair = read_key_pair(props)
+    if pair is not None:
+        _load_key_pair(context, pair)
+    return context
+
+
+def server_ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
+    """A server's context. `ssl.client.auth` (none, requested, required) says whether clients show
+    a certificate that the trust store vouches for. Raises ConfigError."""
+    _refuse_java_classes(props)
+    pair = read_key_pair(props)
+    if pair is None:
+        raise ConfigError(
+            'Missing required configuration "ssl.keystore.location": an https listener needs a '
+            "key and a certificate, given with ssl.keystore.* or listeners.https.ssl.keystore.*",
+            key="ssl.keystore.location",
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _set_versions_and_ciphers(context, props)
+    _load_key_pair(context, pair)
+    wanted = props.get("ssl.client.auth", "none").strip().lower() or "none"
+    if wanted not in _CLIENT_AUTH:
+        raise invalid_value("ssl.client.auth", wanted, f"must be one of {', '.join(_CLIENT_AUTH)}")
+    context.verify_mode = _CLIENT_AUTH[wanted]
+    if context.verify_mode is not ssl.CERT_NONE:
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        trusted = read_trusted_certificates(props)
+        if trusted is None:
+            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        else:
+            context.load_verify_locations(cadata=trusted)
+    return context
+
+
+def _set_versions_and_ciphers(context: ssl.SSLContext, props: Mapping[str, str]) -> None:
+    versions = [_VERSIONS[name] for name in _enabled_versions(props)]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    ciphers = _openssl_ciphers(props)
+    if ciphers:
+        try:
+            context.set_ciphers(ciphers)
+        except ssl.SSLError as error:
+            raise invalid_value(
+                "ssl.cipher.suites", props["ssl.cipher.suites"], "OpenSSL knows none of these"
+            ) from error
+
+
+def _refuse_java_classes(props: Mapping[str, str]) -> None:
+    key = "ssl.engine.factory.class"
+    if props.get(key):
+        raise invalid_value(key, props[key], "Java classes cannot be used here; remove the key")
+
+
+def _key_pem(pair: KeyPair, passphrase: bytes | None) -> str:
+    encryption = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
+    pem = pair.private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    return pem.decode()
+
+
+def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """`SSLContext` takes files only: the key goes through one under a passphrase used once."""
+    passphrase = secrets.token_hex(32)
+    with tempfile.TemporaryDirectory(prefix="connect-tls-") as directory:
+        path = Path(directory) / "pair.pem"
+        path.touch(mode=0o600)
+        path.write_text(pair.certificate_chain + _key_pem(pair, passphrase.encode()))
+        try:
+            context.load_cert_chain(path, password=passphrase)
+        except ssl.SSLError as error:
+            raise invalid_value(
+                "ssl.keystore.key", "[hidden]", "the private key does not fit the certificate"
+            ) from error
+
+
+def _enabled_versions(props: Mapping[str, str]) -> tuple[str, ...]:
+    """The TLS versions to use, oldest first: the enabled ones, up to `ssl.protocol`."""
+    enabled = _strings(props, "ssl.enabled.protocols") or _DEFAULT_VERSIONS
+    for name in enabled:
+        if name not in _VERSIONS:
+            raise invalid_value(
+                "ssl.enabled.protocols", name, f"must be one of {', '.join(_VERSIONS)}"
+            )
+    newest = props.get("ssl.protocol", "").strip() or "TLSv1.3"
+    if newest in ("TLS", "SSL"):
+        newest = "TLSv1.3"
+    if newest not in _VERSIONS:
+        raise invalid_value("ssl.protocol", newest, f"must be one of {', '.join(_VERSIONS)}, TLS")
+    known = list(_VERSIONS)
+    return tuple(name for name in known[: known.index(newest) + 1] if name in enabled) or (newest,)
+
+
+def _openssl_ciphers(props: Mapping[str, str]) -> str:
+    """The suites in OpenSSL's list syntax; those of TLS 1.3 cannot be chosen one by one."""
+    suites = _strings(props, "ssl.cipher.suites")
+    older = [suite for suite in suites if not _TLS13_SUITE.match(suite)]
+    if len(older) != len(suites):
+        warn_once(
+            "ssl.cipher.suites TLSv1.3",
+            "ssl.cipher.suites: cipher suites of TLS 1.3 cannot be chosen one by one; all that "
+            "OpenSSL has are offered",
+        )
+    return ":".join(_openssl_name(suite) for suite in older)
+
+
+def _openssl_name(suite: str) -> str:
+    if not suite.startswith("TLS_"):
+        return suite
+    name = _KEY_EXCHANGE.sub(lambda found: f"{found[1]}_" if found[1] else "", suite)
+    name = _AES.sub(
+        lambda found: f"AES{found[1]}" + ("" if found[2] == "CBC" else f"_{found[2]}"), name
+    )
+    name = name.replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
+    return name.replace("_", "-")
+
+
+def _strings(props: Mapping[str, str], key: str) -> tuple[str, ...]:
+    value = parse_value(key, props.get(key, ""), ConfigType.LIST)
+    assert isinstance(value, tuple)
+    return value

@@ -1,0 +1,387 @@
+"""One transactional id, spoken for at its coordinator: for who writes the batches by himself.
+
+InitProducerId claims the id, AddPartitionsToTxn opens a transaction and adds to it, EndTxn ends it.
+These are the versions of clients before KIP-890's second part (AddPartitionsToTxn up to 3, EndTxn
+up to 4), which every broker speaks and which keep the producer's epoch from one commit to the next;
+brokers of today verify each partition's first batch with the coordinator. After an abort the epoch
+is bumped (KIP-360), so that no batch that was still on its way gets into a later transaction.
+
+Requests are made one after the other on a thread of its own. What passes by itself (a coordinator
+that moves or is away, a transaction whose markers are still being written) is tried again without
+end; `trouble` says what it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from kafka.protocol.producer import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
+
+from connect.clients.config.settings import WireSettings
+from connect.clients.errors import code_facts, error_from_code
+from connect.clients.transactions.producer import ProducerFenced
+from connect.clients.transactions.remedies import with_transaction_remedy
+from connect.clients.wire.api_versions import ApiNeed, BrokerApis
+from connect.clients.wire.cancellation import Cancellation
+from connect.clients.wire.connection import WireConnection, open_connection
+from connect.clients.wire.find_coordinator import Coordinated, any_broker, coordinator_address
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import BrokerError, BrokerUnavailable, ConnectError, RetriableBrokerError
+from connect.loop import Backoff
+from connect.protocol.messages import TopicPartition
+
+__all__ = ["CLAIM", "ProducerIdentity", "TransactionCoordinator", "TransactionSpoilt"]
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+_ADD_VERSION, _END_VERSION, _INIT_VERSION = 3, 4, 5
+
+CLAIM = ApiNeed(InitProducerIdRequest.API_KEY, "InitProducerId", 3, _INIT_VERSION)
+"""Before version 3 (KIP-360, Kafka 2.5) a producer cannot say which epoch it has. One that was
+fenced out would take the id from its successor after an abort, without noticing."""
+
+UNSUPPORTED_VERSION = 35
+
+COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+UNKNOWN_TOPIC_OR_PARTITION = 3
+TOPIC_AUTHORIZATION_FAILED = 29
+INVALID_PRODUCER_EPOCH = 47
+INVALID_TXN_STATE = 48
+INVALID_PRODUCER_ID_MAPPING = 49
+CONCURRENT_TRANSACTIONS = 51
+OPERATION_NOT_ATTEMPTED = 55
+UNKNOWN_PRODUCER_ID = 59
+PRODUCER_FENCED = 90
+TRANSACTION_ABORTABLE = 120
+
+_FENCED = frozenset({INVALID_PRODUCER_EPOCH, PRODUCER_FENCED})
+_OF_A_PARTITION = frozenset(
+    {UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, OPERATION_NOT_ATTEMPTED}
+)
+_SPOILT = frozenset({INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE})
+_NOTHING_TO_ABORT = frozenset({INVALID_TXN_STATE, *_SPOILT})
+_ELSEWHERE = frozenset({COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+
+# The markers of a transaction are written within milliseconds of its end: the next one can begin.
+_MARKERS_FIRST_S, _MARKERS_CAP_S = 0.002, 0.05
+_RETRY_FIRST_S, _RETRY_CAP_S = 0.05, 1.0
+_TROUBLE_S, _SAY_S = 5.0, 30.0
+# Any broker knows the coordinator: one that is silent for so long is not waited for.
+_FIND_S = 10.0
+# To end a transaction that nobody will commit; otherwise it ends with transaction.timeout.ms.
+_ABORT_AT_CLOSE_S = 2.0
+_JOIN_S = 1.0
+
+
+class TransactionSpoilt(ConnectError):
+    """The open transaction cannot be committed any more, surely was not, and has to be aborted."""
+
+    abortable = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """What batches are stamped with."""
+
+    producer_id: int
+    epoch: int
+
+
+class TransactionCoordinator:
+    """See the module. Nothing is opened before `claim`. Public methods return at once, but `close`,
+    and may be called from any thread; futures complete on the coordinator's own thread.
+
+    A future fails with `ProducerFenced` when another producer has the id, or the transaction
+    outlived its time; `TransactionSpoilt`: abort it; any other error is for good.
+    """
+
+    def __init__(
+        self,
+        settings: WireSettings,
+        transactional_id: str,
+        timeout_ms: int,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self._settings = settings
+        self._timeout_ms = timeout_ms
+        self._clock = clock
+        self._cancellation = Cancellation()
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._connection: WireConnection | None = None
+        self._rotation = 0
+        self._identity: ProducerIdentity | None = None
+        self._open = False
+        self._closed = False
+        self.trouble: str | None = None
+        """Why the request under way is not answered yet; None while there is nothing to say."""
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        """Of the present epoch. Raises `ConnectError` before `claim` is done."""
+        if self._identity is None:
+            raise ConnectError(f"The transactional id {self.transactional_id} was not claimed")
+        return self._identity
+
+    def claim(self) -> Future[None]:
+        """Fence out all earlier producers of the id, ending what they left open."""
+        return self._submit(lambda: self._init(None))
+
+    def adopt(self, identity: ProducerIdentity) -> None:
+        """Instead of `claim`: somebody else did so, for this producer. No transaction is open."""
+        self._identity = identity
+
+    def confirm(self) -> Future[None]:
+        """Done if nobody has claimed the id since; fails with `ProducerFenced` if somebody has.
+        There is another `identity` then. Only while no transaction is open."""
+        return self._submit(lambda: self._init(self.identity))
+
+    def add(self, partitions: Collection[TopicPartition]) -> Future[Mapping[TopicPartition, int]]:
+        """Make these partitions part of the transaction, which begins with the first: protocol
+        error codes, 0 where it is done. Where one is refused, the others are not attempted."""
+        wanted = tuple(partitions)
+        return self._submit(lambda: self._add(wanted))
+
+    def commit(self) -> Future[None]:
+        """End the transaction: all its batches, which were acknowledged, are there for readers of
+        committed records."""
+        return self._submit(self._commit)
+
+    def abort(self) -> Future[None]:
+        """End the transaction, if there is one: nothing of it is ever seen. There is another
+        `identity` then, whose sequence numbers begin anew."""
+        return self._submit(self._abort)
+
+    def close(self) -> None:
+        """End the thread and the connection, at once. What is open is aborted, if that is possible
+        within two seconds, so that readers need not wait. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        self._cancellation.cancel()
+        self._jobs.put(None)
+        if self._thread is not None:
+            self._thread.join(_ABORT_AT_CLOSE_S + _JOIN_S)
+            if self._thread.is_alive():
+                _log.warning("%s did not end in time", self._thread.name)
+                return
+        self._cancellation.close()
+
+    # The thread.
+
+    def _submit(self, step: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+
+        def job() -> None:
+            try:
+                future.set_result(self._until_done(step))
+            except Exception as error:  # noqa: BLE001 - the future carries it to its owner
+                future.set_exception(error)
+
+        if self._closed:
+            future.set_exception(BrokerUnavailable(f"{self.transactional_id} is closed"))
+            return future
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name=f"transactions-{self.transactional_id}", daemon=True
+            )
+            self._thread.start()
+        self._jobs.put(job)
+        return future
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+        try:
+            if self._open:
+                self._abort_at_close()
+        finally:
+            self._disconnect()
+
+    def _abort_at_close(self) -> None:
+        self._disconnect()
+        deadline = Deadline(_ABORT_AT_CLOSE_S, self._clock)
+        try:
+            with closing(self._connect(deadline, None)) as connection:
+                connection.call(self._end_request(connection, committed=False), deadline)
+        except ConnectError as error:
+            _log.warning(
+                "The last transaction of %s was not aborted: %s; readers wait until its time is up",
+                self.transactional_id,
+                error,
+            )
+
+    def _until_done(self, step: Callable[[], T]) -> T:
+        markers = Backoff(_MARKERS_FIRST_S, _MARKERS_CAP_S)
+        others = Backoff(_RETRY_FIRST_S, _RETRY_CAP_S)
+        began = said = self._clock.monotonic()
+        while True:
+            if self._closed:
+                raise BrokerUnavailable(f"{self.transactional_id} is closed")
+            try:
+                result = step()
+            except ConnectError as error:
+                if not error.retriable:
+                    self.trouble = None
+                    raise
+                code = error.code if isinstance(error, RetriableBrokerError) else None
+                if code is None or code in _ELSEWHERE:
+                    self._disconnect()
+                now = self._clock.monotonic()
+                if now - said > _SAY_S:
+                    said = now
+                    _log.warning("%s takes long: %s", self.transactional_id, error)
+                if now - began > _TROUBLE_S:
+                    self.trouble = str(error)
+                waits = markers if code == CONCURRENT_TRANSACTIONS else others
+                self._cancellation.wait(waits.next())
+            else:
+                self.trouble = None
+                return result
+
+    # The requests, on the thread.
+
+    def _init(self, current: ProducerIdentity | None) -> None:
+        connection = self._coordinator()
+        lack = BrokerApis(str(connection), connection.api_versions).lacks(CLAIM)
+        if lack is not None:
+            raise BrokerError(
+                f"Broker {connection} is too old for exactly-once: it {lack} (KIP-360). Upgrade the"
+                " cluster to Kafka 2.5 or newer, or turn exactly.once.source.support off",
+                UNSUPPORTED_VERSION,
+            )
+        request = InitProducerIdRequest(
+            version=connection.version_of(InitProducerIdRequest.API_KEY, _INIT_VERSION),
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=-1 if current is None else current.producer_id,
+            producer_epoch=-1 if current is None else current.epoch,
+        )
+        answer = self._call(connection, request)
+        self._judge(answer.error_code, "Claiming the transactional id")
+        self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        self._open = False
+
+    def _add(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        connection = self._coordinator()
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        identity = self.identity
+        request = AddPartitionsToTxnRequest(
+            version=connection.version_of(AddPartitionsToTxnRequest.API_KEY, _ADD_VERSION),
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=numbers)
+                for name, numbers in topics.items()
+            ],
+        )
+        # Also when the answer is lost: it may have begun.
+        self._open = True
+        answer = self._call(connection, request)
+        codes = {
+            (topic.name, result.partition_index): int(result.partition_error_code)
+            for topic in answer.results_by_topic_v3_and_below
+            for result in topic.results_by_partition
+        }
+        for code in codes.values():
+            if code not in _OF_A_PARTITION:
+                self._judge(code, "Adding partitions to the transaction")
+        return codes
+
+    def _commit(self) -> None:
+        self._judge(self._end(committed=True), "Committing")
+        self._open = False
+
+    def _abort(self) -> None:
+        if self._open:
+            code = self._end(committed=False)
+            if code not in _NOTHING_TO_ABORT:
+                self._judge(code, "Aborting")
+            self._open = False
+        self._init(self.identity)
+
+    def _end(self, *, committed: bool) -> int:
+        connection = self._coordinator()
+        return int(
+            self._call(connection, self._end_request(connection, committed=committed)).error_code
+        )
+
+    def _end_request(self, connection: WireConnection, *, committed: bool) -> Any:
+        return EndTxnRequest(
+            version=connection.version_of(EndTxnRequest.API_KEY, _END_VERSION),
+            transactional_id=self.transactional_id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            committed=committed,
+        )
+
+    def _judge(self, code: int, what: str) -> None:
+        """Raise what an error code means."""
+        if code == 0:
+            return
+        what = f"{what} ({self.transactional_id})"
+        if code in _FENCED:
+            self._open = False
+            raise ProducerFenced(
+                f"{what} failed: {code_facts(code).name}. Another producer has claimed the"
+                " transactional id, as a newer run of the task does, or the transaction took longer"
+                " than the producer's transaction.timeout.ms"
+            )
+        if code in _SPOILT:
+            raise TransactionSpoilt(f"{what} failed: {code_facts(code).name}")
+        raise self._with_remedy(error_from_code(code, what))
+
+    # The connection, on the thread.
+
+    def _call(self, connection: WireConnection, request: Any) -> Any:
+        limit = Deadline(self._settings.request_timeout_ms / 1000, self._clock)
+        return connection.call(request, limit)
+
+    def _coordinator(self) -> WireConnection:
+        if self._connection is None:
+            limit = Deadline(self._settings.request_timeout_ms / 1000, self._clock)
+            self._connection = self._connect(limit, self._cancellation)
+        return self._connection
+
+    def _connect(self, limit: Deadline, cancellation: Cancellation | None) -> WireConnection:
+        servers = self._settings.bootstrap
+        first = self._rotation % max(1, len(servers))
+        self._rotation += 1  # the next attempt asks another one
+        asked = replace(self._settings, bootstrap=(*servers[first:], *servers[:first]))
+        soon = Deadline(min(_FIND_S, limit.remaining()), self._clock)
+        with closing(any_broker(asked, soon, cancellation)) as connection:
+            address = self._find(connection, soon)
+        return open_connection(*address, self._settings, limit, cancellation)
+
+    def _find(self, connection: WireConnection, limit: Deadline) -> tuple[str, int]:
+        try:
+            return coordinator_address(
+                connection, Coordinated.TRANSACTION, self.transactional_id, limit
+            )
+        except BrokerError as error:
+            raise self._with_remedy(error) from error
+
+    def _with_remedy(self, error: ConnectError) -> ConnectError:
+        return with_transaction_remedy(error, self.transactional_id, str(self._timeout_ms))
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

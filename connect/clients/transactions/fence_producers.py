@@ -1,0 +1,258 @@
+"""Fences out transactional producers: what Java's `Admin.fenceProducers` does (KIP-618).
+
+A new producer id or epoch for a transactional id makes whoever had it before unable to write, and
+ends the transaction it left open. Asking for one needs no producer: it is one request to the id's
+coordinator. Who keeps what it answers can write with it, or have somebody else write.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka.protocol.admin import DescribeTransactionsRequest
+from kafka.protocol.producer import InitProducerIdRequest
+
+from connect.clients.config.properties import wire_settings
+from connect.clients.errors import error_from_code
+from connect.clients.transactions.coordinator import ProducerIdentity
+from connect.clients.wire.connection import WireConnection, open_connection
+from connect.clients.wire.find_coordinator import (
+    Coordinated,
+    any_broker,
+    coordinator_address,
+    open_coordinator,
+)
+from connect.errors import BrokerError, BrokerUnavailable, ConnectError, Interrupted
+from connect.loop import Backoff, retry
+
+if TYPE_CHECKING:
+    from connect.clients.config.settings import WireSettings
+    from connect.clients.wire.cancellation import Cancellation
+    from connect.clients.wire.find_coordinator import Address
+    from connect.clock import Deadline
+
+__all__ = ["claim_producers", "fence_producers", "was_claimed"]
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S, _RETRY_CAP_S = 0.05, 1.0
+_CONNECTIONS = 8
+_IDS_PER_CONNECTION = 100
+# Nothing is ever written with the ids that are asked for here: their transactions need no time.
+_TRANSACTION_TIMEOUT_MS = 1000
+
+# The newest version whose fields are all understood here.
+_INIT_VERSION = 5
+_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+_TRANSACTIONAL_ID_NOT_FOUND = 105
+
+# Ids that are to be tried again, and why the last of them is.
+_Left = tuple[list[str], ConnectError | None]
+_Claimed = dict[str, ProducerIdentity]
+
+
+def fence_producers(
+    properties: Mapping[str, str],
+    transactional_ids: Collection[str],
+    deadline: Deadline,
+    cancellation: Cancellation | None = None,
+) -> None:
+    """Returns when no earlier producer of these ids can write any more.
+
+    `properties` are an admin client's, Java's names. At most eight connections at a time.
+    Coordinators that move or are still ending a transaction are asked again until the deadline;
+    then, and for what is not allowed, the `ConnectError` of the last answer is raised. Once it is
+    cancelled: `Interrupted`. Blocks; safe to call from any thread.
+    """
+    claim_producers(
+        wire_settings(properties),
+        transactional_ids,
+        deadline,
+        timeout_ms=_TRANSACTION_TIMEOUT_MS,
+        cancellation=cancellation,
+    )
+
+
+def claim_producers(
+    settings: WireSettings,
+    transactional_ids: Collection[str],
+    deadline: Deadline,
+    *,
+    timeout_ms: int,
+    cancellation: Cancellation | None = None,
+) -> dict[str, ProducerIdentity]:
+    """As `fence_producers`; by transactional id, whom its batches are now to be stamped with.
+    `timeout_ms`: how long its transactions may last."""
+    claimed: _Claimed = {}
+    pending = sorted(set(transactional_ids))
+    backoff = Backoff(_RETRY_S, _RETRY_CAP_S)
+    while pending:
+        work = _Round(settings, timeout_ms, claimed, deadline, cancellation)
+        pending, error = _attempt(work, pending)
+        if error is None:
+            continue
+        _check(cancellation, error)
+        wait = backoff.next()
+        if deadline.remaining() <= wait:
+            raise error
+        _log.debug("%d producers are not fenced out yet: %s", len(pending), error)
+        _pause(wait, cancellation)
+        _check(cancellation, error)
+    return claimed
+
+
+def was_claimed(
+    settings: WireSettings,
+    transactional_id: str,
+    deadline: Deadline,
+    cancellation: Cancellation | None = None,
+) -> bool:
+    """Whether the brokers know of a producer of this id: they forget it where nothing was written
+    for a week (`transactional.id.expiration.ms`). Yes, too, where they cannot say (before 3.0); no
+    where we may not even ask about it: then we never wrote with it. Raises `Interrupted` once it is
+    cancelled."""
+
+    def ask() -> bool:
+        opened = open_coordinator(
+            settings, Coordinated.TRANSACTION, transactional_id, deadline, cancellation
+        )
+        with closing(opened) as connection:
+            if DescribeTransactionsRequest.API_KEY not in connection.api_versions:
+                return True
+            request = DescribeTransactionsRequest(version=0, transactional_ids=[transactional_id])
+            (state,) = connection.call(request, deadline).transaction_states
+        if state.error_code == _TRANSACTIONAL_ID_NOT_FOUND:
+            return False
+        if state.error_code:
+            what = f"Describing the producer {transactional_id}"
+            needs = f"Describe on transactional id {transactional_id}"
+            raise error_from_code(state.error_code, what, needs=needs)
+        return True
+
+    def pause(seconds: float) -> bool:
+        _pause(seconds, cancellation)
+        return cancellation is not None and cancellation.is_set()
+
+    try:
+        return retry(ask, deadline, Backoff(_RETRY_S, _RETRY_CAP_S), pause)
+    except BrokerError as error:
+        if error.code != _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise
+        return False
+    except ConnectError as error:
+        _check(cancellation, error)
+        raise
+
+
+class _Round(NamedTuple):
+    """What is the same for all ids. `claimed` takes the answers."""
+
+    settings: WireSettings
+    timeout_ms: int
+    claimed: _Claimed
+    deadline: Deadline
+    cancellation: Cancellation | None
+
+
+def _attempt(work: _Round, ids: Sequence[str]) -> _Left:
+    """Raises what trying again does not help."""
+    left: list[str] = []
+    last: ConnectError | None = None
+    by_coordinator: dict[Address, list[str]] = {}
+    try:
+        with closing(any_broker(work.settings, work.deadline, work.cancellation)) as connection:
+            for name in ids:
+                address, error = _coordinator(connection, name, work.deadline)
+                if address is not None:
+                    by_coordinator.setdefault(address, []).append(name)
+                else:
+                    left.append(name)
+                    last = error
+    except ConnectError as error:
+        return list(ids), _retriable(error)
+    jobs = [(address, part) for address, of_it in by_coordinator.items() for part in _parts(of_it)]
+
+    with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fence") as pool:
+        for again, failure in pool.map(lambda job: _fence_at(job[0], job[1], work), jobs):
+            left += again
+            last = failure or last
+    return left, last
+
+
+def _coordinator(
+    connection: WireConnection, name: str, deadline: Deadline
+) -> tuple[Address | None, ConnectError | None]:
+    try:
+        return coordinator_address(connection, Coordinated.TRANSACTION, name, deadline), None
+    except BrokerUnavailable:
+        raise
+    except ConnectError as error:
+        return None, _retriable(error)
+
+
+def _fence_at(address: Address, ids: Sequence[str], work: _Round) -> _Left:
+    left: list[str] = []
+    last: ConnectError | None = None
+    done = 0
+    try:
+        opened = open_connection(*address, work.settings, work.deadline, work.cancellation)
+        with closing(opened) as connection:
+            for name in ids:
+                error = _fence(connection, name, work)
+                if error is not None:
+                    left.append(name)
+                    last = error
+                done += 1
+    except ConnectError as error:
+        return [*left, *ids[done:]], _retriable(error)
+    return left, last
+
+
+def _fence(connection: WireConnection, name: str, work: _Round) -> ConnectError | None:
+    """Why it has to be tried again; None: it is done."""
+    request = InitProducerIdRequest(
+        version=connection.version_of(InitProducerIdRequest.API_KEY, _INIT_VERSION),
+        transactional_id=name,
+        transaction_timeout_ms=work.timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    answer = connection.call(request, work.deadline)
+    if answer.error_code == 0:
+        work.claimed[name] = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        return None
+    return _retriable(
+        error_from_code(answer.error_code, f"Fencing out producers of the transactional id {name}")
+    )
+
+
+def _retriable(error: ConnectError) -> ConnectError:
+    """The error, for those who go on with the rest. Raises it where trying again cannot help."""
+    if not error.retriable:
+        raise error
+    return error
+
+
+def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (
+        ids[start : start + _IDS_PER_CONNECTION]
+        for start in range(0, len(ids), _IDS_PER_CONNECTION)
+    )
+
+
+def _check(cancellation: Cancellation | None, error: ConnectError) -> None:
+    """Raise, if it is cancelled. `error`: what asking ended with, then or before."""
+    if cancellation is not None and cancellation.is_set():
+        raise Interrupted("Claiming transactional ids was given up") from error
+
+
+def _pause(seconds: float, cancellation: Cancellation | None) -> None:
+    if cancellation is None:
+        threading.Event().wait(seconds)
+    else:
+        cancellation.wait(seconds)

@@ -1,0 +1,214 @@
+"""A producer whose records are seen in whole transactions or not at all.
+
+librdkafka's calls are cut into slices, each of which goes on where the last one stopped: a cluster
+that is away is waited for as long as the caller likes, and no longer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+
+import confluent_kafka
+
+from connect.clients.errors import from_librdkafka, translated
+from connect.clients.librdkafka.record_sender import (
+    Delivered,
+    RecordSender,
+    transactional_properties,
+)
+from connect.clients.transactions.remedies import transaction_timeout, with_transaction_remedy
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError, RetriableError
+from connect.plugin import RecordMetadata
+
+__all__ = ["KeepTrying", "ProducerFenced", "TransactionalProducer"]
+
+_log = logging.getLogger(__name__)
+
+KeepTrying = Callable[[], bool]
+"""Asked every few seconds while the cluster does not answer."""
+
+_SLICE_S = 0.5
+# Between two lines in the log about the same wait.
+_SAY_S = 30.0
+_FLUSH_S = 10.0
+# To end a transaction that nobody will commit; otherwise it ends with transaction.timeout.ms.
+_ABORT_AT_CLOSE_S = 2.0
+
+_FENCED = frozenset(
+    {
+        confluent_kafka.KafkaError._FENCED,
+        confluent_kafka.KafkaError.PRODUCER_FENCED,
+        confluent_kafka.KafkaError.INVALID_PRODUCER_EPOCH,
+    }
+)
+
+
+class ProducerFenced(ConnectError):
+    """A newer producer has the transactional id, or the transaction outlived its time. Nothing of
+    the open transaction was committed; this producer can only be closed."""
+
+
+class TransactionalProducer:
+    """One producer, for one thread.
+
+    `properties`: Java's; the transactional id, idempotence and the time for deliveries are set
+    here. Nothing is opened before `claim`. The owner calls `close` once.
+    """
+
+    def __init__(
+        self, properties: Mapping[str, str], transactional_id: str, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        given = properties.get("transactional.id", transactional_id)
+        if given != transactional_id:
+            _log.warning(
+                "transactional.id=%s is ignored: it is %s under exactly-once",
+                given,
+                transactional_id,
+            )
+        self._id = transactional_id
+        self._clock = clock
+        self._properties = transactional_properties(properties, transactional_id)
+        self._made: RecordSender | None = None
+        self._open = False
+        self._dead = False
+        # A commit or abort that nobody waited for to the end; librdkafka takes no other call then.
+        self._ending = False
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction was begun and not ended."""
+        return self._open
+
+    def claim(self, keep_trying: KeepTrying) -> bool:
+        """Fence out all earlier producers of the id, ending what they left open. False: not done,
+        and no longer wanted. Before everything else, once."""
+        self._made = RecordSender(self._properties)
+        return self._sliced(
+            "Claiming the transactional id", self._sender.producer.init_transactions, keep_trying
+        )
+
+    def begin(self) -> None:
+        """Begin a transaction, unless one is open. Raises `ProducerFenced`."""
+        if self._open:
+            return
+        try:
+            self._sender.producer.begin_transaction()
+        except confluent_kafka.KafkaException as error:
+            raise self._judged("Beginning a transaction", error) from error
+        self._open = True
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        delivered: Delivered,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Queue a record of the open transaction; as `RecordSender.send`."""
+        try:
+            self._sender.send(
+                topic,
+                key,
+                value,
+                delivered,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+                headers=headers,
+            )
+        except ConnectError as error:
+            cause = error.__cause__
+            if isinstance(cause, confluent_kafka.KafkaException):
+                raise self._judged(f"Producing to {topic}", cause) from error
+            raise
+
+    def send_future(
+        self, topic: str, key: bytes | None, value: bytes | None
+    ) -> Future[RecordMetadata]:
+        """Queue a record of the open transaction, once there is room for it."""
+        try:
+            return self._sender.send_future(topic, key, value)
+        except RetriableError:
+            self._sender.flush(Deadline(_FLUSH_S, self._clock))
+            return self._sender.send_future(topic, key, value)
+
+    def commit(self, keep_trying: KeepTrying) -> bool:
+        """Wait for every record, and commit. False: nobody knows yet, and it is no longer wanted;
+        only calling `commit` again makes sense then.
+
+        Raises `ProducerFenced`, or what made committing impossible; the transaction is aborted.
+        """
+        if self._sliced("Committing", self._sender.producer.commit_transaction, keep_trying):
+            self._open = False
+            return True
+        return False
+
+    def abort(self, keep_trying: KeepTrying) -> bool:
+        """Drop everything since `begin`. False as for `commit`."""
+        if self._sliced("Aborting", self._sender.producer.abort_transaction, keep_trying):
+            self._open = False
+            return True
+        return False
+
+    def close(self) -> None:
+        """Close the connections. What is open is aborted, if that is possible at once."""
+        if self._made is None:
+            return
+        if self._open and not self._dead and not self._ending:
+            try:
+                with translated(f"Aborting the last transaction of {self._id}"):
+                    self._sender.producer.abort_transaction(_ABORT_AT_CLOSE_S)
+            except ConnectError as error:
+                _log.warning("%s; readers wait until its time is over", error)
+        self._sender.close(Deadline(0.0, self._clock))
+
+    @property
+    def _sender(self) -> RecordSender:
+        if self._made is None:
+            raise ConnectError(f"The transactional id {self._id} was not claimed")
+        return self._made
+
+    def _sliced(self, what: str, call: Callable[[float], None], keep_trying: KeepTrying) -> bool:
+        said = self._clock.monotonic()
+        while True:
+            try:
+                call(_SLICE_S)
+            except confluent_kafka.KafkaException as error:
+                if not _resumable(error):
+                    self._ending = False
+                    raise self._judged(what, error) from error
+                self._ending = True
+                if not keep_trying():
+                    return False
+                if self._clock.monotonic() - said > _SAY_S:
+                    said = self._clock.monotonic()
+                    _log.warning("%s (%s) takes long: %s", what, self._id, error)
+            else:
+                self._ending = False
+                return True
+
+    def _judged(self, what: str, error: confluent_kafka.KafkaException) -> ConnectError:
+        inner = error.args[0]
+        if isinstance(inner, confluent_kafka.KafkaError):
+            self._dead = self._dead or inner.fatal()
+            if inner.code() in _FENCED:
+                self._dead = True
+                return ProducerFenced(
+                    f"{what} failed: {inner.str()}. Another producer has claimed the transactional"
+                    f" id {self._id}, as a newer run of the task does, or the transaction took"
+                    " longer than the producer's transaction.timeout.ms: then commit more often, or"
+                    " give it more time"
+                )
+        told = from_librdkafka(error, f"{what} ({self._id})")
+        return with_transaction_remedy(told, self._id, transaction_timeout(self._properties))
+
+
+def _resumable(error: confluent_kafka.KafkaException) -> bool:
+    inner = error.args[0]
+    return isinstance(inner, confluent_kafka.KafkaError) and inner.retriable()

@@ -1,0 +1,305 @@
+"""A connection to one broker that a selector loop speaks on: raw requests out, raw responses in.
+
+`Channel` takes over the socket of a `WireConnection` (already authenticated), makes it
+non-blocking, and from then on belongs to one thread: the one that runs the selector. Requests are
+lists of buffers, sent with `sendmsg` and never joined; each response lands in one buffer of its
+own, from a pool, and is handed to its callback as it is. The channel knows nothing of what the
+bytes mean.
+
+Not here: reconnecting (the owner does it), retries, and which version to speak.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from connect.clients.wire.connection import WireConnection
+from connect.errors import BrokerUnavailable, CorruptData
+from connect.protocol.messages import encode_request_header
+
+__all__ = ["Buffer", "BufferPool", "Channel", "Response"]
+
+Buffer = memoryview | bytearray | bytes
+
+MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+"""Above any fetch we ask for; a length beyond it is not a length."""
+
+_MAX_IOVECS = 256
+"""Buffers for one sendmsg: well below the kernel's limit of 1,024."""
+
+_RESPONSES_A_TURN = 4
+"""A broker that answers faster than we work must not keep the loop from everything else."""
+
+_BELIEVED_BYTES = 16 * 1024 * 1024
+"""A response's claimed size is believed so far before any of it has come: what a fetch asks for at
+the most, by default. What is larger gets its memory as it comes."""
+
+_POOL_GRANULE = 1024 * 1024
+_SIZE = struct.Struct(">i")
+# Of Linux's struct tcp_info: `tcpi_rtt`, in microseconds.
+_TCP_INFO_BYTES, _RTT_AT, _RTT = 104, 68, struct.Struct("=I")
+_CORRELATION = struct.Struct(">i")
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, InterruptedError)
+
+
+class BufferPool:
+    """Reusable response buffers, so that large responses do not cost fresh pages each time.
+
+    Owned by one thread. Buffers below one granule (1 MiB) are not pooled.
+    """
+
+    def __init__(self, max_free: int) -> None:
+        """Args: max_free: bytes kept for reuse at most."""
+        self._free: list[bytearray] = []
+        self._free_bytes = 0
+        self._max_free = max_free
+
+    def acquire(self, size: int) -> bytearray:
+        """A buffer of at least `size` bytes."""
+        if size < _POOL_GRANULE:
+            return bytearray(size)
+        best: int | None = None
+        for index, candidate in enumerate(self._free):
+            fits = len(candidate) >= size
+            if fits and (best is None or len(candidate) < len(self._free[best])):
+                best = index
+        if best is not None:
+            taken = self._free.pop(best)
+            self._free_bytes -= len(taken)
+            return taken
+        return bytearray(-(-size // _POOL_GRANULE) * _POOL_GRANULE)
+
+    def release(self, buffer: bytearray) -> None:
+        """Give a buffer back. The caller must hold no view of it any more."""
+        size = len(buffer)
+        if size < _POOL_GRANULE or self._free_bytes + size > self._max_free:
+            return
+        self._free.append(buffer)
+        self._free_bytes += size
+
+
+@dataclass(slots=True)
+class Response:
+    """One response: its pooled buffer and the view of the body after the correlation id."""
+
+    buffer: bytearray
+    body: memoryview
+
+
+@dataclass(slots=True)
+class _Awaited:
+    correlation_id: int
+    deadline: float
+    on_response: Callable[[Response], None]
+
+
+class Channel:
+    """See the module. All methods belong to the selector's thread."""
+
+    def __init__(self, connection: WireConnection, client_id: str, pool: BufferPool) -> None:
+        self._connection = connection
+        self._socket = connection.sock
+        self._socket.setblocking(False)
+        self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._client_id = client_id.encode()
+        self._pool = pool
+        self._out: deque[Buffer] = deque()
+        self._awaited: deque[_Awaited] = deque()
+        self._correlation_id = 0
+        self._closed = False
+        self._size_bytes = bytearray(4)
+        self._incoming: bytearray | None = None
+        self._incoming_view: memoryview | None = None
+        self._size = 4
+        self._wanted = 4
+        self._got = 0
+        self.throttled_until = 0.0
+        self.responses = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.name = f"{connection.host}:{connection.port}"
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their response."""
+        return len(self._awaited)
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether bytes wait for the socket to take them."""
+        return bool(self._out)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """Monotonic time at which the oldest request counts as lost; None when there is none."""
+        return self._awaited[0].deadline if self._awaited else None
+
+    def round_trip_s(self) -> float:
+        """To the broker and back, as the system measures it; 0 where it does not say."""
+        info = getattr(socket, "TCP_INFO", None)
+        if sys.platform != "linux" or info is None:
+            return 0.0
+        try:
+            facts = self._socket.getsockopt(socket.IPPROTO_TCP, info, _TCP_INFO_BYTES)
+        except OSError:
+            return 0.0
+        (microseconds,) = _RTT.unpack_from(facts, _RTT_AT)
+        return float(microseconds) / 1e6
+
+    def postpone(self, seconds: float) -> None:
+        """The broker reads nothing for so long (a quota): give what waits that much more time."""
+        for awaited in self._awaited:
+            awaited.deadline += seconds
+
+    def send(
+        self,
+        api: int,
+        version: int,
+        body: Sequence[Buffer],
+        body_size: int,
+        deadline: float,
+        on_response: Callable[[Response], None],
+    ) -> None:
+        """Queue a request and send what the socket takes now.
+
+        The buffers must not change until the response came or the channel was closed.
+        `deadline` is monotonic seconds.
+
+        Raises:
+            BrokerUnavailable: the connection is gone.
+        """
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        head = encode_request_header(api, version, self._correlation_id, self._client_id, body_size)
+        self._out.append(head)
+        self._out.extend(body)
+        self._awaited.append(_Awaited(self._correlation_id, deadline, on_response))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send as much as the socket takes. Raises BrokerUnavailable when it is gone."""
+        try:
+            while self._out:
+                sent = self._send_some()
+                self.bytes_out += sent
+                self._drop_sent(sent)
+        except _WOULD_BLOCK:
+            return
+        except OSError as error:
+            raise BrokerUnavailable(f"{self.name}: connection lost: {error}") from error
+
+    def _send_some(self) -> int:
+        if self._tls:
+            return self._socket.send(self._out[0])
+        if len(self._out) == 1:
+            return self._socket.send(self._out[0])
+        batch = [self._out[i] for i in range(min(len(self._out), _MAX_IOVECS))]
+        return self._socket.sendmsg(batch)
+
+    def _drop_sent(self, sent: int) -> None:
+        out = self._out
+        while sent:
+            first = out[0]
+            if sent >= len(first):
+                sent -= len(first)
+                out.popleft()
+            else:
+                out[0] = memoryview(first)[sent:]
+                return
+        while out and not len(out[0]):
+            out.popleft()
+
+    def receive(self) -> None:
+        """Read what the socket has, and call the callback of each response that is whole.
+
+        After a few responses others have their turn, though the socket may have more: it is still
+        readable then. A callback may close the channel.
+
+        Raises:
+            BrokerUnavailable: the broker closed the connection.
+            CorruptData: a length or correlation id that cannot be.
+        """
+        enough = self.responses + _RESPONSES_A_TURN
+        while not self._closed and self._fill():
+            if self._incoming is None:
+                self._start_body()
+                continue
+            if self._wanted < self._size:
+                self._grow_body(self._incoming)
+                continue
+            self._finish_body(self._incoming)
+            if self.responses >= enough and not self._has_decrypted():
+                return
+
+    def _has_decrypted(self) -> bool:
+        """Whether bytes wait inside TLS, where no selector sees them."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    def _fill(self) -> bool:
+        """Read until the wanted bytes are there (True) or the socket has no more (False)."""
+        target = self._incoming_view
+        view = memoryview(self._size_bytes) if target is None else target
+        try:
+            while self._got < self._wanted:
+                count = self._socket.recv_into(view[self._got : self._wanted])
+                if count == 0:
+                    raise BrokerUnavailable(f"{self.name}: the broker closed the connection")
+                self._got += count
+                self.bytes_in += count
+        except _WOULD_BLOCK:
+            return False
+        except OSError as error:
+            raise BrokerUnavailable(f"{self.name}: connection lost: {error}") from error
+        return True
+
+    def _start_body(self) -> None:
+        (size,) = _SIZE.unpack(self._size_bytes)
+        if not 4 <= size <= MAX_RESPONSE_BYTES:
+            raise CorruptData(f"{self.name}: a response of {size} bytes cannot be")
+        self._incoming = self._pool.acquire(min(size, _BELIEVED_BYTES))
+        self._incoming_view = memoryview(self._incoming)
+        self._size = size
+        self._wanted = min(size, len(self._incoming))
+        self._got = 0
+
+    def _grow_body(self, buffer: bytearray) -> None:
+        """All that there was room for has come, and it is not the whole response."""
+        grown = self._pool.acquire(min(self._size, 2 * len(buffer)))
+        grown[: self._got] = buffer[: self._got]
+        self._incoming_view = None
+        self._pool.release(buffer)
+        self._incoming = grown
+        self._incoming_view = memoryview(grown)
+        self._wanted = min(self._size, len(grown))
+
+    def _finish_body(self, buffer: bytearray) -> None:
+        size = self._wanted
+        self._incoming = None
+        self._incoming_view = None
+        self._wanted = 4
+        self._got = 0
+        (correlation_id,) = _CORRELATION.unpack_from(buffer)
+        if not self._awaited or self._awaited[0].correlation_id != correlation_id:
+            raise CorruptData(
+                f"{self.name}: response {correlation_id} answers no request that is waiting"
+            )
+        awaited = self._awaited.popleft()
+        self.responses += 1
+        awaited.on_response(Response(buffer, memoryview(buffer)[4:size]))
+
+    def close(self) -> None:
+        """Close the socket and forget what was waiting: callbacks are not called any more."""
+        self._closed = True
+        self._out.clear()
+        self._awaited.clear()
+        self._incoming = None
+        self._incoming_view = None
+        self._connection.close()

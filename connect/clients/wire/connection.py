@@ -1,0 +1,338 @@
+"""One authenticated connection to one broker: TCP, TLS, ApiVersions, SASL, then plain calls.
+
+`open_connection` makes it, `WireConnection.call` asks one thing and waits for the answer. It is
+not a client: no retries, no metadata, no pipelining. The copier takes the socket of such a
+connection and speaks on it by itself.
+
+Sockets are non-blocking from the start; every wait here is a poll with a deadline. A connection
+belongs to one thread at a time.
+
+Frames, as the Kafka protocol has them, big-endian:
+
+    size int32 | correlation id int32 | rest of the header and the body, `size` - 4 bytes
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from connect.clients.errors import error_from_code
+from connect.clients.wire import tcp
+from connect.clients.wire.message_classes import prepare_responses
+from connect.clients.wire.responses import decode_response
+from connect.clients.wire.sasl import authenticate
+from connect.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    BrokerUnavailable,
+    ConnectError,
+    CorruptData,
+)
+
+if TYPE_CHECKING:
+    from connect.clients.config.settings import WireSettings
+    from connect.clients.wire.cancellation import Cancellation
+    from connect.clock import Deadline
+
+__all__ = ["MAX_FRAME_BYTES", "WireConnection", "open_connection"]
+
+prepare_responses()
+
+T = TypeVar("T")
+
+# Java brokers refuse larger requests by default (socket.request.max.bytes); no answer to the small
+# requests made here comes near.
+MAX_FRAME_BYTES = 100 * 1024 * 1024
+CLIENT_SOFTWARE_NAME = "kafka-connect-mirror"
+# The first version that says who the client is (KIP-511). Version 4 only widens the feature list.
+API_VERSIONS_VERSION = 3
+UNSUPPORTED_VERSION = 35
+# Content type "alert" and major version 3: how a TLS record looks to one who expects a length.
+TLS_ALERT = 0x1503
+# A frame's claimed size is believed so far before any of it has come.
+FIRST_BUFFER_BYTES = 64 * 1024
+
+
+class WireConnection:
+    """A connection on which one request at a time is made. Not thread-safe.
+
+    After an error of `call` other than "no common version", the connection is closed.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        client_id: str,
+        cancellation: Cancellation | None = None,
+    ) -> None:
+        self.sock = sock
+        """Non-blocking; an `ssl.SSLSocket` under TLS. No unread bytes between calls."""
+        self.host = host
+        self.port = port
+        self.client_id = client_id
+        self.api_versions: Mapping[int, tuple[int, int]] = {}
+        """Api key -> (lowest, highest) version the broker takes."""
+        self.session_lifetime_ms = 0
+        """How long the broker accepts this SASL session (KIP-368), counted from the
+        authentication; 0: without end. Open a new connection before that."""
+        self._cancellation = cancellation
+        self._correlation_id = 0
+        self._proven = False
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def version_of(self, api_key: int, highest: int, lowest: int = 0, name: str = "") -> int:
+        """The newest version of an api that both sides know, within `lowest`..`highest`.
+
+        Raises `BrokerError` (UNSUPPORTED_VERSION) when there is none.
+        """
+        offered = self.api_versions.get(api_key)
+        label = name or f"api {api_key}"
+        if offered is None:
+            raise BrokerError(f"{self} does not know {label}", UNSUPPORTED_VERSION)
+        if lowest > offered[1] or highest < offered[0]:
+            raise BrokerError(
+                f"{self} takes versions {offered[0]} to {offered[1]} of {label}, "
+                f"we speak {lowest} to {highest}",
+                UNSUPPORTED_VERSION,
+            )
+        return min(highest, offered[1])
+
+    def call(self, request: Any, deadline: Deadline) -> Any:
+        """Send a kafka-python request and wait for its response, decoded.
+
+        A request without a version gets the newest that both sides know. Raises `BrokerError` when
+        there is none, `BrokerUnavailable` when the connection is lost, `DeadlineExceeded`,
+        `AuthenticationFailed` when the broker refuses our certificate, and `CorruptData` when the
+        answer is not one.
+        """
+        what = f"{request.name} to {self}"
+        deadline.check(what)
+        self._set_version(request)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
+        data = request.encode(header=True, framed=True)
+
+        def ask() -> Any:
+            self._send(data, deadline, what)
+            return decode_response(request, self._receive_frame(deadline, what), what)
+
+        response = self._or_close(ask, what)
+        # Every listener answers ApiVersions; whatever else it answers shows that protocols match.
+        self._proven = self._proven or request.API_KEY != ApiVersionsRequest.API_KEY
+        return response
+
+    def send_raw(self, frame: bytes, correlation_id: int, deadline: Deadline, what: str) -> None:
+        """Send a request that is already encoded, its size and header included.
+
+        Its answer is taken by `receive_raw`, before anything else is asked. `what` names it in
+        errors, which are those of `call`.
+        """
+        self._correlation_id = correlation_id
+        self._or_close(lambda: self._send(frame, deadline, what), what)
+
+    def receive_raw(
+        self, deadline: Deadline, what: str, buffer: bytearray | None = None
+    ) -> memoryview:
+        """The body of the answer to `send_raw`, behind the correlation id.
+
+        `buffer`: where it is received, and made longer as needed; nobody has a view of it. Fresh
+        memory costs more than what is received into it.
+        """
+        return self._or_close(lambda: self._receive_frame(deadline, what, buffer), what)[4:]
+
+    def _or_close(self, act: Callable[[], T], what: str) -> T:
+        """What a failed act leaves behind on the connection nobody can make sense of."""
+        try:
+            return act()
+        except OSError as error:
+            self.close()
+            raise _connection_error(error, what) from error
+        except ConnectError:
+            self.close()
+            raise
+
+    def detach_cancellation(self) -> None:
+        """From now on only deadlines end a wait: for handing the connection to a new owner."""
+        self._cancellation = None
+
+    def close(self) -> None:
+        """Close the socket. May be called again."""
+        self.sock.close()
+
+    def handshake(self, deadline: Deadline) -> None:
+        """Do the TLS handshake of a socket that was just wrapped."""
+        what = f"the TLS handshake with {self}"
+        sock = self.sock
+        assert isinstance(sock, ssl.SSLSocket)
+        while True:
+            try:
+                sock.do_handshake()
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN, deadline, what)
+            except ssl.SSLWantWriteError:
+                self._wait(select.POLLOUT, deadline, what)
+            except OSError as error:
+                raise _connection_error(error, what) from error
+            else:
+                return
+
+    def _set_version(self, request: Any) -> None:
+        key = request.API_KEY
+        if key == ApiVersionsRequest.API_KEY and not self.api_versions:
+            return
+        if request.API_VERSION is None:
+            request.API_VERSION = self.version_of(key, request.max_version, name=request.name)
+        else:
+            self.version_of(key, request.API_VERSION, request.API_VERSION, request.name)
+
+    def _send(self, data: bytes, deadline: Deadline, what: str) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self.sock.send(view) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self._wait(select.POLLOUT, deadline, what)
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN, deadline, what)
+
+    def _receive_frame(
+        self, deadline: Deadline, what: str, buffer: bytearray | None = None
+    ) -> memoryview:
+        (size,) = struct.unpack(">i", self._receive(4, deadline, what))
+        if not 4 <= size <= MAX_FRAME_BYTES:
+            hint = ""
+            if size >> 16 == TLS_ALERT:
+                hint = "; the listener speaks TLS: set security.protocol to SSL or SASL_SSL"
+            raise CorruptData(
+                f"{what} was answered with a frame of {size} bytes, "
+                f"allowed are 4 to {MAX_FRAME_BYTES}{hint}"
+            )
+        frame = self._receive(size, deadline, what, buffer)
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        if correlation_id != self._correlation_id:
+            raise CorruptData(
+                f"{what} has correlation id {self._correlation_id}, its answer has {correlation_id}"
+            )
+        return frame
+
+    def _receive(
+        self, size: int, deadline: Deadline, what: str, buffer: bytearray | None = None
+    ) -> memoryview:
+        """Memory is taken as bytes come: what a frame says of its size may be wrong."""
+        data = bytearray() if buffer is None else buffer
+        done = 0
+        while done < size:
+            if done == len(data):
+                data += bytes(min(size - done, max(done, FIRST_BUFFER_BYTES)))
+            with memoryview(data)[done:size] as rest:
+                done += self._receive_some(rest, deadline, what)
+        return memoryview(data)[:size]
+
+    def _receive_some(self, into: memoryview, deadline: Deadline, what: str) -> int:
+        """How much came: something, or an error is raised."""
+        while True:
+            try:
+                count = self.sock.recv_into(into)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                self._wait(select.POLLIN, deadline, what)
+            except ssl.SSLWantWriteError:
+                self._wait(select.POLLOUT, deadline, what)
+            else:
+                if count:
+                    return count
+                hint = "" if self._proven else "; does security.protocol match the listener?"
+                raise BrokerUnavailable(f"{self} closed the connection during {what}{hint}")
+
+    def _wait(self, events: int, deadline: Deadline, what: str) -> None:
+        tcp.wait(self.sock, events, deadline, self._cancellation, what)
+
+
+def open_connection(
+    host: str,
+    port: int,
+    settings: WireSettings,
+    deadline: Deadline,
+    cancellation: Cancellation | None = None,
+) -> WireConnection:
+    """Connect to a broker: TCP, TLS and SASL as `settings` say, and ask what it speaks.
+
+    All addresses the name resolves to are tried in order, each for at most
+    socket.connection.setup.timeout.ms. Setting `cancellation` ends the attempt early; the
+    connection stays bound to it until `detach_cancellation`.
+
+    Raises `BrokerUnavailable` or `DeadlineExceeded` when it may work later, and
+    `AuthenticationFailed` when it will not without another configuration.
+    """
+    sock = tcp.connect(host, port, settings, deadline, cancellation)
+    connection = WireConnection(sock, host, port, settings.client_id, cancellation)
+    try:
+        if settings.ssl_context is not None:
+            # The name with a final dot is for the resolver only; certificates do not carry it.
+            connection.sock = settings.ssl_context.wrap_socket(
+                sock, server_hostname=host.rstrip("."), do_handshake_on_connect=False
+            )
+            connection.handshake(deadline)
+        connection.api_versions = _api_versions(connection, deadline)
+        if settings.sasl_mechanism is not None and settings.security_protocol.startswith("SASL_"):
+            connection.session_lifetime_ms = authenticate(connection, settings, deadline)
+    except OSError as error:
+        connection.close()
+        raise _connection_error(error, f"the connection to {host}:{port}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _api_versions(connection: WireConnection, deadline: Deadline) -> dict[int, tuple[int, int]]:
+    request = ApiVersionsRequest(
+        version=API_VERSIONS_VERSION,
+        client_software_name=CLIENT_SOFTWARE_NAME,
+        client_software_version=_software_version(),
+    )
+    response = connection.call(request, deadline)
+    if response.error_code == UNSUPPORTED_VERSION:
+        response = connection.call(ApiVersionsRequest(version=0), deadline)
+    if response.error_code:
+        raise error_from_code(response.error_code, f"ApiVersionsRequest to {connection}")
+    return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+
+@cache
+def _software_version() -> str:
+    try:
+        return metadata.version(CLIENT_SOFTWARE_NAME)
+    except metadata.PackageNotFoundError:
+        # Run from a source tree that was not installed.
+        return "unknown"
+
+
+def _connection_error(error: OSError, what: str) -> ConnectError:
+    """A lost connection may come back; a refused certificate or a wrong protocol will not."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(
+            f"{what} failed: the broker's certificate is not accepted: {error.verify_message}; "
+            f"check ssl.truststore.* and ssl.endpoint.identification.algorithm"
+        )
+    if (
+        isinstance(error, ssl.SSLError)
+        and error.reason
+        and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    ):
+        return AuthenticationFailed(
+            f"{what} failed: TLS says {error.reason}; check security.protocol and ssl.*"
+        )
+    return BrokerUnavailable(f"{what} failed: {error.strerror or type(error).__name__}")

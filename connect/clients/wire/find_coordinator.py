@@ -1,0 +1,81 @@
+"""Which broker answers for a group or a transactional id, over connections of one's own."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from connect.clients.config.settings import WireSettings
+from connect.clients.errors import error_from_code
+from connect.clients.wire.connection import WireConnection, open_connection
+from connect.clock import Deadline
+from connect.errors import BrokerUnavailable, ConnectError
+
+if TYPE_CHECKING:
+    from connect.clients.wire.cancellation import Cancellation
+
+__all__ = ["Coordinated", "any_broker", "coordinator_address", "open_coordinator"]
+
+Address = tuple[str, int]
+
+
+class Coordinated(Enum):
+    """What has a coordinator; the values are the protocol's."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+    @property
+    def resource(self) -> str:
+        """Its type of resource in ACLs, in words."""
+        return "group" if self is Coordinated.GROUP else "transactional id"
+
+
+def any_broker(
+    settings: WireSettings, deadline: Deadline, cancellation: Cancellation | None = None
+) -> WireConnection:
+    """A connection to the first bootstrap server that answers, for the caller to close.
+
+    Raises what the last of them raised.
+    """
+    last: ConnectError = BrokerUnavailable("No bootstrap server is configured")
+    for host, port in settings.bootstrap:
+        try:
+            return open_connection(host, port, settings, deadline, cancellation)
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            last = error
+    raise last
+
+
+def coordinator_address(
+    connection: WireConnection, kind: Coordinated, name: str, deadline: Deadline
+) -> Address:
+    """Host and port of the coordinator. Raises a retriable error while there is none."""
+    request = FindCoordinatorRequest(key=name, key_type=kind.value, coordinator_keys=[name])
+    answer = connection.call(request, deadline)
+    found = answer.coordinators[0] if answer.coordinators else answer
+    if found.error_code:
+        raise error_from_code(
+            found.error_code,
+            f"Finding the coordinator of {name}",
+            needs=f"Describe on {kind.resource} {name}",
+        )
+    return found.host, found.port
+
+
+def open_coordinator(
+    settings: WireSettings,
+    kind: Coordinated,
+    name: str,
+    deadline: Deadline,
+    cancellation: Cancellation | None = None,
+) -> WireConnection:
+    """A connection to the coordinator, for the caller to close."""
+    with closing(any_broker(settings, deadline, cancellation)) as connection:
+        host, port = coordinator_address(connection, kind, name, deadline)
+    return open_connection(host, port, settings, deadline, cancellation)

@@ -1,0 +1,117 @@
+"""Opens connections to the nodes of one cluster, not more often than the backoff allows."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+from connect.clients.config.settings import WireSettings
+from connect.clients.wire.cancellation import Cancellation
+from connect.clients.wire.connection import WireConnection, open_connection
+from connect.clock import Clock, Deadline
+from connect.errors import BrokerUnavailable, ConnectError
+
+__all__ = ["Address", "KeptConnection", "NodeConnector", "exponential_backoff"]
+
+Address = tuple[str, int]
+
+# As in Java's clients: enough to spread clients that lost the same broker at the same moment.
+JITTER = 0.2
+
+
+def exponential_backoff(first_ms: int, max_ms: int, attempt: int) -> float:
+    """Seconds to wait before attempt number `attempt` + 1: doubling, with jitter, capped."""
+    doubled = first_ms * 2.0 ** min(attempt, 30)
+    jittered = min(doubled, float(max_ms)) * random.uniform(1 - JITTER, 1 + JITTER)
+    return min(jittered, float(max_ms)) / 1000
+
+
+class NodeConnector:
+    """Safe to call from any thread; each address backs off by itself."""
+
+    def __init__(self, settings: WireSettings, cancellation: Cancellation, clock: Clock) -> None:
+        self._settings = settings
+        self._cancellation = cancellation
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures: dict[Address, tuple[int, float]] = {}
+
+    def open(self, address: Address, deadline: Deadline) -> WireConnection:
+        """Wait until the address may be tried again, then connect. Raises as `open_connection`."""
+        pause = self._pause(address)
+        if pause > deadline.remaining():
+            self._cancellation.wait(deadline.remaining())
+            raise BrokerUnavailable(
+                f"{address[0]}:{address[1]} failed before; its reconnect backoff is not over"
+            )
+        if pause and self._cancellation.wait(pause):
+            raise BrokerUnavailable(f"connecting to {address[0]}:{address[1]} was cancelled")
+        try:
+            connection = open_connection(
+                *address, self._settings, deadline, cancellation=self._cancellation
+            )
+        except ConnectError:
+            self.failed(address)
+            raise
+        self.succeeded(address)
+        return connection
+
+    def failed(self, address: Address) -> None:
+        """Back off from this address, twice as long as the last time."""
+        settings = self._settings
+        with self._lock:
+            count, _ = self._failures.get(address, (0, 0.0))
+            pause = exponential_backoff(
+                settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, count
+            )
+            self._failures[address] = (count + 1, self._clock.monotonic() + pause)
+
+    def succeeded(self, address: Address) -> None:
+        with self._lock:
+            self._failures.pop(address, None)
+
+    def _pause(self, address: Address) -> float:
+        with self._lock:
+            _, until = self._failures.get(address, (0, 0.0))
+        return max(0.0, until - self._clock.monotonic())
+
+
+class KeptConnection:
+    """One connection of one thread: opened when needed, replaced before its session ends."""
+
+    def __init__(self, connector: NodeConnector, clock: Clock) -> None:
+        self._connector = connector
+        self._clock = clock
+        self._connection: WireConnection | None = None
+        self._address: Address | None = None
+        self._expires = 0.0
+
+    def get(self, address: Address, deadline: Deadline) -> WireConnection:
+        """The open connection, to whatever node, or a new one to `address`."""
+        if self._connection is not None and self._clock.monotonic() < self._expires:
+            return self._connection
+        self.close()
+        self._address = address
+        self._connection = self._connector.open(address, deadline)
+        lifetime_ms = self._connection.session_lifetime_ms
+        # As Java's clients do, so that not all of them authenticate again at once.
+        share = random.uniform(0.85, 0.95)
+        self._expires = (
+            self._clock.monotonic() + lifetime_ms / 1000 * share if lifetime_ms else float("inf")
+        )
+        return self._connection
+
+    def succeeded(self) -> None:
+        if self._address is not None:
+            self._connector.succeeded(self._address)
+
+    def lost(self) -> None:
+        """The connection was opened but of no use: back off from its address as well."""
+        if self._connection is not None and self._address is not None:
+            self._connector.failed(self._address)
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,115 @@
+"""SASL on a raw connection: SaslHandshake and SaslAuthenticate with kafka-python's mechanisms.
+
+Credentials enter the mechanism and leave as tokens on the socket. No error and no log line made
+here carries either: what a mechanism or a token provider says is not repeated, only its type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka.errors import KafkaError
+from kafka.net.sasl import SASL_MECHANISMS
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from connect.clients.errors import error_from_code
+from connect.errors import AuthenticationFailed, ConfigError, ConnectError
+
+if TYPE_CHECKING:
+    from connect.clients.config.settings import WireSettings
+    from connect.clients.wire.connection import WireConnection
+    from connect.clock import Deadline
+
+__all__ = ["authenticate"]
+
+UNSUPPORTED_SASL_MECHANISM = 33
+HIDDEN = "[hidden]"
+
+
+def authenticate(connection: WireConnection, settings: WireSettings, deadline: Deadline) -> int:
+    """Authenticate a new connection; the session's lifetime in ms, 0 when it has no end.
+
+    Raises `AuthenticationFailed` when the broker refuses, `ConfigError` when the mechanism cannot
+    be used with these settings, and what `WireConnection.call` raises.
+    """
+    name = settings.sasl_mechanism or ""
+    _handshake(connection, name, deadline)
+    mechanism = _mechanism(connection, name, settings)
+    lifetime_ms = 0
+    while not mechanism.is_done():
+        token = _step(connection, name, mechanism.auth_bytes)
+        response = connection.call(SaslAuthenticateRequest(auth_bytes=token), deadline)
+        if response.error_code:
+            said = _without_secrets(response.error_message or "", settings)
+            error = error_from_code(response.error_code, f"SASL {name} at {connection}")
+            if error.retriable:
+                raise error
+            raise AuthenticationFailed(f"SASL {name} at {connection} was refused: {said}")
+        _step(connection, name, mechanism.receive, response.auth_bytes)
+        lifetime_ms = max(0, response.session_lifetime_ms or 0)
+    if not mechanism.is_authenticated():
+        raise AuthenticationFailed(f"SASL {name} at {connection} ended without a result")
+    return lifetime_ms
+
+
+def _handshake(connection: WireConnection, name: str, deadline: Deadline) -> None:
+    response = connection.call(SaslHandshakeRequest(mechanism=name, version=1), deadline)
+    if response.error_code == UNSUPPORTED_SASL_MECHANISM:
+        raise AuthenticationFailed(
+            f"{connection} does not offer sasl.mechanism {name}; "
+            f"it offers {', '.join(response.mechanisms)}"
+        )
+    if response.error_code:
+        error = error_from_code(response.error_code, f"SaslHandshake with {connection}")
+        if error.retriable:
+            raise error
+        raise AuthenticationFailed(
+            f"{error}; does security.protocol match the listener?"
+        ) from error
+
+
+def _mechanism(connection: WireConnection, name: str, settings: WireSettings) -> Any:
+    mechanism_class = SASL_MECHANISMS.get(name)
+    if mechanism_class is None:
+        raise ConfigError(
+            f"Invalid value {name} for configuration sasl.mechanism: "
+            f"must be one of {', '.join(sorted(SASL_MECHANISMS))}",
+            key="sasl.mechanism",
+            value=name,
+        )
+    options = dict(settings.sasl)
+    user = options.get("sasl_plain_username")
+    if name.startswith("SCRAM-") and isinstance(user, str):
+        # RFC 5802, saslname; kafka-python sends the name as it is.
+        options["sasl_plain_username"] = user.replace("=", "=3D").replace(",", "=2C")
+    options["sasl_mechanism"] = name
+    options["host"] = connection.host
+    try:
+        return mechanism_class(**options)
+    except (KafkaError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        reason = str(error) if isinstance(error, KafkaError | RuntimeError) else "incomplete"
+        raise ConfigError(
+            f"sasl.mechanism {name} cannot be used: {_without_secrets(reason, settings)}; "
+            f"check sasl.jaas.config",
+            key="sasl.jaas.config",
+        ) from None
+
+
+def _step(connection: WireConnection, name: str, action: Any, *arguments: bytes) -> Any:
+    """One step of a mechanism. Whatever it raises means that the exchange cannot go on; its text
+    may quote a token, so only its type is told and its traceback is dropped."""
+    try:
+        return action(*arguments)
+    except ConnectError:
+        raise
+    except Exception as error:  # noqa: BLE001 - mechanisms and token providers are plugins
+        raise AuthenticationFailed(
+            f"SASL {name} at {connection} failed on our side: {type(error).__name__}"
+        ) from None
+
+
+def _without_secrets(text: str, settings: WireSettings) -> str:
+    for key, value in settings.sasl.items():
+        if isinstance(value, str) and value and "password" in key:
+            text = text.replace(value, HIDDEN)
+    return text

@@ -1,0 +1,132 @@
+"""A selector with timers and a mailbox: the loop under raw connections.
+
+One thread owns a `SelectorLoop` and calls `turn` again and again; only `post` and `wake` may be
+called from other threads. Callbacks run inside `turn`, one at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable
+
+from connect.clients.wire.channel import Channel
+from connect.clients.wire.poller import READ, WRITE, Poller, SystemPoller
+from connect.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["READ", "WRITE", "SelectorLoop", "Timer"]
+
+
+class Timer:
+    """A call that is due later. `cancel` makes it not happen."""
+
+    __slots__ = ("action",)
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.action: Callable[[], None] | None = action
+
+    def cancel(self) -> None:
+        self.action = None
+
+
+class SelectorLoop:
+    """See the module."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, poller: Poller | None = None) -> None:
+        """`poller`: waits for the channels' sockets; the operating system's by default. `close`
+        closes it."""
+        self._clock = clock
+        self._poller = poller or SystemPoller()
+        self._mail: deque[Callable[[], None]] = deque()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+        self._masks: dict[int, int] = {}
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._closed = False
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._clock.monotonic()
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return self._clock.now_ms()
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Run `action` on the loop's thread soon. From any thread; dropped after `close`."""
+        self._mail.append(action)
+        self.wake()
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Run `action` once the events at hand are handled. Only on the loop's own thread: unlike
+        `post` it wakes nobody."""
+        self._mail.append(action)
+
+    def wake(self) -> None:
+        """Make a waiting `turn` return. From any thread."""
+        self._poller.wake()
+
+    def after(self, seconds: float, action: Callable[[], None]) -> Timer:
+        """Run `action` once, `seconds` from now."""
+        timer = Timer(action)
+        heapq.heappush(self._timers, (self.now() + seconds, next(self._order), timer))
+        return timer
+
+    def watch(self, channel: Channel, on_event: Callable[[int], None]) -> None:
+        """Call `on_event(mask)` whenever the channel's socket is ready."""
+        descriptor = channel.fileno()
+        mask = READ | (WRITE if channel.wants_write else 0)
+        self._poller.register(descriptor, mask)
+        self._masks[descriptor] = mask
+        self._handlers[descriptor] = on_event
+
+    def update(self, channel: Channel) -> None:
+        """Watch for writing exactly while the channel has something to write."""
+        descriptor = channel.fileno()
+        mask = READ | (WRITE if channel.wants_write else 0)
+        if self._masks.get(descriptor, mask) != mask:
+            self._poller.modify(descriptor, mask)
+            self._masks[descriptor] = mask
+
+    def unwatch(self, channel: Channel) -> None:
+        """Stop watching; before the channel is closed."""
+        descriptor = channel.fileno()
+        if self._masks.pop(descriptor, None) is not None:
+            del self._handlers[descriptor]
+            self._poller.unregister(descriptor)
+
+    def turn(self, timeout: float) -> None:
+        """Run what is due, wait at most `timeout` seconds for sockets, mail or timers, and run
+        what came."""
+        self._run_mail()
+        self._run_timers()
+        if self._mail:
+            timeout = 0.0
+        elif self._timers:
+            timeout = min(timeout, max(0.0, self._timers[0][0] - self.now()))
+        for descriptor, mask in self._poller.select(timeout):
+            on_event = self._handlers.get(descriptor)
+            if on_event is not None:  # an earlier event may have closed it
+                on_event(mask)
+        self._run_mail()
+        self._run_timers()
+
+    def _run_mail(self) -> None:
+        for _ in range(len(self._mail)):
+            self._mail.popleft()()
+
+    def _run_timers(self) -> None:
+        now = self.now()
+        while self._timers and self._timers[0][0] <= now:
+            timer = heapq.heappop(self._timers)[2]
+            if timer.action is not None:
+                timer.action()
+
+    def close(self) -> None:
+        """Release the poller. Channels are closed by their owners."""
+        if not self._closed:
+            self._closed = True
+            self._mail.clear()
+            self._timers.clear()
+            self._poller.close()

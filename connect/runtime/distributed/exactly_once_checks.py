@@ -1,0 +1,207 @@
+"""Exactly-once among the workers of a group (KIP-618): who may begin to write, and when.
+
+Before a source task claims its transactional id, the leader fences out what tasks there were
+before. After it has, the task must still be one of the connector's present tasks, and here: if not,
+another one has its place, and this one must not begin.
+
+Both need the config topic and the leader. While these are away, as when a broker dies, the task
+waits: nobody would restart one that failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Protocol, TypeVar
+
+from connect.clock import Clock, Deadline
+from connect.errors import (
+    ConnectError,
+    DeadlineExceeded,
+    Interrupted,
+    RetriableError,
+    TaskFailed,
+)
+from connect.loop import Backoff, retry
+from connect.runtime.distributed.leader_client import InternalRequests
+from connect.runtime.distributed.zombie_fencing import ZombieFencing
+from connect.runtime.offset_stores import task_transactional_id
+from connect.runtime.source.exactly_once_task import ExactlyOncePlan
+from connect.runtime.states import InstanceId
+from connect.storage.config_state import ClusterConfigState
+
+__all__ = ["ExactlyOnceRuns", "TaskRun"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# What Java gives the leader for a round.
+_ANSWER_S = 90.0
+_LOOK_S = 0.1
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
+
+# A fatal error of the leader's cannot be told from one that may pass: it is not to stay hidden.
+_PATIENCE_S = 300.0
+
+
+class Herder(Protocol):
+    """What the checks need of the herder. `submit` is for any thread, the rest for its own."""
+
+    @property
+    def is_leader(self) -> bool: ...
+    @property
+    def leader_url(self) -> str: ...
+    @property
+    def configs(self) -> ClusterConfigState: ...
+    def refresh(self) -> bool: ...
+    def assigned_here(self, instance: InstanceId) -> bool: ...
+    def submit(self, request: Callable[[], T]) -> Future[T]: ...
+
+
+class TaskRun:
+    """One run of a task that writes exactly once. `cancel` ends its checks: whoever stops the task
+    is the very thread that they wait for."""
+
+    def __init__(
+        self,
+        ask: Callable[[], Future[None]],
+        check: Callable[[], None],
+        plan: Callable[[TaskRun], ExactlyOncePlan],
+    ) -> None:
+        """`ask` and `check` belong to the herder's thread, `plan` waits for them on the task's."""
+        self.ask = ask
+        """Has the leader fence out earlier tasks; done when they can write no more."""
+        self._check = check
+        self.cancelled = threading.Event()
+        self.begun = False
+        """Whether its checks are over. For the herder's thread."""
+        self.plan = plan(self)
+
+    def check(self) -> None:
+        """Whether the task may begin, its id claimed. Raises what keeps it from that."""
+        self._check()
+        self.begun = True
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+class ExactlyOnceRuns:
+    """Plans of one worker's tasks. `begin` is for the herder's thread; the checks in its plans run
+    on those of the tasks."""
+
+    def __init__(
+        self,
+        group_id: str,
+        herder: Herder,
+        fencing: ZombieFencing,
+        requests: InternalRequests,
+        clock: Clock,
+    ) -> None:
+        self._group_id = group_id
+        self._herder = herder
+        self._fencing = fencing
+        self._requests = requests
+        self._clock = clock
+
+    def begin(self, instance: InstanceId) -> TaskRun:
+        """A run of the task as it is configured now."""
+        generation = self._herder.configs.task_config_generation(instance.connector)
+
+        def plan(run: TaskRun) -> ExactlyOncePlan:
+            return ExactlyOncePlan(
+                task_transactional_id(self._group_id, instance),
+                lambda: self._fence(instance, run),
+                lambda: self._verify(instance, run),
+            )
+
+        return TaskRun(
+            lambda: self._ask(instance.connector),
+            lambda: self._check(instance, generation),
+            plan,
+        )
+
+    def _ask(self, connector: str) -> Future[None]:
+        if self._herder.is_leader:
+            return self._fencing.request(connector)
+        return self._requests.fence_zombies(self._herder.leader_url, connector)
+
+    def _fence(self, instance: InstanceId, run: TaskRun) -> None:
+        name, cancelled = instance.connector, run.cancelled
+
+        def fence(deadline: Deadline) -> None:
+            fenced = self._wait(self._herder.submit(run.ask), deadline, cancelled)
+            self._wait(fenced, deadline, cancelled)
+
+        try:
+            self._persist(instance, fence, cancelled)
+        except Interrupted:
+            raise
+        except ConnectError as error:
+            raise TaskFailed(
+                f"Failed to perform zombie fencing for source connector {name} prior to starting"
+                f" task {instance}: {error}"
+            ) from error
+
+    def _check(self, instance: InstanceId, generation: int | None) -> None:
+        if not self._herder.refresh():
+            raise RetriableError(
+                f"Cannot start source task {instance} with exactly-once support: the config"
+                " topic could not be read to its end"
+            )
+        if self._herder.configs.task_config_generation(instance.connector) != generation:
+            raise ConnectError(
+                f"Cannot start source task {instance} with exactly-once support as the"
+                " connector has already generated a new set of task configs"
+            )
+        if not self._herder.assigned_here(instance):
+            raise ConnectError(
+                f"Cannot start source task {instance} with exactly-once support as the task"
+                " has already been revoked from this worker"
+            )
+
+    def _verify(self, instance: InstanceId, run: TaskRun) -> None:
+        def verify(deadline: Deadline) -> None:
+            self._wait(self._herder.submit(run.check), deadline, run.cancelled)
+
+        self._persist(instance, verify, run.cancelled)
+
+    def _persist(
+        self,
+        instance: InstanceId,
+        attempt: Callable[[Deadline], None],
+        cancelled: threading.Event,
+    ) -> None:
+        """Until it succeeds, while what keeps it from that may pass."""
+
+        def once() -> None:
+            try:
+                attempt(Deadline(_ANSWER_S, self._clock))
+            except ConnectError as error:
+                if error.retriable and not cancelled.is_set():
+                    _log.warning("Task %s cannot start yet: %s", instance, error)
+                raise
+
+        patience = Deadline(_PATIENCE_S, self._clock)
+        try:
+            retry(once, patience, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), cancelled.wait)
+        except ConnectError as error:
+            if cancelled.is_set():
+                raise Interrupted("the leader had not let it begin yet") from error
+            raise
+
+    def _wait(self, answer: Future[T], deadline: Deadline, cancelled: threading.Event) -> T:
+        while True:
+            try:
+                return answer.result(min(_LOOK_S, deadline.remaining()))
+            except FutureTimeout as error:
+                if answer.done():
+                    return answer.result(0)
+                if cancelled.is_set():
+                    raise Interrupted("the leader had not let it begin yet") from error
+                if deadline.expired():
+                    raise DeadlineExceeded("the leader did not answer in time") from error

@@ -1,0 +1,402 @@
+"""The herder's thread: stay in the group, run what it assigns, serve requests, follow the configs.
+
+One turn after the other: read the configs if we are behind; join; begin or end work as a rebalance
+says; serve what REST and tasks ask for; take over changes of the config topic; wait in the group
+until something happens. Nothing else touches the running work or writes as the leader.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TypeVar
+
+from connect.clients.groups.member import GroupMember
+from connect.clock import Deadline
+from connect.errors import ConnectError, DeadlineExceeded
+from connect.runtime.distributed.config_changes import ChangeSet, PendingChanges
+from connect.runtime.distributed.config_follower import ConfigFollower
+from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns, TaskRun
+from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
+from connect.runtime.distributed.leader_client import InternalRequests
+from connect.runtime.distributed.leadership import Leading
+from connect.runtime.distributed.membership import Membership
+from connect.runtime.distributed.rebalance_listener import GroupObserver, Rebalancing
+from connect.runtime.distributed.rebalance_plan import UnsyncBackoff
+from connect.runtime.distributed.request_queue import RequestQueue
+from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.session_keys import SessionKeys
+from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
+from connect.runtime.distributed.zombie_fencing import ZombieFencing
+from connect.runtime.restart_plan import RestartPlan
+from connect.runtime.stages import Stages
+from connect.runtime.states import InstanceId
+from connect.runtime.thread_dumps import where
+from connect.runtime.worker import Worker
+from connect.storage.config_records import RestartRequest
+from connect.storage.config_state import ClusterConfigState
+from connect.storage.config_store import (
+    ConfigStore,
+)
+from connect.storage.status_store import StatusStore
+
+__all__ = ["HerderLoop"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# How long one turn waits for a join, or for something to happen, before it looks around again.
+_JOIN_S = 5.0
+_IDLE_S = 60.0
+_RECLAIM_PAUSE_S = 0.25
+_SHORTEST_UNSYNC_S = 0.1
+# Kept back from a stop's time for closing what is open; of it, what the last statuses may take.
+_CLOSE_S = 3.0
+_FLUSH_S = 1.5
+
+
+class HerderLoop:
+    """Owns the thread, the group member, the running work and the requests to leaders.
+
+    `start` and `stop` are its owner's; `run`, `post`, `ready` and `failure` are for any thread;
+    everything else is for the herder's thread, that is for what `run` and `post` call there.
+    """
+
+    def __init__(
+        self,
+        config: DistributedConfig,
+        worker: Worker,
+        store: ConfigStore,
+        statuses: StatusStore,
+        make_member: Callable[[Membership], GroupMember],
+        url: str,
+        requests_to_leader: Callable[[PendingChanges], InternalRequests],
+        plan_restart: Callable[[RestartRequest], RestartPlan],
+        set_level: Callable[[str, str], object],
+        *,
+        observer: GroupObserver | None = None,
+        on_leading: Callable[[], None] = lambda: None,
+        publishes_itself: bool = False,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
+    ) -> None:
+        """`url` is this worker's. `on_leading` is called on the herder's thread when this worker
+        has become the leader and runs what it was assigned; it must not wait. `publishes_itself`:
+        this worker commits its connectors' task configs also while it does not lead. `wait` waits
+        for an event, at most so many seconds; a simulation lets virtual time pass instead."""
+        self._config = config
+        self._wait = wait
+        self._worker = worker
+        self._clock = worker.clock
+        self._store = store
+        self._statuses = statuses
+        self.publishes_itself = publishes_itself
+        self.stages = Stages(self._clock)
+        self.configs: ClusterConfigState = store.snapshot()
+        """What this worker acts on; the store may have read more."""
+        self._rebalancing = Rebalancing(
+            self, statuses, config.group_id, observer or GroupObserver(), on_leading, self._clock
+        )
+        self.membership = Membership(
+            url,
+            config.connect_protocol,
+            config.max_delay_ms,
+            store,
+            self._rebalancing,
+            lambda: self.member.generation,
+            self._clock,
+        )
+        self.member: GroupMember = make_member(self.membership)
+        self.requests = RequestQueue(self.member.wakeup, self._clock)
+        self.changes = PendingChanges(
+            # Not those that we have read of: of one that was read, but is still to be told of,
+            # nobody else would say that it is new.
+            lambda name: name in self._rebalancing.assigned_connectors,
+            self.member.wakeup,
+            set_level,
+        )
+        self.leading = Leading(
+            self.membership,
+            self.changes,
+            SessionKeys(config),
+            store,
+            statuses,
+            self.stages,
+            self._clock,
+            worker_id=worker.worker_id,
+        )
+        self.leader_requests = requests_to_leader(self.changes)
+        self.work: AssignedWork = AssignedWork(
+            worker,
+            self.post,
+            lambda name: self.publisher.wanted(name),
+            lambda name: self.work.restart_connector(name, self.configs, shown=False),
+            self._begin_run,
+        )
+        self.fencing = ZombieFencing(
+            self, store, worker.fence_zombies, worker.resolved, self._is_source
+        )
+        self._runs = ExactlyOnceRuns(
+            config.group_id, self, self.fencing, self.leader_requests, self._clock
+        )
+        self.publisher: TaskConfigPublisher = TaskConfigPublisher(
+            worker, self.work, self, self.leader_requests, self.post, self._clock
+        )
+        self._follower = ConfigFollower(self, plan_restart)
+        self._unsync = UnsyncBackoff(config.unsync_backoff_s, config.max_delay_ms)
+        self._can_read = True
+        self._stopping = threading.Event()
+        self._stop_deadline: Deadline | None = None
+        self._ended_well = True
+        self.ready = threading.Event()
+        """Set when the worker was in its group for the first time, or has ended."""
+        self.failure: Exception | None = None
+        """What ended the thread by itself."""
+        self._thread = threading.Thread(target=self._main, name="distributed-herder", daemon=True)
+
+    def start(self) -> None:
+        """The stores have been started."""
+        self.begin()
+        self._thread.start()
+
+    def begin(self) -> None:
+        """Take over what the stores have read; then whoever has no thread calls `turn`."""
+        self.configs = self._store.snapshot()
+        self.changes.begin_with(self.configs.session_key)
+
+    def stop(self, deadline: Deadline) -> bool:
+        """End all work, leave the group. False: something did not end in time."""
+        self._stop_deadline = deadline
+        self._stopping.set()
+        self.member.wakeup()
+        if self._thread.ident is None:
+            self._close(deadline)
+            return True
+        self._thread.join(deadline.remaining())
+        if not self._thread.is_alive():
+            return self._ended_well
+        _log.error(
+            "The herder did not stop in time and is left behind; it is here:\n%s\n%s",
+            where(self._thread),
+            self.stages.summary() or "",
+        )
+        return False
+
+    def run(self, request: Callable[[], T], timeout_s: float) -> T:
+        """Run this in a turn of the herder and return its result, or raise its error.
+
+        Raises `DeadlineExceeded`; if it has not begun by then it is not run any more.
+        """
+        answer = self.requests.submit(request)
+        try:
+            return answer.result(timeout_s)
+        except FutureTimeout as error:
+            if answer.done():
+                raise
+            answer.cancel()
+            stage = self.stages.summary()
+            raise DeadlineExceeded(
+                "Request timed out" if stage is None else f"Request timed out. {stage}"
+            ) from error
+
+    def post(self, delay_s: float, command: Callable[[], None]) -> None:
+        """Run this in a turn of the herder after a delay; its errors are logged."""
+
+        def note(done: Future[None]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if error is not None and not self._stopping.is_set():
+                _log.error("A step of the herder failed: %s", error, exc_info=error)
+
+        self.requests.submit(command, delay_s).add_done_callback(note)
+
+    def why_unassigned(self, instance: InstanceId) -> str | None:
+        """Why nobody runs this, as far as this worker can tell; None where it cannot, or somebody
+        does. From any thread."""
+        return self._rebalancing.why_unassigned(instance)
+
+    def submit(self, request: Callable[[], T]) -> Future[T]:
+        """Run this in a turn of the herder. From any thread."""
+        return self.requests.submit(request)
+
+    # What publishing, fencing and requests ask, on this thread.
+
+    @property
+    def is_leader(self) -> bool:
+        return self.membership.is_leader
+
+    @property
+    def leader_url(self) -> str:
+        return self.membership.leader_url
+
+    def assigned_here(self, instance: InstanceId) -> bool:
+        return instance in self.membership.assigned
+
+    def write_as_leader(self, write: Callable[[], None]) -> None:
+        """See `Leading.write`."""
+        self.leading.write(write)
+
+    def write_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
+        with self.stages.during(f"writing task configs of connector {connector}"):
+            self.write_as_leader(lambda: self._store.put_task_configs(connector, configs))
+
+    def refresh(self) -> bool:
+        """Read the config topic to its end, within worker.sync.timeout.ms; whether that worked.
+
+        Raises `ConnectError` where trying again cannot help: then this worker is of no use.
+        """
+        try:
+            with self.stages.during("reading to the end of the config topic"):
+                self._store.refresh(Deadline(self._config.sync_timeout_s, self._clock))
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            _log.warning("The config topic could not be read to its end: %s", error)
+            return False
+        self.configs = self._store.snapshot()
+        return True
+
+    # The thread.
+
+    def _main(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self.turn()
+        except ConnectError as error:
+            # Its owner tells of it: `check` raises it.
+            _log.debug("The worker ends: %s", error, exc_info=error)
+            self.failure = error
+        except Exception as error:  # noqa: BLE001 - the top of the herder's thread
+            _log.exception("The herder has failed and ends the worker")
+            self.failure = error
+        finally:
+            deadline = self._stop_deadline or Deadline(
+                self._worker.config.task_shutdown_graceful_timeout_s + _CLOSE_S, self._clock
+            )
+            self._close(deadline)
+            self.ready.set()
+
+    def _close(self, deadline: Deadline) -> None:
+        left = max(0.0, deadline.remaining() - _CLOSE_S)
+        self._ended_well = self.work.end_all(Deadline(left, self._clock))
+        self.fencing.close()
+        self.requests.close(ConnectError("Worker is shutting down"))
+        self.leader_requests.close()
+        self._statuses.flush(Deadline(min(_FLUSH_S, deadline.remaining()), self._clock))
+        self.member.close(deadline=deadline)
+
+    def turn(self) -> None:
+        """One turn of the thread; returns when the group member's poll does."""
+        if not self._can_read and not self._catch_up():
+            return
+        with self.stages.during("ensuring membership in the cluster"):
+            if not self.member.ensure_active(_JOIN_S):
+                return
+        if not self._rebalancing.settle():
+            return
+        if not self.leading.claim_again():
+            with self.stages.during(f"waiting to lead. {self.leading.trouble}"):
+                self._wait(self._stopping, _RECLAIM_PAUSE_S)
+            return
+        self._renew_key()
+        self._serve()
+        for request in self.changes.take_restarts():
+            self._follower.restart(request)
+        self._follow(self.changes.take())
+        self.ready.set()
+        self.member.poll(self._pause_s())
+        self._rebalancing.settle()
+
+    def _catch_up(self) -> bool:
+        """Read on; where that fails stay out of the group for a while."""
+        if self.refresh():
+            self._can_read = True
+            self._unsync.reset()
+            return True
+        self.fall_behind()
+        return False
+
+    def fall_behind(self) -> None:
+        """The configs could not be read: stay out of the group for a while, and read on."""
+        self._can_read = False
+        self.member.leave("taking too long to read the log")
+        wait = self._unsync.next(eager=self.membership.eager)
+        if wait is None:
+            _log.warning("Giving up all work: the config topic could not be read for too long")
+            self.membership.give_up()
+        else:
+            self._wait(self._stopping, max(wait, _SHORTEST_UNSYNC_S))
+
+    def _serve(self) -> None:
+        """Requests see the group as it is assigned; what comes after a change waits for the next
+        assignment. What comes meanwhile waits for the next turn: membership needs its turns, too,
+        however many requests there are."""
+        now = self._clock.monotonic()
+        while not self._stopping.is_set() and not self.changes.rebalance_needed:
+            request = self.requests.take(now)
+            if request is None:
+                return
+            request()
+
+    def _pause_s(self) -> float:
+        if self.changes.rebalance_needed:
+            return 0.0
+        waits = (
+            self.requests.next_due_s(),
+            self._rebalancing.until_scheduled_s(),
+            self.leading.until_renewal_s(),
+        )
+        return max(0.0, min([_IDLE_S, *(wait for wait in waits if wait is not None)]))
+
+    def _renew_key(self) -> None:
+        try:
+            self.leading.renew_key()
+        except ConnectError as error:
+            _log.warning("A new session key could not be written: %s", error)
+            self._can_read = False
+
+    # What the config topic says.
+
+    def follow_joining(self) -> None:
+        """Take over what has changed until now, in the middle of a rebalance."""
+        self._follow(self.changes.take(), joining=True)
+
+    def _follow(self, changes: ChangeSet, *, joining: bool = False) -> None:
+        """`joining`: a rebalance is under way, which hears of the changes."""
+        if changes == ChangeSet() and not joining:
+            return
+        self.configs = self._store.snapshot()
+        rebalance = changes.rebalance and not self._assigned_by_now()
+        if rebalance and not joining:
+            self.member.request_rejoin("connectors or tasks have changed")
+        if rebalance and self.membership.eager:
+            # Everything is begun anew, with the new configs.
+            return
+        self.fencing.give_up({task.connector for task in changes.tasks})
+        self._follower.follow(changes)
+        if not rebalance and not joining:
+            self._rebalancing.begin_assigned()
+
+    def _assigned_by_now(self) -> bool:
+        """Whether the present assignment was made with all that we have read. A change that came
+        in the middle of a rebalance is then dealt with, and another would hold up the group until
+        the heartbeats of the others hear of it."""
+        assignment = self.membership.assignment
+        return assignment is not None and self.configs.offset <= assignment.config_offset
+
+    def _begin_run(self, instance: InstanceId) -> TaskRun | None:
+        exactly_once = self.writes_exactly_once(instance.connector)
+        return self._runs.begin(instance) if exactly_once else None
+
+    def writes_exactly_once(self, connector: str) -> bool:
+        """Whether the connector's tasks write exactly once, if this worker runs them."""
+        if self._config.exactly_once is not ExactlyOnceSupport.ENABLED:
+            return False
+        config = self.configs.raw_connector_config(connector)
+        return config is not None and self._is_source(self._worker.resolved(config))
+
+    def _is_source(self, config: Mapping[str, str]) -> bool:
+        connector = self._worker.plugins.connector(config.get("connector.class", ""))
+        return connector.connector_type() == "source"

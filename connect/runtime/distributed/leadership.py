@@ -1,0 +1,131 @@
+"""What the herder does while its worker leads the group: it alone writes most of the config topic,
+renews the session key, and forgets what is gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from connect.clock import Clock, Deadline
+from connect.errors import ConnectError, RetriableError
+from connect.runtime.distributed.config_changes import PendingChanges
+from connect.runtime.distributed.membership import Membership
+from connect.runtime.distributed.session_keys import SessionKeys
+from connect.runtime.stages import Stages
+from connect.runtime.states import InstanceId, State
+from connect.storage.config_store import (
+    ConfigStore,
+    PrivilegedWriteFailed,
+    WritePrivilegesMissing,
+)
+from connect.storage.status_records import InstanceStatus
+from connect.storage.status_store import StatusStore
+
+__all__ = ["Leading"]
+
+_log = logging.getLogger(__name__)
+
+_CLAIM_S = 15.0
+_WRITE_FAILED = (
+    "Failed to write to config topic; this may be due to a transient error and the request can be"
+    " safely retried"
+)
+
+
+class Leading:
+    """All on the herder's thread."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        changes: PendingChanges,
+        keys: SessionKeys,
+        store: ConfigStore,
+        statuses: StatusStore,
+        stages: Stages,
+        clock: Clock,
+        *,
+        worker_id: str,
+    ) -> None:
+        self._membership = membership
+        self._changes = changes
+        self._keys = keys
+        self._store = store
+        self._statuses = statuses
+        self._stages = stages
+        self._clock = clock
+        self._worker_id = worker_id
+        self._fenced = False
+        self.trouble: str | None = None
+        """Why this worker leads and cannot write; None where it can, or need not."""
+
+    def claim(self) -> None:
+        """Become the only writer, if that is possible now."""
+        if not self._claimed():
+            self._fenced = True
+
+    def claim_again(self) -> bool:
+        """After another worker wrote as the leader: if we still lead, become the writer again.
+        False: that is not possible yet."""
+        if self._fenced and self._membership.is_leader and not self._claimed():
+            return False
+        self._fenced = False
+        self.trouble = None
+        return True
+
+    def _claimed(self) -> bool:
+        try:
+            self._store.claim_write_privileges(Deadline(_CLAIM_S, self._clock))
+        except ConnectError as error:
+            reason = f"Cannot write to the config topic as the leader yet: {error}"
+            if reason != self.trouble:
+                _log.warning("%s", reason)
+            self.trouble = reason
+            return False
+        self.trouble = None
+        return True
+
+    def write(self, write: Callable[[], None]) -> None:
+        """A write to the config topic that only leaders may do. Raises `ConnectError`."""
+        try:
+            write()
+        except (PrivilegedWriteFailed, WritePrivilegesMissing) as error:
+            self._fenced = True
+            raise RetriableError(_WRITE_FAILED) from error
+
+    def renew_key(self) -> None:
+        """Distribute a new session key, if it is time. Raises `ConnectError`."""
+        key, now = self._changes.session_key, self._clock.now_ms()
+        if not self._gives_keys or not self._keys.renewal_due(key, now):
+            return
+        with self._stages.during("distributing a new session key"):
+            new = self._keys.new_key(now)
+            self.write(lambda: self._store.put_session_key(new))
+
+    def until_renewal_s(self) -> float | None:
+        """How long until the session key is to be renewed; None: this worker need not do it."""
+        key = self._changes.session_key
+        if not self._gives_keys or key is None:
+            return None
+        expires = self._keys.expires_ms(key)
+        return None if expires is None else (expires - self._clock.now_ms()) / 1000
+
+    @property
+    def _gives_keys(self) -> bool:
+        return self._membership.is_leader and self._membership.signs
+
+    def forget_deleted(self) -> None:
+        """Connectors and tasks that are gone have no status any more."""
+        configs = self._store.snapshot()
+        for name in sorted(self._statuses.connectors()):
+            left = {task.task for task in configs.tasks(name)}
+            for number in self._statuses.get_all(name):
+                if number not in left:
+                    self._destroy(InstanceId(name, number))
+            if not configs.contains(name):
+                self._destroy(InstanceId(name))
+
+    def _destroy(self, instance: InstanceId) -> None:
+        generation = self._membership.generation
+        status = InstanceStatus(State.DESTROYED, self._worker_id, generation)
+        self._statuses.put(instance, status)

@@ -1,0 +1,233 @@
+"""What the herder does before, in and after rebalances of its group.
+
+What was taken from this worker ends, and what it was given begins; what happens to that meanwhile
+is decided in `rebalance.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from connect.clients.groups.member import GroupMember
+from connect.clock import Clock, Deadline
+from connect.protocol.membership import Assignment
+from connect.runtime.distributed.leadership import Leading
+from connect.runtime.distributed.membership import Membership
+from connect.runtime.distributed.rebalance_plan import AfterRebalance, NextStep
+from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
+from connect.runtime.stages import Stages
+from connect.runtime.states import InstanceId
+from connect.storage.config_state import ClusterConfigState
+from connect.storage.status_store import StatusStore
+
+__all__ = ["GroupObserver", "Rebalancing"]
+
+_log = logging.getLogger(__name__)
+
+# A revocation waits this long for statuses to be written, well within rebalance.timeout.ms.
+_STATUS_FLUSH_S = 5.0
+
+
+class GroupObserver:
+    """Hears of rebalances, on the herder's thread. This one ignores them."""
+
+    def rebalance_started(self) -> None: ...
+    def rebalance_completed(self, generation: int, leader_url: str, protocol: int) -> None: ...
+
+
+class Rebalanced(Protocol):
+    """What rebalances need of the herder; on its thread."""
+
+    stages: Stages
+    member: GroupMember
+    membership: Membership
+    work: AssignedWork
+    publisher: TaskConfigPublisher
+    leading: Leading
+
+    @property
+    def configs(self) -> ClusterConfigState: ...
+    def follow_joining(self) -> None: ...
+    def refresh(self) -> bool: ...
+    def fall_behind(self) -> None: ...
+    def writes_exactly_once(self, connector: str) -> bool: ...
+
+
+class Rebalancing:
+    """All on the herder's thread but `why_unassigned`, which is for any."""
+
+    def __init__(
+        self,
+        herder: Rebalanced,
+        statuses: StatusStore,
+        group_id: str,
+        observer: GroupObserver,
+        on_leading: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._herder = herder
+        self._statuses = statuses
+        self._group_id = group_id
+        self._observer = observer
+        self._on_leading = on_leading
+        self._clock = clock
+        self.assigned_connectors: frozenset[str] = frozenset()
+        """The connectors that the group has assigned, to whomever."""
+        self._led = False
+        self._frozen_in: int | None = None
+        self._resolved = self._told = True
+        self._scheduled_ms: int | None = None
+
+    def why_unassigned(self, instance: InstanceId) -> str | None:
+        """See `HerderLoop.why_unassigned`."""
+        membership = self._herder.membership
+        if membership.assignment is None:
+            joining = f"This worker is joining its group {self._group_id}"
+            trouble = self._herder.member.trouble
+            return joining if trouble is None else f"{joining}: {trouble}"
+        if not membership.is_abandoned(instance):
+            return None
+        due = self._scheduled_ms
+        if due is None:
+            return "It is about to be assigned to a worker"
+        wait_s = max(0.0, (due - self._clock.now_ms()) / 1000)
+        return (
+            "The worker that ran it has left the group. Should it not come back, others take over"
+            f" in {wait_s:.0f} s (scheduled.rebalance.max.delay.ms)"
+        )
+
+    def until_scheduled_s(self) -> float | None:
+        """How long until a delayed rebalance is due; it is looked at again by then."""
+        if self._scheduled_ms is None:
+            return None
+        self._resolved = False
+        return (self._scheduled_ms - self._clock.now_ms()) / 1000
+
+    # What `membership.Rebalances` asks for.
+
+    def before_join(self) -> ClusterConfigState:
+        self._herder.follow_joining()
+        return self._herder.configs
+
+    def on_revoked(self, revoked: frozenset[InstanceId]) -> None:
+        herder = self._herder
+        with herder.stages.during("stopping revoked connectors and tasks"):
+            herder.work.end_tasks([each for each in sorted(revoked) if each.is_task])
+            connectors = [each.connector for each in sorted(revoked) if not each.is_task]
+            herder.work.end_connectors(connectors)
+            for name in connectors:
+                herder.publisher.forget(name)
+            for name in sorted({each.connector for each in revoked}):
+                if not herder.configs.contains(name):
+                    self._statuses.delete_topics(name)
+            # A status that is written late would replace the next owner's.
+            self._statuses.flush(Deadline(_STATUS_FLUSH_S, self._clock))
+
+    def on_lost(self, lost: frozenset[InstanceId], generation: int) -> None:
+        # What stands still since an earlier loss goes on only if it was ours in between.
+        self._thaw(lost)
+        tasks = [each for each in lost if each.is_task]
+        still = self._herder.work.freeze(
+            task for task in tasks if not self._herder.writes_exactly_once(task.connector)
+        )
+        self._frozen_in = generation
+        self.on_revoked(lost - still)
+
+    def on_assigned(self, assignment: Assignment, generation: int) -> None:
+        self._resolved = self._told = False
+        delay = assignment.delay_ms
+        self._scheduled_ms = self._clock.now_ms() + delay if delay > 0 else None
+        self._observer.rebalance_started()
+        if not self._herder.membership.is_leader:
+            return
+        self._herder.leading.claim()
+        if not assignment.failed:
+            # Otherwise others know of connectors that we have not read of.
+            self._herder.leading.forget_deleted()
+
+    # What the herder asks for.
+
+    def settle(self) -> bool:
+        """Whether this worker runs what it is to run, and need not join again."""
+        herder, membership = self._herder, self._herder.membership
+        assignment = membership.assignment
+        if assignment is None:
+            return False
+        if self._resolved:
+            return True
+        if self._next_step(assignment) is NextStep.REJOIN:
+            herder.member.request_rejoin(
+                "what was assigned is not of the newest configs, or is late"
+            )
+            return False
+        self.assigned_connectors = frozenset(herder.configs.connectors())
+        self.begin_assigned()
+        herder.publisher.compare()
+        self._resolved = True
+        if not self._told:
+            # A delayed rebalance is looked at again and again until it is due.
+            self._told = True
+            self._observer.rebalance_completed(
+                membership.generation, assignment.leader_url, membership.version
+            )
+        led, self._led = self._led, membership.is_leader
+        if self._led and not led:
+            self._on_leading()
+        if assignment.revoked:
+            membership.forget_revocations()
+            herder.member.request_rejoin("what was revoked here can be assigned elsewhere")
+            return False
+        return True
+
+    def _next_step(self, assignment: Assignment) -> NextStep:
+        herder = self._herder
+        due = self._scheduled_ms is not None and self._clock.now_ms() >= self._scheduled_ms
+        if due:
+            self._scheduled_ms = None
+        leads = herder.membership.is_leader
+        state = AfterRebalance(assignment.failed, assignment.config_offset, leads, due)
+        step = state.next_step(herder.configs.offset)
+        if step is not NextStep.READ_TO_END:
+            return step
+        if herder.refresh():
+            return state.next_step(herder.configs.offset, read_on=True)
+        herder.fall_behind()
+        return NextStep.REJOIN
+
+    def begin_assigned(self) -> None:
+        """Begin what is assigned here and not running yet, and end all else."""
+        herder = self._herder
+        wanted = herder.membership.assigned
+        self._thaw(wanted)
+        running = herder.work.running
+        over, new = running - wanted, sorted(filter(self._is_configured, wanted - running))
+        if over:
+            self.on_revoked(frozenset(over))
+        herder.work.renewal.grow(herder.configs)
+        herder.work.renewal.take_live(herder.configs)
+        if not new:
+            return
+        with herder.stages.during("starting assigned connectors and tasks"):
+            _log.info("Starting %s", ", ".join(str(each) for each in new))
+            for each in new:
+                if not each.is_task:
+                    herder.work.begin_connector(each.connector, herder.configs)
+            herder.work.begin_tasks([each for each in new if each.is_task], herder.configs)
+
+    def _is_configured(self, instance: InstanceId) -> bool:
+        """A leader that is new may leave a task with us that its connector has no more."""
+        configs = self._herder.configs
+        if not instance.is_task:
+            return configs.contains(instance.connector)
+        return instance.task < configs.task_count(instance.connector)
+
+    def _thaw(self, wanted: frozenset[InstanceId]) -> None:
+        """After the coordinator was lost. In the very next generation nobody else can have run what
+        is ours again, so it goes on where it stands."""
+        frozen_in, self._frozen_in = self._frozen_in, None
+        if frozen_in is not None:
+            ours = self._herder.membership.generation == frozen_in + 1
+            self._herder.work.thaw(wanted if ours else frozenset())

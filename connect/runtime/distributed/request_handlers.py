@@ -1,0 +1,172 @@
+"""What requests do in a turn of the herder's thread: who may, what is checked, what is written.
+
+Only leaders write configs; what runs is restarted where it runs. Others are told whom to ask
+(`NotLeader`, `NotAssigned`). Texts are Kafka Connect's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+
+from connect.errors import ConnectError
+from connect.runtime.distributed.herder_thread import HerderLoop
+from connect.runtime.herder import (
+    AlreadyExists,
+    BadRequest,
+    ConnectorStateInfo,
+    NotAssigned,
+    NotFound,
+    NotLeader,
+)
+from connect.runtime.offset_management import not_stopped
+from connect.runtime.restart_plan import RestartPlan
+from connect.runtime.states import InstanceId, TargetState
+from connect.storage.config_records import RestartRequest
+from connect.storage.config_store import ConfigStore
+
+__all__ = ["GroupOperations"]
+
+
+class GroupOperations:
+    """All on the herder's thread."""
+
+    def __init__(
+        self,
+        loop: HerderLoop,
+        configs: ConfigStore,
+        plan_restart: Callable[[RestartRequest], RestartPlan],
+    ) -> None:
+        self._loop = loop
+        self._configs = configs
+        self._plan_restart = plan_restart
+
+    def need_leader(self, message: str = "Only the leader can set connector configs.") -> None:
+        """Raises `NotLeader`."""
+        if not self._loop.is_leader:
+            raise NotLeader(message, self._loop.leader_url or None)
+
+    # Configs and target states.
+
+    def put(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        initial_state: TargetState | None,
+        *,
+        allow_replace: bool,
+    ) -> tuple[bool, int]:
+        """Write a validated config. (Whether the connector is new, how many tasks it has.)"""
+        self.need_leader()
+        exists = self._configs.contains(name)
+        if exists and not allow_replace:
+            raise AlreadyExists(f"Connector {name} already exists")
+        self._write(lambda: self._configs.put_connector_config(name, config, initial_state))
+        return not exists, len(self._loop.configs.tasks(name)) if exists else 0
+
+    def replace(self, name: str, base: Mapping[str, str], config: Mapping[str, str]) -> int | None:
+        """Write a validated config that was made from `base`: how many tasks the connector has;
+        None, and nothing is written, where its config is another one by now."""
+        self.need_leader()
+        if self._configs.snapshot().raw_connector_config(name) != base:
+            return None
+        self._write(lambda: self._configs.put_connector_config(name, config))
+        return len(self._loop.configs.tasks(name))
+
+    def delete(self, name: str) -> None:
+        self.need_leader("Only the leader can delete connector configs.")
+        if not self._configs.contains(name):
+            raise NotFound(f"Connector {name} not found")
+        self._write(lambda: self._configs.remove_connector_config(name))
+
+    def stop(self, name: str) -> None:
+        """Take a connector's tasks away, then stop it: in this order, so that a failure in between
+        leaves a running connector that has no tasks for a moment, rather than a stopped one that
+        has some."""
+        if not self._configs.contains(name):
+            raise NotFound(f"Unknown connector {name}")
+        self.need_leader("Only the leader can transition connectors to the STOPPED state.")
+        self._loop.write_task_configs(name, [])
+        self._configs.put_target_state(name, TargetState.STOPPED)
+        self._loop.refresh()
+
+    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
+        """Commit what another worker's connector has made."""
+        self.need_leader("Only the leader may write task configurations.")
+        state = self._configs.snapshot()
+        if not state.contains(name):
+            raise NotFound(f"Connector {name} not found")
+        if configs and state.target_state(name) is TargetState.STOPPED:
+            raise BadRequest(
+                f"Cannot submit non-empty set of task configs for stopped connector {name}"
+            )
+        self._loop.write_task_configs(name, configs)
+
+    def fence(self, name: str) -> Future[None]:
+        """Fence out a connector's earlier tasks (`fencing`)."""
+        self.need_leader("Only the leader may perform zombie fencing.")
+        return self._loop.fencing.request(name)
+
+    def stopped_config(self, name: str) -> Mapping[str, str]:
+        """The config of a connector that surely runs nowhere. Raises `BadRequest` if it may."""
+        self.need_leader("Only the leader can modify connector offsets.")
+        if not self._loop.refresh():
+            raise ConnectError(
+                "Failed to read to end of config topic before modifying connector offsets"
+            )
+        state = self._loop.configs
+        config = state.raw_connector_config(name)
+        if config is None:
+            raise NotFound(f"Connector {name} not found")
+        if state.target_state(name) is not TargetState.STOPPED or state.task_count(name):
+            raise not_stopped(name)
+        return config
+
+    # Restarts.
+
+    def restart_connector(self, name: str) -> Future[None]:
+        """Restart a connector that runs here. The future: when it has started."""
+        self._need_known(name)
+        self._need_owner(
+            InstanceId(name), "connector", "Only the leader can process restart requests."
+        )
+        return self._loop.work.restart_connector(name, self._loop.configs, shown=False)
+
+    def restart_task(self, instance: InstanceId) -> None:
+        """Restart a task that runs here."""
+        self._need_known(instance.connector)
+        if self._loop.configs.raw_task_config(instance) is None:
+            raise NotFound(f"Unknown task: {instance}")
+        self._need_owner(
+            instance, "task", "Cannot restart task since it is not assigned to this member"
+        )
+        self._loop.work.end_tasks([instance])
+        self._loop.work.begin_tasks([instance], self._loop.configs)
+        if self._loop.work.task_failed(instance):
+            raise ConnectError(f"Failed to start task: {instance}")
+
+    def request_restart(self, request: RestartRequest) -> ConnectorStateInfo:
+        """Have all workers restart what they have of a connector (KIP-745); how it will show."""
+        self.need_leader("Only the leader can process restart requests.")
+        self._need_known(request.connector)
+        shown = self._plan_restart(request).shown
+        self._write(lambda: self._configs.put_restart_request(request))
+        return shown
+
+    def _write(self, write: Callable[[], None]) -> None:
+        self._loop.write_as_leader(write)
+
+    def _need_known(self, name: str) -> None:
+        if not self._loop.configs.contains(name):
+            raise NotFound(f"Unknown connector: {name}")
+
+    def _need_owner(self, instance: InstanceId, kind: str, not_leader: str) -> None:
+        membership = self._loop.membership
+        if instance in membership.assigned:
+            return
+        if membership.is_leader:
+            raise NotAssigned(
+                f"Cannot restart {kind} since it is not assigned to this member",
+                membership.owner_url(instance),
+            )
+        raise NotLeader(not_leader, membership.leader_url or None)

@@ -1,0 +1,376 @@
+"""The connectors and tasks that one worker of a group runs: begun, changed and ended.
+
+What belongs here is decided elsewhere; this is how it happens. Something that cannot even be made
+is FAILED with the reason, counts as running, and touches nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from connect.clock import Deadline
+from connect.errors import ConnectError, TaskFailed
+from connect.plugin import TransferTask
+from connect.runtime.distributed.exactly_once_checks import TaskRun
+from connect.runtime.distributed.task_reconfiguration import (
+    RunningTask,
+    TaskRenewal,
+    only_live,
+    resolved,
+    resolved_or_none,
+)
+from connect.runtime.states import InstanceId, State, TargetState
+from connect.runtime.tasks.configs import check_task_count
+from connect.runtime.tasks.host import TaskHost, stop_tasks
+from connect.runtime.tasks.live_keys import with_live
+from connect.runtime.thread_dumps import error_trace
+from connect.runtime.worker import Worker
+from connect.runtime.worker_connector import ConnectorHost
+from connect.storage.config_state import ClusterConfigState
+
+__all__ = ["AssignedWork", "TasksWanted"]
+
+_log = logging.getLogger(__name__)
+
+# As Java's worker: what all stopping connectors together get.
+_CONNECTOR_STOP_S = 5.0
+# A connector's start is to return within seconds; this is for slow logins and cold clusters.
+_CONNECTOR_START_S = 60.0
+
+TasksWanted = Callable[[str], None]
+"""Told, on any thread, that a connector should be asked what its tasks are."""
+
+
+@dataclass
+class _Connector:
+    """`host` None: paused, stopped, or not to be made."""
+
+    config: Mapping[str, str]
+    target: TargetState
+    committed: Sequence[Mapping[str, str]] = ()
+    """The configs of its tasks when it was begun."""
+    host: ConnectorHost | None = None
+
+
+class AssignedWork:
+    """Everything but `task_hosts` belongs to the herder's thread. `later(seconds, command)` runs a
+    command on that thread; `tasks_wanted`: see there. `expired` is called there with a connector
+    that has to be restarted to get newer values from config providers. `begin_run`, there too,
+    gives a task that writes exactly once its run."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        later: Callable[[float, Callable[[], None]], None],
+        tasks_wanted: TasksWanted,
+        expired: Callable[[str], object],
+        begin_run: Callable[[InstanceId], TaskRun | None],
+        connector_start_timeout_s: float = _CONNECTOR_START_S,
+    ) -> None:
+        self._worker = worker
+        self._statuses = worker.statuses
+        self._later = later
+        self._tasks_wanted = tasks_wanted
+        self._expired = expired
+        self._begin_run = begin_run
+        self._connector_start_timeout_s = connector_start_timeout_s
+        self._connectors: dict[str, _Connector] = {}
+        self._tasks: dict[InstanceId, RunningTask] = {}
+        self._frozen: set[InstanceId] = set()
+        self.renewal = TaskRenewal(worker, self._tasks, lambda: self._frozen, self._begin_anew)
+        """How tasks come to newer configs."""
+
+    @property
+    def running(self) -> set[InstanceId]:
+        """All that was begun and not ended, FAILED or not."""
+        return {InstanceId(name) for name in self._connectors} | set(self._tasks)
+
+    def host_of(self, connector: str) -> ConnectorHost | None:
+        """The connector's host, if the connector has started and is to run."""
+        entry = self._connectors.get(connector)
+        if entry is None or entry.host is None or not entry.host.running:
+            return None
+        return entry.host
+
+    def config_of(self, connector: str) -> Mapping[str, str]:
+        """The resolved config that the connector was begun with."""
+        return self._connectors[connector].config
+
+    def task_hosts(self) -> list[TaskHost]:
+        """A snapshot for other threads."""
+        return [task.host for task in list(self._tasks.values()) if task.host is not None]
+
+    # Connectors.
+
+    def begin_connector(self, name: str, configs: ClusterConfigState) -> Future[None]:
+        """Bring a connector to its target state. The future: when it has started; fails with what
+        FAILED it."""
+        ready: Future[None] = Future()
+        target = configs.target_state(name) or TargetState.STARTED
+        tasks = [configs.raw_task_config(task) for task in configs.tasks(name)]
+        entry = _Connector({}, target, [config for config in tasks if config is not None])
+        self._connectors[name] = entry
+        try:
+            raw = configs.raw_connector_config(name) or {}
+            resolved = self._worker.resolved_for_now(raw)
+            entry.config = resolved.values
+            self._begin(name, entry, ready)
+            if resolved.ttl_s is not None:
+                self._later(resolved.ttl_s, lambda: self._expire(name, entry))
+        except Exception as error:  # noqa: BLE001 - a plugin or provider; the status shows it
+            _log.error(
+                "Connector %s cannot be started: %s", name, error, exc_info=_unless_told(error)
+            )
+            self._statuses.try_move(InstanceId(name), State.FAILED, error_trace(error))
+            ready.set_exception(error)
+        return ready
+
+    def end_connectors(self, names: Collection[str]) -> None:
+        """Stop connectors and forget them; they are UNASSIGNED."""
+        entries = {name: self._connectors.pop(name) for name in names if name in self._connectors}
+        self._stop_hosts([entry.host for entry in entries.values()])
+        for name in entries:
+            self._release(InstanceId(name))
+
+    def restart_connector(
+        self, name: str, configs: ClusterConfigState, *, shown: bool
+    ) -> Future[None]:
+        """Stop and begin a connector. `shown`: its status says RESTARTING meanwhile."""
+        entry = self._connectors.pop(name, None)
+        if entry is not None:
+            self._stop_hosts([entry.host])
+        state = State.RESTARTING if shown else State.UNASSIGNED
+        self._statuses.try_move(InstanceId(name), state)
+        return self.begin_connector(name, configs)
+
+    def keeps_running(self, name: str, configs: ClusterConfigState) -> bool:
+        """Whether a connector's newer config is nothing to it, but only to its tasks: then it has
+        it now."""
+        entry = self._connectors.get(name)
+        if (
+            self.host_of(name) is None
+            or entry is None
+            or self._statuses.is_failed(InstanceId(name))
+        ):
+            return False
+        config = resolved_or_none(self._worker, name, configs)
+        if config is None or config == entry.config:
+            return False  # one that is put again as it was, is begun anew, as by Java's workers
+        if not only_live(self._worker, entry.config, config):
+            return False
+        entry.config = config
+        return True
+
+    def set_target(self, name: str, target: TargetState) -> None:
+        """Pause, stop or resume the connector and its tasks, as far as they are here."""
+        for instance, task in self._tasks.items():
+            if instance.connector == name and task.host is not None:
+                task.host.set_paused(target is not TargetState.STARTED)
+        entry = self._connectors.get(name)
+        if entry is None or entry.target is target:
+            return
+        before, entry.target = entry.target, target
+        if self._statuses.is_failed(InstanceId(name)) and target is not TargetState.STOPPED:
+            # Only a restart heals a failure; the target counts from then on.
+            return
+        _log.info("Connector %s goes from %s to %s", name, before.value, target.value)
+        self._stop_hosts([entry.host])
+        entry.host = None
+        try:
+            self._begin(name, entry, Future())
+        except Exception as error:  # noqa: BLE001 - a plugin; the status shows it
+            _log.error("Connector %s cannot be started: %s", name, error, exc_info=error)
+            self.fail_connector(name, error)
+
+    def fail_connector(self, name: str, error: Exception) -> None:
+        self._statuses.try_move(InstanceId(name), State.FAILED, error_trace(error))
+
+    # Tasks.
+
+    def begin_tasks(self, tasks: Iterable[InstanceId], configs: ClusterConfigState) -> None:
+        """Start tasks with their committed configs."""
+        for task in tasks:
+            self._begin_task(task, configs)
+
+    def end_tasks(self, tasks: Collection[InstanceId]) -> None:
+        """Stop tasks, their final offsets stored, and forget them; they are UNASSIGNED. Of tasks
+        that are not here nothing is said: others may run them."""
+        here = [task for task in tasks if task in self._tasks]
+        self._disown(self._frozen.intersection(here))
+        self._end_tasks(here)
+        for task in here:
+            self._release(task)
+
+    def restart_tasks(self, tasks: Collection[InstanceId], configs: ClusterConfigState) -> None:
+        """Stop and start tasks; their statuses say RESTARTING meanwhile."""
+        self._end_tasks(tasks)
+        for task in tasks:
+            self._statuses.try_move(task, State.RESTARTING)
+        self.begin_tasks(tasks, configs)
+
+    def task_failed(self, task: InstanceId) -> bool:
+        """Whether the task could not be begun, or has failed since."""
+        return self._statuses.is_failed(task)
+
+    def _begin_anew(self, instance: InstanceId, configs: ClusterConfigState) -> None:
+        self.end_tasks([instance])
+        self.begin_tasks([instance], configs)
+
+    def freeze(self, tasks: Iterable[InstanceId]) -> frozenset[InstanceId]:
+        """Have tasks stand still that can: of transfer tasks everything that moves is on their own
+        thread. Returns those that do; the others go on."""
+        frozen = set()
+        for instance in tasks:
+            task = self._tasks.get(instance)
+            host = None if task is None else task.host
+            if host is not None and host.alive and issubclass(host.task_class, TransferTask):
+                host.freeze()
+                frozen.add(instance)
+        self._frozen |= frozen
+        return frozenset(frozen)
+
+    def thaw(self, tasks: Collection[InstanceId]) -> None:
+        """Let these of the frozen tasks go on; the others end, and store nothing, as another worker
+        may have run them meanwhile."""
+        frozen, self._frozen = self._frozen & self._tasks.keys(), set()
+        ours = frozen.intersection(tasks)
+        for instance in sorted(ours):
+            host = self._tasks[instance].host
+            if host is not None:
+                host.thaw()
+        self._disown(frozen - ours)
+        self.end_tasks(sorted(frozen - ours))
+
+    def _disown(self, tasks: Iterable[InstanceId]) -> None:
+        """Have frozen tasks end without storing offsets, which may be older than those of the
+        workers that run them now."""
+        deadline = Deadline(self._graceful_s, self._worker.clock)
+        for instance in sorted(tasks):
+            self._frozen.discard(instance)
+            host = self._tasks[instance].host
+            if host is not None:
+                host.disown(deadline)
+
+    def end_all(self, deadline: Deadline) -> bool:
+        """Stop everything. False: something did not end in time."""
+        left = max(0.0, deadline.remaining())
+        clock = self._worker.clock
+        hosts = [entry.host for entry in self._connectors.values() if entry.host is not None]
+        for host in hosts:
+            host.request_stop()
+        _cancel(self._tasks.values())
+        graceful = Deadline(min(self._graceful_s, left), clock)
+        ended = stop_tasks(self.task_hosts(), graceful)
+        stopping = Deadline(min(_CONNECTOR_STOP_S, max(0.0, deadline.remaining())), clock)
+        for host in hosts:
+            ended &= host.join(stopping)
+        for instance in sorted(self.running):
+            self._release(instance)
+        self._connectors.clear()
+        self._tasks.clear()
+        return ended
+
+    def _expire(self, name: str, entry: _Connector) -> None:
+        """What config providers gave the connector is not right any more."""
+        if self._connectors.get(name) is entry:
+            _log.info("Values of connector %s that config providers gave have run out", name)
+            self._expired(name)
+
+    def _begin(self, name: str, entry: _Connector, ready: Future[None]) -> None:
+        instance = InstanceId(name)
+        if entry.target is not TargetState.STARTED:
+            self._worker.describe_connector(name, entry.config)
+            paused = entry.target is TargetState.PAUSED
+            self._statuses.try_move(instance, State.PAUSED if paused else State.STOPPED)
+            ready.set_result(None)
+            return
+        host = self._worker.make_connector(
+            name, entry.config, lambda: self._tasks_wanted(name), entry.committed
+        )
+        entry.host = host
+        started = host.start(entry.config)
+        timeout = self._connector_start_timeout_s
+        self._later(timeout, lambda: host.give_up_start(timeout))
+
+        def on_started(done: Future[None]) -> None:
+            error = done.exception()
+            if error is None:
+                self._tasks_wanted(name)
+                ready.set_result(None)
+            else:
+                ready.set_exception(error)
+
+        started.add_done_callback(on_started)
+
+    def _begin_task(self, instance: InstanceId, configs: ClusterConfigState) -> None:
+        entry = RunningTask(None, {}, {})
+        self._tasks[instance] = entry
+        try:
+            raw = configs.raw_connector_config(instance.connector)
+            connector_config = resolved(self._worker, raw)
+            committed = resolved(self._worker, configs.raw_task_config(instance))
+            if connector_config is None or committed is None:
+                raise TaskFailed(f"Task {instance} has no committed config")
+            live = self._worker.live_keys(connector_config)
+            config = with_live(committed, connector_config, live)
+            entry.connector_config, entry.config = connector_config, config
+            check_task_count(
+                instance.connector, configs.task_count(instance.connector), connector_config
+            )
+            target = configs.target_state(instance.connector)
+            entry.run = self._begin_run(instance)
+            entry.host = self._worker.make_task(
+                instance,
+                self._worker.task_class(connector_config, config),
+                connector_config,
+                config,
+                paused=target is not None and target is not TargetState.STARTED,
+                exactly_once=None if entry.run is None else entry.run.plan,
+            )
+            entry.host.start()
+        except Exception as error:  # noqa: BLE001 - a plugin or provider; the status shows it
+            _log.error(
+                "Task %s cannot be started: %s", instance, error, exc_info=_unless_told(error)
+            )
+            self._statuses.try_move(instance, State.FAILED, error_trace(error))
+
+    def _end_tasks(self, tasks: Collection[InstanceId]) -> None:
+        entries = [self._tasks.pop(task) for task in tasks if task in self._tasks]
+        self.renewal.ended(tasks)
+        _cancel(entries)
+        hosts = [entry.host for entry in entries if entry.host is not None]
+        stop_tasks(hosts, Deadline(self._graceful_s, self._worker.clock))
+
+    def _stop_hosts(self, hosts: Sequence[ConnectorHost | None]) -> None:
+        found = [host for host in hosts if host is not None]
+        for host in found:
+            host.request_stop()
+        deadline = Deadline(_CONNECTOR_STOP_S, self._worker.clock)
+        for host in found:
+            host.join(deadline)
+
+    def _release(self, instance: InstanceId) -> None:
+        """UNASSIGNED, as the last that this worker says of it; but a failure stays to be seen
+        until somebody else has something newer to say."""
+        if not self._statuses.is_failed(instance):
+            self._statuses.try_move(instance, State.UNASSIGNED)
+        self._statuses.release(instance)
+
+    @property
+    def _graceful_s(self) -> float:
+        return self._worker.config.task_shutdown_graceful_timeout_s
+
+
+def _unless_told(error: Exception) -> Exception | None:
+    """What a log shows the stack of: not errors that are written for users."""
+    return None if isinstance(error, ConnectError) else error
+
+
+def _cancel(tasks: Iterable[RunningTask]) -> None:
+    """Their checks must not wait for the thread that stops them."""
+    for task in tasks:
+        if task.run is not None:
+            task.run.cancel()

@@ -1,0 +1,220 @@
+"""Rounds of zombie fencing (KIP-618): before tasks write exactly once, what earlier ones may still
+be writing is fenced out, and the config topic says for how many tasks that was done.
+
+All on the leader's herder thread; only the fencing itself, requests to the brokers, is elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import Protocol
+
+from connect.errors import ConnectError, RetriableError
+from connect.runtime.herder import BadRequest, NotFound
+from connect.storage.config_state import ClusterConfigState
+from connect.storage.config_store import ConfigStore
+
+__all__ = ["FencingConflict", "ZombieFencing", "fencing_needed", "needs_no_fencing"]
+
+_log = logging.getLogger(__name__)
+
+FenceOut = Callable[[str, int, Mapping[str, str]], Future[None]]
+"""(connector, tasks, its resolved config) -> done when the producers of tasks 0 to tasks - 1 can
+write no more."""
+
+
+class FencingConflict(ConnectError):
+    """The connector got other tasks while earlier ones were being fenced out."""
+
+    retriable = True
+    http_status = 409
+
+
+class Leadership(Protocol):
+    """What fencing needs of the herder; on its thread."""
+
+    @property
+    def configs(self) -> ClusterConfigState: ...
+    def refresh(self) -> bool: ...
+    def write_as_leader(self, write: Callable[[], None]) -> None: ...
+    def post(self, delay_s: float, command: Callable[[], None]) -> None: ...
+
+
+def fencing_needed(configs: ClusterConfigState, connector: str) -> int | None:
+    """How many tasks have to be fenced out before the connector's present tasks may write; 0: none,
+    but the present number has to be written down; None: nothing is to be done. Pure."""
+    if not configs.pending_fencing(connector):
+        return None
+    fenced = configs.task_count_record(connector)
+    if fenced is None or (fenced == 1 and configs.task_count(connector) == 1):
+        # A single task fences its predecessor by itself, by having the same transactional id.
+        return 0
+    return fenced
+
+
+def needs_no_fencing(configs: ClusterConfigState, connector: str) -> bool:
+    """Whether a task that runs may go on with other configs: it is the only one, as it was when
+    zombies were fenced out last, and whoever has its place later fences it by the same id. Pure."""
+    return configs.task_count_record(connector) == configs.task_count(connector) == 1
+
+
+class ZombieFencing:
+    """`is_source(config)` tells of a connector whether it is a source."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        store: ConfigStore,
+        fence_out: FenceOut,
+        resolved: Callable[[Mapping[str, str]], dict[str, str]],
+        is_source: Callable[[Mapping[str, str]], bool],
+    ) -> None:
+        self._leadership = leadership
+        self._store = store
+        self._fence_out = fence_out
+        self._resolved = resolved
+        self._is_source = is_source
+        self._rounds: dict[str, Future[None]] = {}
+        self._fencing: dict[str, Future[None]] = {}
+        """What the brokers were asked for last, by connector; it cannot be taken back."""
+
+    def request(self, connector: str) -> Future[None]:
+        """Done when the connector's present tasks may begin; several requests share a round.
+
+        Raises `NotFound` and `BadRequest`; the future fails with `FencingConflict`, or with what
+        kept the brokers from fencing.
+        """
+        if not self._leadership.refresh():
+            raise RetriableError(
+                "Failed to read to end of config topic before fencing out earlier tasks"
+            )
+        configs = self._leadership.configs
+        raw = configs.raw_connector_config(connector)
+        if raw is None:
+            raise NotFound(f"Connector {connector} not found")
+        config = self._resolved(raw)
+        if not self._is_source(config):
+            raise BadRequest(f"Connector {connector} is not a source connector")
+        running = self._rounds.get(connector)
+        if running is not None:
+            return running
+        done: Future[None] = Future()
+        earlier = self._fencing.get(connector)
+        if earlier is not None and not earlier.done():
+            # A round that was given up. It would fence out tasks that begin before it is over.
+            self._rounds[connector] = done
+            earlier.add_done_callback(
+                lambda _: self._leadership.post(0.0, lambda: self._ask_again(connector, done))
+            )
+            return done
+        tasks = fencing_needed(configs, connector)
+        if tasks is None:
+            done.set_result(None)
+        elif tasks == 0:
+            self._write_down(connector, configs, done)
+        else:
+            self._begin(connector, tasks, config, configs.task_config_generation(connector), done)
+        return done
+
+    def _ask_again(self, connector: str, done: Future[None]) -> None:
+        """What the brokers were busy with is over."""
+        if self._rounds.get(connector) is not done:
+            return
+        del self._rounds[connector]
+        try:
+            again = self.request(connector)
+        except ConnectError as error:
+            _fail(done, error)
+            return
+
+        def answered(answer: Future[None]) -> None:
+            error = answer.exception()
+            if error is not None:
+                _fail(done, error)
+            elif not done.done():
+                done.set_result(None)
+
+        again.add_done_callback(answered)
+
+    def give_up(self, connectors: Collection[str]) -> None:
+        """End the rounds of these connectors: they have got other tasks."""
+        for connector in sorted(self._rounds.keys() & set(connectors)):
+            _fail(self._rounds.pop(connector), _conflict(connector))
+
+    def close(self) -> None:
+        """End all rounds: the worker is shutting down."""
+        while self._rounds:
+            _fail(self._rounds.popitem()[1], ConnectError("Worker is shutting down"))
+
+    def _begin(
+        self,
+        connector: str,
+        tasks: int,
+        config: Mapping[str, str],
+        generation: int | None,
+        done: Future[None],
+    ) -> None:
+        _log.info("Fencing out up to %d earlier tasks of connector %s", tasks, connector)
+        self._rounds[connector] = done
+
+        def end(outcome: Future[None]) -> None:
+            if self._fencing.get(connector) is outcome:
+                del self._fencing[connector]
+            self._end(connector, generation, outcome.exception(), done)
+
+        def fenced(outcome: Future[None]) -> None:
+            self._leadership.post(0.0, lambda: end(outcome))
+
+        fencing = self._fence_out(connector, tasks, config)
+        self._fencing[connector] = fencing
+        fencing.add_done_callback(fenced)
+
+    def _end(
+        self,
+        connector: str,
+        generation: int | None,
+        error: BaseException | None,
+        done: Future[None],
+    ) -> None:
+        if self._rounds.get(connector) is not done:
+            return
+        del self._rounds[connector]
+        if error is not None:
+            _fail(done, error)
+            return
+        if not self._leadership.refresh():
+            _fail(
+                done,
+                RetriableError("Failed to read to end of config topic after fencing earlier tasks"),
+            )
+            return
+        configs = self._leadership.configs
+        if configs.task_config_generation(connector) != generation:
+            _fail(done, _conflict(connector))
+            return
+        self._write_down(connector, configs, done)
+
+    def _write_down(self, connector: str, configs: ClusterConfigState, done: Future[None]) -> None:
+        count = configs.task_count(connector)
+        try:
+            self._leadership.write_as_leader(
+                lambda: self._store.put_task_count_record(connector, count)
+            )
+        except ConnectError as error:
+            _fail(done, error)
+        else:
+            done.set_result(None)
+
+
+def _conflict(connector: str) -> FencingConflict:
+    return FencingConflict(
+        "Fencing failed because new task configurations were generated for the connector"
+        f" {connector}"
+    )
+
+
+def _fail(done: Future[None], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error)

@@ -1,0 +1,185 @@
+"""Which offset store the offsets of a source connector are in, opened with its own clients."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from connect.clients.librdkafka.topic_log import TopicSpec
+from connect.clients.transactions.atomic_writer import TransactionalSender
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.config.worker import WorkerConfig
+from connect.plugin import RecordMetadata
+from connect.runtime.states import InstanceId
+from connect.storage.connector_offset_store import (
+    ConnectorOffsetStore,
+    SingleTransactionOffsets,
+    TransactionalOffsets,
+)
+from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
+
+__all__ = ["OWN_TOPIC_KEY", "ConnectorStores", "TransactionalStore", "task_transactional_id"]
+
+_log = logging.getLogger(__name__)
+
+OWN_TOPIC_KEY = "offsets.storage.topic"
+_CHANGE_S = 30.0
+"""To claim a task's transactional id, and to write offsets that a user changed."""
+
+OffsetSend = Callable[[str, bytes, bytes | None], Future[RecordMetadata]]
+"""Queues a record (topic, key, value) with the producer of the open transaction."""
+
+
+def task_transactional_id(group_id: str, task: InstanceId) -> str:
+    """The transactional id of a task's producer under exactly-once, which is Java's, too."""
+    return f"{group_id}-{task.connector}-{task.task}"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalStore:
+    """The store of a task that writes exactly once. `offsets` is the part of `store` that has to be
+    told how each transaction ended; `notes` gives what is noted with offsets, by their keys."""
+
+    store: OffsetStore
+    offsets: TransactionalOffsets
+    topic: str
+    notes: Callable[[Iterable[bytes]], dict[bytes, bytes]]
+
+
+class ConnectorStores:
+    """Makes stores, none of which is started; whoever asks for one starts and stops it.
+
+    `shared` is the worker's store, which its worker starts and stops. Configs here are resolved.
+    Safe to use from any thread.
+    """
+
+    def __init__(
+        self, config: WorkerConfig, shared: OffsetStore, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._config = config
+        self.shared = shared
+        self._clock = clock
+
+    def of_task(
+        self, task: InstanceId, connector_config: Mapping[str, str]
+    ) -> ConnectorOffsetStore | None:
+        """None: the worker's store, which is not to be stopped."""
+        topic = self._own_topic(connector_config)
+        if topic is None:
+            return None
+        producer = self._producer(connector_config, f"connector-producer-{task}")
+        own = self._kafka_store(task, connector_config, topic, producer)
+        return self._combined(own, connector_config, topic)
+
+    def of_connector(
+        self, name: str, connector_config: Mapping[str, str]
+    ) -> ConnectorOffsetStore | None:
+        """The same for whoever lists or changes the offsets of a connector whose tasks are not
+        there."""
+        topic = self._own_topic(connector_config)
+        if topic is None:
+            return None
+        producer = self._producer(connector_config, f"connector-offset-producer-{name}")
+        own = self._kafka_store(InstanceId(name), connector_config, topic, producer)
+        return self._combined(own, connector_config, topic)
+
+    def of_exactly_once_task(
+        self, task: InstanceId, connector_config: Mapping[str, str], send: OffsetSend
+    ) -> TransactionalStore:
+        """Written with `send`; there is always one, because the worker's store has a producer of
+        its own."""
+        topic = self._own_topic(connector_config) or self._config.offset_storage_topic
+        own = self._committed_store(task, connector_config, topic)
+        offsets = TransactionalOffsets(own, lambda key, value: send(topic, key, value))
+        store = self._combined(offsets, connector_config, topic)
+        return TransactionalStore(store, offsets, topic, own.notes)
+
+    def of_exactly_once_connector(
+        self, name: str, connector_config: Mapping[str, str], group_id: str
+    ) -> ConnectorOffsetStore:
+        """For whoever lists or changes the offsets of such a connector while none of its tasks
+        runs; what it writes is a transaction of task 0."""
+        topic = self._own_topic(connector_config) or self._config.offset_storage_topic
+        task = InstanceId(name, 0)
+        producer = self._producer(connector_config, f"connector-producer-{task}")
+        own = SingleTransactionOffsets(
+            self._committed_store(InstanceId(name), connector_config, topic),
+            topic,
+            lambda: TransactionalSender(producer, task_transactional_id(group_id, task)),
+            timeout_s=_CHANGE_S,
+        )
+        return self._combined(own, connector_config, topic)
+
+    def _own_topic(self, connector_config: Mapping[str, str]) -> str | None:
+        topic = connector_config.get(OWN_TOPIC_KEY)
+        if topic is not None and not self._config.offset_storage_topic:
+            _log.info(
+                "A standalone worker keeps all offsets in its own store; %s is ignored",
+                OWN_TOPIC_KEY,
+            )
+            return None
+        return topic
+
+    def _combined(
+        self, own: OffsetStore, connector_config: Mapping[str, str], topic: str
+    ) -> ConnectorOffsetStore:
+        alone = self._is_shared(topic, connector_config)
+        return ConnectorOffsetStore(
+            own,
+            None if alone else self.shared,
+            delete_timeout_s=self._config.offset_flush_timeout_s,
+        )
+
+    def _is_shared(self, topic: str, connector_config: Mapping[str, str]) -> bool:
+        """Whether it is the worker's topic: by its name, and where the connector's producer goes.
+        As in Java, other addresses of the same cluster are not recognised."""
+        servers = self._producer(connector_config, "")["bootstrap.servers"]
+        return topic == self._config.offset_storage_topic and _addresses(servers) == _addresses(
+            self._config.originals["bootstrap.servers"]
+        )
+
+    def _producer(self, connector_config: Mapping[str, str], client_id: str) -> dict[str, str]:
+        return self._config.task_producer_properties(connector_config, client_id)
+
+    def _committed_store(
+        self, instance: InstanceId, connector_config: Mapping[str, str], topic: str
+    ) -> KafkaOffsetStore:
+        """For reading only."""
+        return self._kafka_store(instance, connector_config, topic, {}, committed=True)
+
+    def _kafka_store(
+        self,
+        instance: InstanceId,
+        connector_config: Mapping[str, str],
+        topic: str,
+        producer: Mapping[str, str],
+        *,
+        committed: bool = False,
+    ) -> KafkaOffsetStore:
+        config = self._config
+        consumer = config.task_consumer_properties(
+            connector_config, instance.connector, f"connector-consumer-{instance}"
+        )
+        # Uncommitted offsets are nobody's, unless a user asks for them where nothing depends on it.
+        level = "read_committed" if committed else consumer.get("isolation.level", "read_committed")
+        return KafkaOffsetStore(
+            TopicSpec(
+                topic,
+                config.offset_storage_partitions,
+                config.offset_storage_replication_factor,
+                config.offset_storage_topic_configs,
+            ),
+            producer,
+            read_committed=level == "read_committed",
+            consumer_properties=consumer,
+            admin_properties=config.task_admin_properties(
+                connector_config, f"connector-adminclient-{instance}"
+            ),
+            clock=self._clock,
+        )
+
+
+def _addresses(servers: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in servers.split(",") if part.strip())

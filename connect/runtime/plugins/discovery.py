@@ -1,0 +1,151 @@
+"""Looks for plugins of other people: in installed packages and in the directories of `plugin.path`.
+
+* Installed packages name theirs in the entry point group `kafka_connect_mirror.plugins`. An entry
+  point is a plugin class, or a function that gets the registry and registers what it likes.
+* A directory of `plugin.path` holds Python packages, modules and wheels, or directories of such. It
+  is put on `sys.path`, and every plugin class that a module or a package's `__init__` defines or
+  takes from its own submodules is registered, and so is what entry points in it name.
+
+Python has one set of modules for the whole process: plugins that need different releases of the
+same library cannot be in one worker. A plugin that cannot be loaded is logged and left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import logging
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Protocol
+
+from connect.errors import ConfigError
+from connect.runtime.plugins.kinds import kinds_of
+
+__all__ = ["ENTRY_POINT_GROUP", "PluginSink", "discover_plugins"]
+
+_log = logging.getLogger(__name__)
+
+ENTRY_POINT_GROUP = "kafka_connect_mirror.plugins"
+
+
+class PluginSink(Protocol):
+    """Takes what is found: a `PluginRegistry`."""
+
+    def register(
+        self, plugin: type, java_name: str | None = None, *, version: str | None = None
+    ) -> None: ...
+
+
+def discover_plugins(sink: PluginSink, plugin_path: Sequence[str]) -> None:
+    """Register the plugins of all installed packages and of the directories of `plugin_path`."""
+    for location in _locations(plugin_path):
+        _register_location(sink, location)
+    for distribution in importlib.metadata.distributions():
+        _register_entry_points(sink, distribution)
+
+
+def _locations(plugin_path: Sequence[str]) -> Iterator[Path]:
+    """What to put on `sys.path`: directories with packages or modules, and wheels."""
+    for text in plugin_path:
+        directory = Path(text).expanduser().absolute()
+        if not directory.is_dir():
+            _log.warning("plugin.path: %s is no directory; there are no plugins there", text)
+            continue
+        if any(_module_names(directory)):
+            yield directory
+        for child in sorted(directory.iterdir()):
+            if child.suffix == ".whl":
+                yield child
+            elif child.is_dir() and not _is_package(child) and any(_module_names(child)):
+                yield child
+                yield from sorted(child.glob("*.whl"))
+            elif child.is_dir() and not _is_package(child):
+                yield from sorted(child.glob("*.whl"))
+
+
+def _is_package(directory: Path) -> bool:
+    return (directory / "__init__.py").is_file()
+
+
+def _module_names(location: Path) -> Iterator[str]:
+    """The top-level modules and packages of a directory or wheel."""
+    if location.suffix == ".whl":
+        with zipfile.ZipFile(location) as wheel:
+            parts = [name.split("/") for name in wheel.namelist()]
+        yield from sorted({part[0] for part in parts if part[1:] == ["__init__.py"]})
+        yield from sorted(part[0][:-3] for part in parts if len(part) == 1 and _is_source(part[0]))
+        return
+    for child in sorted(location.iterdir()):
+        if child.is_dir() and _is_package(child) and child.name.isidentifier():
+            yield child.name
+        elif child.is_file() and _is_source(child.name):
+            yield child.stem
+
+
+def _is_source(name: str) -> bool:
+    return name.endswith(".py") and name[:-3].isidentifier() and name != "setup.py"
+
+
+def _register_location(sink: PluginSink, location: Path) -> None:
+    try:
+        names = list(_module_names(location))
+    except (OSError, zipfile.BadZipFile) as error:
+        _log.error("The plugins of %s cannot be read: %s", location, error)
+        return
+    if str(location) not in sys.path:
+        sys.path.append(str(location))
+        importlib.invalidate_caches()
+    distributions = list(importlib.metadata.distributions(path=[str(location)]))
+    version = distributions[0].version if len(distributions) == 1 else None
+    for name in names:
+        _register_module(sink, name, location, version)
+
+
+def _register_module(sink: PluginSink, name: str, location: Path, version: str | None) -> None:
+    try:
+        module = importlib.import_module(name)
+    except Exception:  # noqa: BLE001 - a broken plugin must not hide the others
+        _log.exception("The plugins of %s in %s could not be loaded", name, location)
+        return
+    origin = getattr(module, "__file__", None)
+    if origin is None or not Path(origin).is_relative_to(location):
+        _log.error(
+            "%s in %s is not loaded: another module of this name comes from %s; rename one",
+            name,
+            location,
+            origin,
+        )
+        return
+    found = list(_plugin_classes(module))
+    for plugin in found:
+        sink.register(plugin, version=version)
+    _log.info("%d plugins of %s loaded from %s", len(found), name, location)
+
+
+def _plugin_classes(module: ModuleType) -> Iterable[type]:
+    """The plugins that a module defines, or takes from its own submodules."""
+    inside = f"{module.__name__}."
+    for _, value in inspect.getmembers(module, inspect.isclass):
+        own = value.__module__ == module.__name__ or value.__module__.startswith(inside)
+        private = value.__name__.startswith("_")
+        if own and not private and not inspect.isabstract(value) and kinds_of(value):
+            yield value
+
+
+def _register_entry_points(sink: PluginSink, distribution: importlib.metadata.Distribution) -> None:
+    for entry in distribution.entry_points.select(group=ENTRY_POINT_GROUP):
+        try:
+            found = entry.load()
+            if inspect.isclass(found):
+                if not kinds_of(found):
+                    raise ConfigError(f"{entry.value} is neither a plugin class nor a function")
+                sink.register(found, version=distribution.version)
+            else:
+                found(sink)
+        except Exception:  # noqa: BLE001 - a broken package must not hide the others
+            _log.exception("The plugins of %s could not be registered", entry.value)

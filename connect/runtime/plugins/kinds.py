@@ -1,0 +1,57 @@
+"""The kinds of plugins there are, and which of them a class is."""
+
+from __future__ import annotations
+
+import enum
+
+from connect.config.providers import ConfigProvider
+from connect.data.converters.base import Converter, HeaderConverter
+from connect.data.transforms.base import Predicate, Transformation
+from connect.plugin import Connector
+from connect.runtime.plugins.override_policy import ConnectorClientConfigOverridePolicy
+
+__all__ = ["PLUGIN_BASES", "PluginKind", "kinds_of"]
+
+
+class PluginKind(enum.Enum):
+    """What a plugin is. The values are Kafka Connect's words for it."""
+
+    SINK = "sink"
+    SOURCE = "source"
+    TRANSFORMATION = "transformation"
+    PREDICATE = "predicate"
+    CONVERTER = "converter"
+    HEADER_CONVERTER = "header_converter"
+    CONFIG_PROVIDER = "config_provider"
+    OVERRIDE_POLICY = "connector_client_config_override_policy"
+
+
+PLUGIN_BASES: tuple[type, ...] = (
+    Connector,
+    HeaderConverter,
+    Converter,
+    Transformation,
+    Predicate,
+    ConfigProvider,
+    ConnectorClientConfigOverridePolicy,
+)
+"""What plugins derive from. Their names are what the short form of a plugin's name leaves off."""
+
+_SIMPLE_KINDS: tuple[tuple[type, PluginKind], ...] = (
+    (Transformation, PluginKind.TRANSFORMATION),
+    (Predicate, PluginKind.PREDICATE),
+    (ConfigProvider, PluginKind.CONFIG_PROVIDER),
+    (ConnectorClientConfigOverridePolicy, PluginKind.OVERRIDE_POLICY),
+)
+
+
+def kinds_of(plugin: type) -> frozenset[PluginKind]:
+    """What this class is; empty for a class that is no plugin."""
+    kinds = {kind for base, kind in _SIMPLE_KINDS if issubclass(plugin, base)}
+    if issubclass(plugin, Connector):
+        kinds.add(PluginKind(plugin.connector_type()))
+    if issubclass(plugin, Converter):
+        kinds.add(PluginKind.HEADER_CONVERTER)
+        if not issubclass(plugin, HeaderConverter):
+            kinds.add(PluginKind.CONVERTER)
+    return frozenset(kinds)

@@ -1,0 +1,122 @@
+"""Makes a connector's chain of transformations from its config, and its checks.
+
+transforms=a,b
+transforms.a.type=<class>     and the transformation's own keys, after transforms.a.
+transforms.a.predicate=p      optional: only for records that predicate p lets through
+transforms.a.negate=true      ... or only for the others
+predicates=p
+predicates.p.type=<class>     and the predicate's own keys
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from connect.config.connector import CONNECTOR_KEYS
+from connect.config.definition import ConfigDef
+from connect.config.types import ConfigType, parse_value
+from connect.data.transforms.base import Predicate, Transformation
+from connect.data.transforms.chain import TransformChain, TransformStage
+from connect.errors import ConfigError
+from connect.runtime.plugins.registry import PluginRegistry
+
+__all__ = ["has_transforms", "make_chain", "transforms_refused"]
+
+T = TypeVar("T", Transformation, Predicate)
+
+_ALIASES_DEF = ConfigDef(
+    [key for key in CONNECTOR_KEYS if key.name in ("transforms", "predicates")]
+)
+_OWN_KEYS = ("type", "predicate", "negate", "plugin.version")
+
+
+def has_transforms(config: Mapping[str, str]) -> bool:
+    """Whether the config names any transformation."""
+    return bool(config.get("transforms", "").strip())
+
+
+def make_chain(plugins: PluginRegistry, config: Mapping[str, str]) -> TransformChain:
+    """The chain of a connector's config, configured; its owner closes it. Raises `ConfigError`."""
+    if not has_transforms(config) and not config.get("predicates", "").strip():
+        return TransformChain()
+    aliases = _ALIASES_DEF.parse(config)
+    known = aliases.strings("predicates")
+    for alias in known:
+        # Also those that no transformation refers to are checked.
+        _predicate(plugins, config, alias).close()
+    return TransformChain(
+        [_stage(plugins, config, alias, known) for alias in aliases.strings("transforms")]
+    )
+
+
+def _stage(
+    plugins: PluginRegistry, config: Mapping[str, str], alias: str, predicates: tuple[str, ...]
+) -> TransformStage:
+    prefix = f"transforms.{alias}."
+    found = plugins.transformation(_type_of(config, prefix), f"{prefix}type")
+    class_name = plugins.name_of(found)
+    transformation = found()
+    _configure(transformation, config, prefix)
+    predicate_alias = config.get(f"{prefix}predicate")
+    negate = config.get(f"{prefix}negate")
+    if predicate_alias is None:
+        if negate is not None:
+            raise ConfigError(
+                f"Config '{prefix}negate' was provided but there is no config '{prefix}predicate'"
+                " defining a predicate to be negated.",
+                key=f"{prefix}negate",
+                value=negate,
+            )
+        return TransformStage(alias, transformation, class_name)
+    predicate_alias = predicate_alias.strip()
+    if predicate_alias not in predicates:
+        raise ConfigError(
+            f"Invalid value {predicate_alias} for configuration {prefix}predicate: no such"
+            f" predicate; predicates lists: {', '.join(predicates) or 'none'}",
+            key=f"{prefix}predicate",
+            value=predicate_alias,
+        )
+    negated = parse_value(f"{prefix}negate", negate or "false", ConfigType.BOOLEAN) is True
+    predicate = _predicate(plugins, config, predicate_alias)
+    return TransformStage(alias, transformation, class_name, predicate, negated)
+
+
+def _predicate(plugins: PluginRegistry, config: Mapping[str, str], alias: str) -> Predicate:
+    prefix = f"predicates.{alias}."
+    predicate = plugins.predicate(_type_of(config, prefix), f"{prefix}type")()
+    _configure(predicate, config, prefix)
+    return predicate
+
+
+def _type_of(config: Mapping[str, str], prefix: str) -> str:
+    name = config.get(f"{prefix}type", "").strip()
+    if not name:
+        raise ConfigError(
+            f'Missing required configuration "{prefix}type" which has no default value.',
+            key=f"{prefix}type",
+        )
+    return name
+
+
+def _configure(plugin: Transformation | Predicate, config: Mapping[str, str], prefix: str) -> None:
+    own = {
+        key[len(prefix) :]: value
+        for key, value in config.items()
+        if key.startswith(prefix) and key[len(prefix) :] not in _OWN_KEYS
+    }
+    try:
+        plugin.configure(own)
+    except ConfigError as error:
+        key = f"{prefix}{error.key}" if error.key else f"{prefix}type"
+        raise ConfigError(f"{key}: {error}", key=key, value=error.value) from error
+
+
+def transforms_refused(connector: str, config: Mapping[str, str]) -> ConfigError:
+    """The error of transformations on a connector whose tasks move bytes by themselves."""
+    return ConfigError(
+        f"Invalid value {config['transforms']} for configuration transforms: the tasks of"
+        f" {connector} forward batches as they are and do not run transformations; remove the key",
+        key="transforms",
+        value=config["transforms"],
+    )

@@ -1,0 +1,262 @@
+"""The consumer of a sink task: topics by list or regex, whole batches, commits with an answer.
+
+What may block inside the client, the task's last commit and the closing, runs on a thread of its
+own, so that the task's deadlines hold whatever becomes of the brokers. Only in a rebalance that
+does not work: the client lets no other thread commit before its callback has returned.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
+
+import confluent_kafka
+
+from connect.clients.config.properties import librdkafka_config
+from connect.clients.errors import from_librdkafka, translated
+from connect.clients.librdkafka import factory
+from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clock import Clock, Deadline
+from connect.config.java_regex import compile_java_regex
+from connect.config.types import ConfigType, parse_value
+from connect.errors import ConnectError, DeadlineExceeded
+from connect.loop import Backoff
+from connect.plugin import TopicPartition
+
+__all__ = ["SinkConsumer"]
+
+_log = logging.getLogger(__name__)
+
+# As Java's max.poll.records.
+_BATCH = 500
+# A stop has to wait for it; where it is too short, it is tried again soon.
+_LIST_TOPICS_S = 3.0
+_LIST_BACKOFF_S, _LIST_BACKOFF_CAP_S = 1.0, 30.0
+# How long a commit that came too late holds up the closing of its client, on a thread of theirs.
+_LATE_COMMIT_S = 120.0
+_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+Partitions = list[TopicPartition]
+
+
+class SinkConsumer:
+    """Used by its task's thread only; callbacks run inside `poll`, and on another thread inside
+    `close`.
+
+    `on_assign` returns where reading begins, for partitions where that is not the last commit.
+    `on_commit` gets what an asynchronous commit was about, and its error. librdkafka's
+    regular expressions are not Java's: topics are matched here, each `metadata.max.age.ms`.
+    """
+
+    def __init__(
+        self,
+        props: Mapping[str, str],
+        config: Mapping[str, str],
+        clock: Clock,
+        *,
+        on_assign: Callable[[Partitions], Mapping[TopicPartition, int]],
+        on_revoke: Callable[[Partitions], None],
+        on_lost: Callable[[Partitions], None],
+        on_commit: Callable[[ConnectError | None, dict[TopicPartition, int]], None],
+    ) -> None:
+        self._clock = clock
+        self._on_assign, self._on_revoke, self._on_lost = on_assign, on_revoke, on_lost
+        self._on_commit = on_commit
+        topics = parse_value("topics", config.get("topics"), ConfigType.LIST)
+        self._topics = list(topics) if isinstance(topics, tuple) else []
+        regex = (config.get("topics.regex") or "").strip()
+        self._regex = compile_java_regex(regex) if regex else None
+        self._refresh_s = int(props.get("metadata.max.age.ms", "300000")) / 1000
+        self._refresh_due = clock.monotonic()
+        self._refresh_backoff = Backoff(_LIST_BACKOFF_S, _LIST_BACKOFF_CAP_S)
+        self._batch = int(props.get("max.poll.records", str(_BATCH)))
+        props = {name: value for name, value in props.items() if name != "max.poll.records"}
+        self._incremental = _is_incremental(librdkafka_config(props, "consumer"))
+        self._consumer_group = props.get("group.id", "")
+        self._consumer = factory.consumer(
+            props,
+            overrides={"on_commit": self._commit_answered},
+        )
+        self._threads = ShortThreads(f"sink-{props.get('client.id', 'consumer')}")
+        self._late: list[Future[None]] = []
+        self._rebalancing = False
+        if self._regex is None:
+            self._subscribe(self._topics)
+
+    def poll(self, timeout: float) -> list[confluent_kafka.Message]:
+        """What arrived, in order, at most a batch; waits for the first record only."""
+        if self._regex is not None and self._clock.monotonic() >= self._refresh_due:
+            self._refresh_topics()
+        with translated("Reading"):
+            first = self._consumer.poll(timeout)
+            if first is None:
+                return []
+            messages = [first]
+            if self._batch > 1:
+                messages += self._consumer.consume(self._batch - 1, 0)
+        good = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                good.append(message)
+                continue
+            topic = message.topic()
+            group = self._consumer_group
+            needs = f"Read on topic {topic}" if topic else f"Read on group {group}"
+            found = from_librdkafka(error, f"Reading {topic or 'topics'}", needs)
+            if not found.retriable:
+                raise found
+        return good
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        with translated("Pausing"):
+            self._consumer.pause(_native(partitions))
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        with translated("Resuming"):
+            self._consumer.resume(_native(partitions))
+
+    def seek(self, place: TopicPartition, offset: int) -> bool:
+        """False: not now, the client has not begun to read the partition yet."""
+        try:
+            self._consumer.seek(confluent_kafka.TopicPartition(*place, offset))
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() == confluent_kafka.KafkaError._STATE:
+                return False
+            raise from_librdkafka(error, f"Seeking in {place[0]}-{place[1]}") from error
+        return True
+
+    def commit_soon(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """`on_commit` hears of it in a later `poll`."""
+        with translated("Committing offsets"):
+            self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
+
+    def commit_now(self, offsets: Mapping[TopicPartition, int], deadline: Deadline) -> None:
+        """Raises `DeadlineExceeded` when no answer came in time; the commit may still happen.
+
+        In a rebalance the client's own limits hold instead, as in Java: `session.timeout.ms`
+        without a coordinator, a minute without an answer.
+        """
+        if self._rebalancing:
+            self._commit(offsets)
+            return
+        answer = self._threads.run("commit", lambda: self._commit(offsets))
+        wait([answer], deadline.remaining())
+        if not answer.done():
+            self._late.append(answer)
+            raise DeadlineExceeded("Committing offsets was not answered in time")
+        answer.result()
+
+    def close(self, deadline: Deadline) -> bool:
+        """Leave the group. False: that takes longer; it goes on by itself."""
+        ended = self._threads.run("close", self._end)
+        wait([ended], deadline.remaining())
+        if not ended.done():
+            return False
+        ended.result()
+        return True
+
+    def _end(self) -> None:
+        # The client must not go while it is still asked for something.
+        wait(self._late, _LATE_COMMIT_S)
+        self._consumer.close()
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        with translated("Committing offsets"):
+            answers = self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=False)
+        for answer in answers or ():
+            if answer.error is not None:
+                raise from_librdkafka(
+                    answer.error, f"Committing the offset of {answer.topic}-{answer.partition}"
+                )
+
+    def _refresh_topics(self) -> None:
+        """Subscribe to what the regex matches now. Where that cannot be asked, it stays as it is
+        and is asked again soon."""
+        assert self._regex is not None
+        try:
+            with translated("Listing topics"):
+                found = self._consumer.list_topics(timeout=_LIST_TOPICS_S).topics
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            wait_s = self._refresh_backoff.next()
+            self._refresh_due = self._clock.monotonic() + wait_s
+            _log.warning("%s; the topics of topics.regex are asked again in %g s", error, wait_s)
+            return
+        self._refresh_backoff.reset()
+        self._refresh_due = self._clock.monotonic() + self._refresh_s
+        topics = sorted(
+            name for name in found if name not in _INTERNAL_TOPICS and self._regex.fullmatch(name)
+        )
+        if topics != self._topics:
+            self._topics = topics
+            self._subscribe(topics)
+
+    def _subscribe(self, topics: Sequence[str]) -> None:
+        with translated("Subscribing"):
+            if not topics:
+                # librdkafka takes no empty list: the task is no member until there is a topic.
+                self._consumer.unsubscribe()
+                return
+            self._consumer.subscribe(
+                list(topics),
+                on_assign=lambda _, partitions: self._assigned(partitions),
+                on_revoke=lambda _, partitions: self._revoked(_ours(partitions)),
+                on_lost=lambda _, partitions: self._on_lost(_ours(partitions)),
+            )
+
+    def _revoked(self, partitions: Partitions) -> None:
+        self._rebalancing = True
+        try:
+            self._on_revoke(partitions)
+        finally:
+            self._rebalancing = False
+
+    def _assigned(self, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        starts = self._on_assign(_ours(partitions))
+        if not starts:
+            # The client goes on by itself, at the last commits.
+            return
+        for partition in partitions:
+            start = starts.get((partition.topic, partition.partition))
+            if start is not None:
+                partition.offset = start
+        if self._incremental:
+            self._consumer.incremental_assign(partitions)
+        else:
+            self._consumer.assign(partitions)
+
+    def _commit_answered(
+        self,
+        error: confluent_kafka.KafkaError | None,
+        partitions: list[confluent_kafka.TopicPartition],
+    ) -> None:
+        failed = error or next((p.error for p in partitions if p.error is not None), None)
+        found = None if failed is None else from_librdkafka(failed, "Committing offsets")
+        self._on_commit(found, {(p.topic, p.partition): p.offset for p in partitions})
+
+
+def _is_incremental(config: Mapping[str, object]) -> bool:
+    """Of librdkafka's config: whether partitions come and go one by one."""
+    if config.get("group.protocol") == "consumer":
+        return True
+    return str(config.get("partition.assignment.strategy", "")).startswith("cooperative")
+
+
+def _ours(partitions: Sequence[confluent_kafka.TopicPartition]) -> Partitions:
+    return [(partition.topic, partition.partition) for partition in partitions]
+
+
+def _native(partitions: Collection[TopicPartition]) -> list[confluent_kafka.TopicPartition]:
+    return [confluent_kafka.TopicPartition(*partition) for partition in partitions]
+
+
+def _with_offsets(
+    offsets: Mapping[TopicPartition, int],
+) -> list[confluent_kafka.TopicPartition]:
+    return [
+        confluent_kafka.TopicPartition(topic, partition, offset)
+        for (topic, partition), offset in offsets.items()
+    ]

@@ -1,0 +1,86 @@
+"""The error handling of one sink task: its rules, its log, its dead letter queue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.plugin import TopicPartition
+from connect.runtime.error_handling.metrics import ErrorMetrics
+from connect.runtime.error_handling.reporters import (
+    DeadLetterQueue,
+    LogReporter,
+    create_dead_letter_topic,
+    dead_letter_topic,
+    describe_consumed,
+)
+from connect.runtime.error_handling.tolerance import ErrorHandling, ErrorReporter, RecordErrors
+from connect.runtime.sink.consumed import ConsumedRecord
+from connect.runtime.sink.records import WorkerErrantRecordReporter
+from connect.runtime.tasks.record_converters import RecordConverters
+
+__all__ = ["SinkErrors"]
+
+
+class SinkErrors:
+    """For the task's thread, but for what `errors` and `reporter` say of themselves."""
+
+    def __init__(
+        self,
+        connector: str,
+        task_index: int,
+        config: Mapping[str, str],
+        converters: RecordConverters,
+        producer: Mapping[str, str],
+        admin: Mapping[str, str],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`config`: the connector's; `producer` and `admin`: Java properties of the clients of its
+        dead letter queue. Raises `ConfigError`."""
+        self._connector, self._task_index = connector, task_index
+        self._config = config
+        self._producer, self._admin = producer, admin
+        self._handling = ErrorHandling.from_config(config)
+        self._queue: DeadLetterQueue | None = None
+        self.metrics = ErrorMetrics(clock)
+        self.errors: RecordErrors[ConsumedRecord] = RecordErrors(
+            self._handling, self.metrics, lambda read: read.place, clock=clock
+        )
+        self.reporter: WorkerErrantRecordReporter | None = None
+        """What the task reports to; None where nobody would hear of it."""
+        if self._handling.log or dead_letter_topic(config):
+            self.reporter = WorkerErrantRecordReporter(self.errors, converters)
+
+    def start(self) -> None:
+        """Make sure that there is a dead letter queue, if the config wants one. Raises
+        `ConnectError`."""
+        reporters: list[ErrorReporter[ConsumedRecord]] = []
+        if self._handling.log:
+            describe = describe_consumed if self._handling.log_records else None
+            task = f"{self._connector}-{self._task_index}"
+            reporters.append(LogReporter(task, self.metrics, describe))
+        if dead_letter_topic(self._config):
+            create_dead_letter_topic(self._config, self._admin)
+            self._queue = DeadLetterQueue(
+                self._config, self._connector, self._task_index, self._producer, self.metrics
+            )
+            reporters.append(self._queue)
+        self.errors.report_to(reporters)
+
+    def check(self) -> None:
+        """Raises `TaskFailed` when the task was told to end by its reporter, and went on."""
+        if self.reporter is not None:
+            self.reporter.check()
+
+    def settle(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
+        """As `DeadLetterQueue.settle`."""
+        return self._queue is None or self._queue.settle(partitions, deadline)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """As `DeadLetterQueue.forget`."""
+        if self._queue is not None:
+            self._queue.forget(partitions)
+
+    def close(self, deadline: Deadline) -> None:
+        if self._queue is not None:
+            self._queue.close(deadline)

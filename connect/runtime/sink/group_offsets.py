@@ -1,0 +1,121 @@
+"""Offsets of sink connectors for users (KIP-875): what they write, and their consumer group.
+
+{"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from connect.clients.groups.group_offsets import GroupOffsets
+from connect.clock import Deadline
+from connect.config.worker import WorkerConfig
+from connect.plugin import OffsetValue
+from connect.runtime.herder import BadRequest, OffsetEntry
+
+__all__ = ["SinkGroupOffsets", "SinkOffsetChange", "parse_sink_offsets", "sink_offset_entry"]
+
+_TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOffsetChange:
+    """The next record to read of a topic's partition; None: there is no such position."""
+
+    topic: str
+    partition: int
+    offset: int | None
+
+    def as_entry(self) -> tuple[dict[str, OffsetValue], dict[str, OffsetValue] | None]:
+        """As users write it, with numbers as numbers."""
+        offset: dict[str, OffsetValue] | None = None
+        if self.offset is not None:
+            offset = {_OFFSET: self.offset}
+        return {_TOPIC: self.topic, _PARTITION: self.partition}, offset
+
+
+class SinkGroupOffsets:
+    """The offsets of one worker's sinks. Safe to use from any thread."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+
+    def read(
+        self, name: str, connector: Mapping[str, str], deadline: Deadline
+    ) -> list[OffsetEntry]:
+        """All of them, in the order of topics and partitions."""
+        found = self._group(name, connector).read(deadline)
+        return [sink_offset_entry(*partition, offset) for partition, offset in found.items()]
+
+    def change(
+        self,
+        name: str,
+        connector: Mapping[str, str],
+        changes: Sequence[SinkOffsetChange],
+        deadline: Deadline,
+    ) -> None:
+        group = self._group(name, connector)
+        deleted = [(c.topic, c.partition) for c in changes if c.offset is None]
+        group.set(
+            {(c.topic, c.partition): c.offset for c in changes if c.offset is not None}, deadline
+        )
+        group.delete(deleted, deadline)
+
+    def reset(self, name: str, connector: Mapping[str, str], deadline: Deadline) -> None:
+        self._group(name, connector).delete_group(deadline)
+
+    def _group(self, name: str, connector: Mapping[str, str]) -> GroupOffsets:
+        consumer = self._config.task_consumer_properties(connector, name, "")
+        admin = self._config.task_admin_properties(connector, f"connector-adminclient-{name}")
+        return GroupOffsets(admin, consumer["group.id"])
+
+
+def sink_offset_entry(topic: str, partition: int, offset: int) -> OffsetEntry:
+    """One offset as REST shows it."""
+    return OffsetEntry(*SinkOffsetChange(topic, partition, offset).as_entry())
+
+
+def parse_sink_offsets(entries: Sequence[OffsetEntry]) -> list[SinkOffsetChange]:
+    """What users wrote; numbers may be texts. Raises `BadRequest`."""
+    changes: dict[tuple[str, int], SinkOffsetChange] = {}
+    for entry in entries:
+        change = _parse(entry)
+        changes[change.topic, change.partition] = change
+    return list(changes.values())
+
+
+def _parse(entry: OffsetEntry) -> SinkOffsetChange:
+    partition = entry.partition
+    if partition is None:
+        raise BadRequest("The partition for a sink connector offset cannot be null or missing")
+    topic, number = partition.get(_TOPIC), partition.get(_PARTITION)
+    if topic is None or number is None:
+        raise BadRequest(
+            "The partition for a sink connector offset must contain the keys 'kafka_topic' and"
+            " 'kafka_partition'"
+        )
+    offset: int | None = None
+    if entry.offset is not None:
+        if entry.offset.get(_OFFSET) is None:
+            raise BadRequest(
+                "The offset for a sink connector should either be null or contain the key"
+                " 'kafka_offset'"
+            )
+        offset = _whole(entry.offset[_OFFSET], "offset", _OFFSET)
+    return SinkOffsetChange(str(topic), _whole(number, "partition", _PARTITION), offset)
+
+
+def _whole(value: OffsetValue, what: str, key: str) -> int:
+    try:
+        if isinstance(value, bool) or value is None:
+            raise ValueError
+        number = int(value) if isinstance(value, int) else int(str(value).strip())
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise BadRequest(
+            f"Could not read {value!r}, the value of '{key}' of a sink connector's {what}, as a"
+            " whole number from 0 on"
+        ) from None
+    return number

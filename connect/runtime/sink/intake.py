@@ -1,0 +1,59 @@
+"""What a sink task reads becomes its next batch: converted, transformed, and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import confluent_kafka
+
+from connect.runtime.error_handling.tolerance import RecordSkipped, RetriesInterrupted
+from connect.runtime.sink.batch import SinkBatch
+from connect.runtime.sink.consumed import ConsumedRecord
+from connect.runtime.sink.context import WorkerSinkTaskContext
+from connect.runtime.sink.records import SinkRecordReader
+
+__all__ = ["SinkIntake"]
+
+
+class SinkIntake:
+    """Of one task, on its thread."""
+
+    def __init__(
+        self,
+        context: WorkerSinkTaskContext,
+        reader: SinkRecordReader,
+        topic_used: Callable[[str], None],
+    ) -> None:
+        """`topic_used` is told of each topic when its first record was converted."""
+        self._context = context
+        self._offsets = context.offsets
+        self._reader = reader
+        self._topic_used = topic_used
+        self._topics: set[str] = set()
+
+    def take(self, messages: Sequence[confluent_kafka.Message], batch: SinkBatch) -> None:
+        """Convert and transform; dropped records count as taken once the others are."""
+        for message in messages:
+            read = ConsumedRecord.of(message)
+            where = (read.topic, read.partition)
+            if where not in self._offsets.assigned or where in self._context.seeks:
+                continue
+            self._offsets.arrived(where, read.offset)
+            try:
+                record = self._reader.convert(read)
+                self._note_topic(record.topic)
+                transformed = self._reader.transform(read, record)
+            except RecordSkipped:
+                transformed = None
+            except RetriesInterrupted:
+                # The task is stopping. The record, whose offset is not committed, comes again.
+                return
+            batch.add(where, read.offset, transformed)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _note_topic(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self._topic_used(topic)

@@ -1,0 +1,399 @@
+"""Runs a `plugin.SinkTask`: read, convert, transform, put, and commit what the task took.
+
+Everything happens on the task's thread, rebalances too: they are served while it polls. Only
+`stopping` and `wake` come from elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+
+import confluent_kafka
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError, TaskFailed
+from connect.loop import Backoff, is_retriable
+from connect.metrics.sink_task_metrics import SINK_TASK_GROUP, SinkTaskMetrics
+from connect.plugin import SinkTask, TopicPartition
+from connect.runtime.error_handling.metrics import ERROR_GROUP
+from connect.runtime.sink.batch import SinkBatch
+from connect.runtime.sink.commits import SinkCommits
+from connect.runtime.sink.consumer import SinkConsumer
+from connect.runtime.sink.context import WorkerSinkTaskContext
+from connect.runtime.sink.errors import SinkErrors
+from connect.runtime.sink.intake import SinkIntake
+from connect.runtime.sink.records import SinkRecordReader
+from connect.runtime.tasks.task import WorkerTask, in_lines
+
+__all__ = ["WorkerSinkTask"]
+
+_log = logging.getLogger(__name__)
+
+# A poll cannot be woken from outside: this is how late a stop or a pause may be noticed.
+_POLL_S = 0.2
+_RETRY_S = 1.0
+_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S = 0.1, 1.0
+# A commit waits this long for records on their way to the dead letter queue, then for another turn.
+_SETTLE_S = 1.0
+# Of the time for stopping: all that waits for brokers has this much, so that the task still ends in
+# time when none of them answers; of that the last commit, and then leaving the group.
+_WAIT_SHARE, _COMMIT_SHARE, _CLOSE_SHARE = 0.9, 0.7, 0.8
+
+
+class WorkerSinkTask(WorkerTask):
+    """One sink task, its consumer and its commits."""
+
+    def __init__(
+        self,
+        task: SinkTask,
+        context: WorkerSinkTaskContext,
+        config: Mapping[str, str],
+        consumer: Mapping[str, str],
+        reader: SinkRecordReader,
+        errors: SinkErrors,
+        topic_used: Callable[[str], None],
+        *,
+        commit_interval_s: float,
+        commit_timeout_s: float,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`consumer`: its Java properties."""
+        self._name = f"{context.connector_name}-{context.task_index}"
+        self._task = task
+        self._context = context
+        self._offsets = context.offsets
+        self._config = config
+        self._properties = consumer
+        self._intake = SinkIntake(context, reader, topic_used)
+        self._errors = errors
+        self._interval_s, self._timeout_s = commit_interval_s, commit_timeout_s
+        self._clock = clock
+        self._consumer: SinkConsumer | None = None
+        self._poll_backoff = Backoff(_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S)
+        self._batch = SinkBatch()
+        self._retry_at: float | None = None
+        self._unread: str | None = None
+        self._unput = ""
+        self._paused = self._closing = self._begun = False
+        self._end: Deadline | None = None
+        self._halted: set[TopicPartition] = set()
+        self._rebalance_error: Exception | None = None
+        self._commits = SinkCommits(commit_timeout_s, self._commit_ended)
+        self._commit_due = clock.monotonic() + commit_interval_s
+        self._woken = threading.Event()
+        self._figures = SinkTaskMetrics(self._commits.counts, clock)
+        context.figures.add(SINK_TASK_GROUP, self._figures.read_all)
+        context.figures.add(ERROR_GROUP, errors.metrics.read)
+
+    def start(self) -> None:
+        self._errors.start()
+        self._consumer = SinkConsumer(
+            self._properties,
+            self._config,
+            self._clock,
+            on_assign=self._assigned,
+            on_revoke=lambda partitions: self._revoked(partitions, lost=False),
+            on_lost=lambda partitions: self._revoked(partitions, lost=True),
+            on_commit=self._committed,
+        )
+        self._task.initialize(self._context)
+        self._task.start(self._config)
+        self._begun = True
+
+    def turn(self) -> None:
+        messages = self._poll()
+        if self._rebalance_error is not None:
+            raise self._rebalance_error
+        self._figures.read(len(messages))
+        self._intake.take(messages, self._batch)
+        self._apply_pauses()
+        if self._batch_due():
+            self._put()
+        self._apply_requests()
+        self._commit_if_due()
+        self._figures.turn(len(self._offsets.assigned), self._active())
+
+    def pause(self) -> None:
+        self._paused = True
+        self._context.commit_requested = True
+        self._apply_pauses()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._apply_pauses()
+
+    def trouble(self) -> str | None:
+        return in_lines(self._unread, self._unput if self._retry_at is not None else None)
+
+    def commit_soon(self) -> Future[None]:
+        return self._commits.request()
+
+    def finish(self, deadline: Deadline, *, failed: bool) -> bool:
+        """As Java also after a failure: what was put before it is worth committing."""
+        self._closing = True
+        self._end = Deadline(deadline.remaining() * _WAIT_SHARE, self._clock)
+        budget = min(self._timeout_s, self._end.remaining() * _COMMIT_SHARE)
+        return self._leave(self._offsets.assigned, Deadline(budget, self._clock))
+
+    def close(self) -> None:
+        self._closing = True
+        self._commits.abandon(ConnectError(f"Task {self._name} has ended"))
+        end = self._end or Deadline(self._timeout_s, self._clock)
+        try:
+            self._task.stop()
+        finally:
+            self._intake.close()
+            try:
+                self._close_consumer(Deadline(end.remaining() * _CLOSE_SHARE, self._clock))
+            finally:
+                self._errors.close(end)
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def stopping(self) -> None:
+        self._errors.errors.stop()
+        self.wake()
+        if self._begun:  # else it may have nothing yet that it could stop
+            self._task.stopping()
+
+    def _need_consumer(self) -> SinkConsumer:
+        assert self._consumer is not None
+        return self._consumer
+
+    def _close_consumer(self, deadline: Deadline) -> None:
+        if self._consumer is not None and not self._consumer.close(deadline):
+            _log.warning(
+                "The consumer of task %s did not leave its group in time; its partitions may be"
+                " given to others only after session.timeout.ms",
+                self._name,
+            )
+
+    def _poll(self) -> Sequence[confluent_kafka.Message]:
+        timeout = 0.0 if self._woken.is_set() else _POLL_S
+        self._woken.clear()
+        try:
+            messages = self._need_consumer().poll(timeout)
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            level = logging.DEBUG if self._poll_backoff.failures else logging.WARNING
+            _log.log(level, "Task %s cannot read now: %s; it goes on trying", self._name, error)
+            self._unread = f"It cannot read for now: {error}"
+            self._woken.wait(self._poll_backoff.next())
+            return ()
+        self._unread = None
+        self._poll_backoff.reset()
+        return messages
+
+    def _batch_due(self) -> bool:
+        if self._paused or not self._batch:
+            return False
+        return self._retry_at is None or self._clock.monotonic() >= self._retry_at
+
+    def _put(self) -> None:
+        began = self._clock.monotonic()
+        try:
+            if self._batch.records:
+                self._task.put(tuple(self._batch.records))
+            self._errors.check()
+        except Exception as error:
+            if not is_retriable(error):
+                raise TaskFailed(f"Task {self._name} could not put records: {error}") from error
+            wait = _RETRY_S if self._context.retry_s is None else self._context.retry_s
+            self._context.retry_s = None
+            self._retry_at = self._clock.monotonic() + wait
+            self._unput = f"It could not put records, and tries again: {error}"
+            _log.warning(
+                "Task %s could not put records: %s; again in %g s", self._name, error, wait
+            )
+        else:
+            self._retry_at = None
+            if self._batch.records:
+                count = len(self._batch.records)
+                self._figures.put(count, (self._clock.monotonic() - began) * 1000)
+                self._context.figures.batch(count)
+            self._offsets.put(self._batch.positions)
+            self._batch = SinkBatch()
+        self._apply_pauses()
+
+    def _apply_requests(self) -> None:
+        """What the task asked of its context."""
+        if self._context.pauses_changed:
+            self._context.pauses_changed = False
+            self._apply_pauses()
+        if not self._context.seeks:
+            return
+        asked, assigned = dict(self._context.seeks), self._offsets.assigned
+        self._go_to({partition: at for partition, at in asked.items() if partition in assigned})
+        for partition, at in asked.items():
+            if partition not in assigned:
+                self._context.seeks.pop(partition)
+            elif partition not in self._context.seeks:
+                self._offsets.moved({partition: at})
+
+    def _go_to(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Those that the client cannot read yet are left for the next turn."""
+        self._forget_batch(offsets)
+        for partition, offset in offsets.items():
+            if self._need_consumer().seek(partition, offset):
+                self._context.seeks.pop(partition, None)
+            else:
+                self._context.seeks[partition] = offset
+
+    def _apply_pauses(self) -> None:
+        """Halt what must not be read now: everything while paused or while a batch waits."""
+        assigned = self._offsets.assigned
+        everything = self._paused or self._retry_at is not None
+        wanted = set(assigned) if everything else self._context.paused & assigned
+        halt, go_on = wanted - self._halted, (self._halted & assigned) - wanted
+        if halt:
+            self._need_consumer().pause(halt)
+        if go_on:
+            self._need_consumer().resume(go_on)
+        self._halted = wanted
+
+    def _assigned(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        if self._closing:
+            return {}
+        self._offsets.assign(partitions)
+        try:
+            self._task.open(partitions)
+        except Exception as error:  # noqa: BLE001 - plugin code; raised again outside the callback
+            self._rebalance_error = error
+            return {}
+        seeks = self._context.seeks
+        starts = {partition: seeks.pop(partition) for partition in partitions if partition in seeks}
+        self._offsets.moved(starts)
+        return starts
+
+    def _revoked(self, partitions: list[TopicPartition], *, lost: bool) -> None:
+        if self._closing or not partitions:
+            return
+        try:
+            if lost:
+                self._lose(partitions)
+            else:
+                self._leave(partitions, Deadline(self._timeout_s, self._clock))
+        except Exception as error:  # noqa: BLE001 - plugin code; raised again outside the callback
+            self._rebalance_error = error
+
+    def _leave(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
+        """In Java's order: what may be committed, close, commit. False: not all is committed."""
+        leaving = sorted(partitions)
+        if not leaving:
+            return True
+        self._commits.begin(self._clock.monotonic())
+        offsets = None
+        try:
+            if self._errors.settle(leaving, deadline):
+                offsets = self._allowed(leaving)
+        finally:
+            self._close_partitions(leaving)
+        error = self._commit_now(offsets, deadline)
+        self._commits.ended(error)
+        return error is None
+
+    def _lose(self, partitions: Collection[TopicPartition]) -> None:
+        """Others have them already: nothing can be committed."""
+        self._commits.begin(self._clock.monotonic())
+        self._commits.ended(ConnectError(f"Task {self._name} has lost partitions"))
+        self._errors.forget(partitions)
+        self._close_partitions(sorted(partitions))
+
+    def _close_partitions(self, leaving: Sequence[TopicPartition]) -> None:
+        try:
+            self._task.close(leaving)
+        finally:
+            self._forget_batch(leaving)
+            self._offsets.remove(leaving)
+            self._halted -= set(leaving)
+            self._context.paused -= set(leaving)
+            for partition in leaving:
+                self._context.seeks.pop(partition, None)
+
+    def _forget_batch(self, partitions: Collection[TopicPartition]) -> None:
+        self._batch.forget(partitions)
+        if not self._batch:
+            self._retry_at = None
+
+    def _allowed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """What to commit; None: the task failed to say, and may be given records again."""
+        asked = self._offsets.current(partitions)
+        try:
+            return self._offsets.to_commit(asked, self._task.pre_commit(dict(asked)))
+        except Exception:  # noqa: BLE001 - plugin code; its records come again
+            _log.exception(
+                "Task %s could not prepare a commit; it goes back to the last one", self._name
+            )
+            return None
+
+    def _commit_now(
+        self, offsets: Mapping[TopicPartition, int] | None, deadline: Deadline
+    ) -> ConnectError | None:
+        """What went wrong. `offsets` None: it was not possible to say what to commit."""
+        if offsets is None:
+            return ConnectError(f"Task {self._name} could not prepare its last commit")
+        try:
+            if offsets:
+                self._need_consumer().commit_now(offsets, deadline)
+        except ConnectError as error:
+            _log.error("The last offsets of task %s are not committed: %s", self._name, error)
+            return error
+        return None
+
+    def _commit_if_due(self) -> None:
+        now = self._clock.monotonic()
+        if self._commits.timed_out(now):
+            _log.warning(
+                "Committing offsets of task %s takes longer than offset.flush.timeout.ms (%g s)",
+                self._name,
+                self._timeout_s,
+            )
+        asked = self._context.commit_requested or self._commits.requested
+        if self._commits.under_way or not (asked or now >= self._commit_due):
+            return
+        assigned = self._offsets.assigned
+        if not self._errors.settle(assigned, Deadline(_SETTLE_S, self._clock)):
+            return
+        self._commit_due = now + self._interval_s
+        self._context.commit_requested = False
+        self._commits.begin(now)
+        offsets = self._allowed(assigned)
+        if offsets is None:
+            self._go_to(self._offsets.rewind(assigned))
+            self._commits.ended(ConnectError(f"Task {self._name} could not prepare a commit"))
+        elif offsets:
+            self._commit_soon(offsets)
+        else:
+            self._commits.ended(None)
+
+    def _commit_soon(self, offsets: Mapping[TopicPartition, int]) -> None:
+        try:
+            self._need_consumer().commit_soon(offsets)
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            _log.warning("Offsets of task %s are not committed now: %s", self._name, error)
+            self._commits.ended(error)
+        else:
+            self._commits.sent(offsets)
+
+    def _committed(self, error: ConnectError | None, offsets: dict[TopicPartition, int]) -> None:
+        """An asynchronous commit was answered."""
+        counts = self._commits.answered(offsets, error)
+        if error is not None:
+            _log.warning("Offsets of task %s are not committed now: %s", self._name, error)
+        elif counts:
+            self._offsets.committed(offsets)
+
+    def _commit_ended(self, since_s: float, error: ConnectError | None) -> None:
+        ms = (self._clock.monotonic() - since_s) * 1000
+        self._context.figures.committed(ms, success=error is None)
+
+    def _active(self) -> int:
+        """How many records are read and not committed."""
+        return self._offsets.active(self._batch.positions)

@@ -1,0 +1,325 @@
+"""Runs a `plugin.SourceTask` exactly once (KIP-618): records and their source offsets are written
+in the same transactions, and an earlier run of the task can write no more.
+
+A reader of committed records sees each record once, however often and wherever the task dies: what
+was not committed is dropped, and given again by the source after the offset that was.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from connect.clients.transactions.producer import KeepTrying, TransactionalProducer
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.data.transforms.chain import TransformChain
+from connect.errors import ConnectError, TaskFailed
+from connect.plugin import RecordMetadata, SourceRecord, SourceTask, StoredOffset
+from connect.runtime.error_handling.tolerance import RecordErrors, RetriesInterrupted
+from connect.runtime.offset_stores import TransactionalStore
+from connect.runtime.source.loop import PAUSED_TURN_S, SourceLoop
+from connect.runtime.source.producer import OutgoingRecord
+from connect.runtime.source.topic_creator import TopicCreator
+from connect.runtime.source.transaction_boundaries import Boundaries, Ending
+from connect.runtime.tasks.record_converters import RecordConverters
+from connect.runtime.tasks.task import WorkerTaskContext
+from connect.storage.offset_store import READ_S
+from connect.storage.offset_writer import OffsetWriter
+
+__all__ = ["ExactlyOncePlan", "ExactlyOnceSourceTask", "Transactions"]
+
+_log = logging.getLogger(__name__)
+
+_CLOSE_STORE_S = 1.0
+_IDLE_S = 1.0
+# The rest of a stopping task's time is for closing what it has open.
+_COMMIT_SHARE = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class ExactlyOncePlan:
+    """What the herder decides about one run of a task. Both checks are called on the task's thread,
+    may block, and raise what fails the task."""
+
+    transactional_id: str
+    pre_producer_check: Callable[[], None]
+    """Before the id is claimed: has the leader fence out the tasks there were before."""
+    post_producer_check: Callable[[], None]
+    """After: this task may have been given to somebody else meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """How one task writes: `producer` is opened and closed by the task, and so is `store`."""
+
+    plan: ExactlyOncePlan
+    producer: TransactionalProducer
+    store: TransactionalStore
+    boundaries: Boundaries
+
+
+class ExactlyOnceSourceTask(SourceLoop):
+    """One record task that writes in transactions. `stopping` and `wake` come from any thread,
+    acknowledgements on the producer's."""
+
+    def __init__(
+        self,
+        task: SourceTask,
+        context: WorkerTaskContext,
+        config: Mapping[str, str],
+        transactions: Transactions,
+        converters: RecordConverters,
+        transforms: TransformChain,
+        errors: RecordErrors[SourceRecord],
+        *,
+        topics: TopicCreator | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`topics` None: new topics are the brokers' business."""
+        super().__init__(
+            task,
+            context,
+            config,
+            converters,
+            transforms,
+            errors,
+            topics=topics,
+            transactions=True,
+            clock=clock,
+        )
+        self._plan = transactions.plan
+        self._producer = transactions.producer
+        self._store = transactions.store
+        self._boundaries = transactions.boundaries
+        self._writer = OffsetWriter(transactions.store.store, context.connector_name)
+        self._stop_asked = threading.Event()
+        self._claimed = False
+        self._aborted = 0
+        self._unfinished = Ending.NONE
+        self._committing_since: float | None = None
+        self._size = 0
+        self._offsets: dict[Hashable, StoredOffset] = {}
+        self._settled: list[tuple[SourceRecord, RecordMetadata | None]] = []
+        self._send_failure: ConnectError | None = None
+        self._asked: list[Future[None]] = []
+
+    def start(self) -> None:
+        self._plan.pre_producer_check()
+        # A task that is to stop already must not fence out its successor.
+        if self._stop_asked.is_set() or not self._producer.claim(self._wanted):
+            return
+        self._plan.post_producer_check()
+        self._store.store.start(Deadline(READ_S, self._clock))
+        self._claimed = True
+        self._begin()
+        self._boundaries.begin()
+
+    def turn(self) -> None:
+        self._raise_send_failure()
+        if self._paused:
+            self._wait(PAUSED_TURN_S)
+        else:
+            if not self._batch:
+                self._poll()
+            if self._send_batch():
+                self._end_transaction(self._after_batch(), self._wanted)
+        self._figures.turn()
+
+    def pause(self) -> None:
+        """An open transaction would keep readers waiting, and run out of its time."""
+        self._end_transaction(self._boundaries.at_end(), self._wanted)
+        super().pause()
+
+    def resume(self) -> None:
+        self._boundaries.begin()
+        super().resume()
+
+    def commit_soon(self) -> Future[None]:
+        done: Future[None] = Future()
+        self._asked.append(done)
+        return done
+
+    def finish(self, deadline: Deadline, *, failed: bool) -> bool:
+        """Nothing is copied twice where this is not possible: what is open is dropped."""
+        if failed or not self._claimed:
+            return True
+        ending = self._unfinished
+        if ending is Ending.NONE:
+            ending = self._boundaries.at_end()
+        most = Deadline(deadline.remaining() * _COMMIT_SHARE, self._clock)
+        return self._end_transaction(ending, lambda: not most.expired())
+
+    def close(self) -> None:
+        ended = ConnectError(f"Task {self._name} has ended")
+        for waiting in self._asked:
+            waiting.set_exception(ended)
+        self._aborted += 1
+        try:
+            self._close_loop(stop_task=self._claimed)
+        finally:
+            self._producer.close()
+            self._store.offsets.aborted(ended)
+            self._store.store.stop(Deadline(_CLOSE_STORE_S, self._clock))
+
+    def stopping(self) -> None:
+        self._stop_asked.set()
+        super().stopping()
+
+    def _wanted(self) -> bool:
+        return not self._stop_asked.is_set()
+
+    def _idle_s(self) -> float:
+        return _IDLE_S
+
+    def _after_batch(self) -> Ending:
+        ending = self._boundaries.after_batch()
+        if ending is Ending.NONE and self._asked and self._boundaries.may_end_early:
+            return Ending.COMMIT
+        return ending
+
+    def _produce(self, record: SourceRecord, outgoing: OutgoingRecord) -> None:
+        self._raise_send_failure()
+        if outgoing.topic == self._store.topic:
+            # Reading offsets waits for all open transactions of that topic: for this one, too.
+            raise TaskFailed(
+                "Source tasks may not produce to their own offsets topics when exactly-once support"
+                " is enabled"
+            )
+
+        aborted = self._aborted
+
+        def delivered(error: ConnectError | None, metadata: RecordMetadata | None) -> None:
+            if error is None:
+                self._delivered(record, outgoing.topic, metadata)
+            elif aborted == self._aborted and self._send_failure is None:
+                self._send_failure = error
+                self.wake()
+
+        self._producer.begin()
+        self._producer.send(
+            outgoing.topic,
+            outgoing.key,
+            outgoing.value,
+            delivered,
+            partition=outgoing.partition,
+            timestamp_ms=outgoing.timestamp_ms,
+            headers=outgoing.headers,
+        )
+        key = tuple(record.source_partition.items())
+        self._offsets[key] = (record.source_partition, record.source_offset)
+        self._size += 1
+        self._end_after(record)
+
+    def _leave_out(self, record: SourceRecord) -> None:
+        """As in Java its offset is not kept, only that of the next record that is sent."""
+        self._settled.append((record, None))
+        self._left_out += 1
+        self._end_after(record)
+
+    def _end_after(self, record: SourceRecord) -> None:
+        if not self._end_transaction(self._boundaries.after_record(record), self._wanted):
+            # The task is stopping: what is under way now is finished then.
+            raise RetriesInterrupted(f"Task {self._name} is stopping")
+
+    def _delivered(self, record: SourceRecord, topic: str, metadata: RecordMetadata | None) -> None:
+        """On the producer's thread."""
+        self._context.topic_used(topic)
+        self._settled.append((record, metadata))
+        self._written += 1
+
+    def _raise_send_failure(self) -> None:
+        if self._send_failure is not None:
+            raise TaskFailed(
+                f"Unrecoverable exception trying to send: {self._send_failure}"
+            ) from self._send_failure
+
+    def _end_transaction(self, ending: Ending, keep_trying: KeepTrying) -> bool:
+        """False: it is not known how it ended, and not to be waited for any longer."""
+        if ending is Ending.NONE:
+            return True
+        self._unfinished = ending
+        if ending is Ending.ABORT and self._producer.open:
+            _log.info("Task %s aborts its transaction, as its connector asked", self._name)
+            if not self._abort(keep_trying):
+                return False
+            self._unfinished = Ending.COMMIT
+        if not self._commit(keep_trying):
+            return False
+        self._unfinished = Ending.NONE
+        return True
+
+    def _abort(self, keep_trying: KeepTrying) -> bool:
+        # Records that were not sent yet fail now, and that is no failure.
+        self._aborted += 1
+        if not self._producer.abort(keep_trying):
+            return False
+        self._size = 0
+        return True
+
+    def _commit(self, keep_trying: KeepTrying) -> bool:
+        try:
+            if self._committing_since is None and not self._prepare():
+                self._tell_committed()
+                return True
+            if not self._producer.commit(keep_trying):
+                return False
+        except ConnectError as error:
+            self._commit_failed(error)
+            # A delivery that failed says more than the transaction that fails with it.
+            cause = self._send_failure or error
+            raise TaskFailed(
+                f"Failed to flush offsets and/or records for task {self._name}: {cause}"
+            ) from error
+        self._committed()
+        return True
+
+    def _prepare(self) -> bool:
+        """Write what is to be in the transaction besides the records. False: it would be empty."""
+        self._writer.add(self._offsets.values())
+        self._offsets.clear()
+        if not self._producer.open and not self._writer.waiting:
+            return False
+        self._committing_since = self._clock.monotonic()
+        self._producer.begin()
+        if self._writer.waiting:
+            stored = self._writer.flush()
+            if stored.done():
+                stored.result()
+        failure = self._store.offsets.failure()
+        if failure is not None:
+            raise ConnectError(f"Its source offsets were not written: {failure}") from failure
+        return True
+
+    def _commit_failed(self, error: ConnectError) -> None:
+        self._note_commit(success=False)
+        self._store.offsets.aborted(error)
+        self._writer.failed()
+
+    def _committed(self) -> None:
+        self._note_commit(success=True)
+        self._store.offsets.committed()
+        self._writer.flushed()
+        self._figures.transaction(self._size)
+        self._size = 0
+        self._tell_committed()
+
+    def _note_commit(self, *, success: bool) -> None:
+        began, self._committing_since = self._committing_since, None
+        if began is not None:
+            took_ms = (self._clock.monotonic() - began) * 1000
+            self._context.figures.committed(took_ms, success=success)
+
+    def _tell_committed(self) -> None:
+        settled, self._settled = self._settled, []
+        for record, metadata in settled:
+            self._commit_record(record, metadata)
+        try:
+            self._task.commit()
+        except Exception:  # noqa: BLE001 - plugin code; the transaction is committed all the same
+            _log.exception("commit of task %s failed", self._name)
+        asked, self._asked = self._asked, []
+        for waiting in asked:
+            waiting.set_result(None)

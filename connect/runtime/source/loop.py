@@ -1,0 +1,253 @@
+"""The loop of both kinds of record tasks: poll, transform, convert, hand on record by record.
+
+What is done with a record, and when its source offset is stored, is for the subclass to say: it is
+acknowledged and stored later (`source_task`), or sent and stored in one transaction
+(`exactly_once`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Mapping
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.data.record import as_header
+from connect.data.transforms.chain import TransformChain
+from connect.errors import ConnectError
+from connect.loop import Backoff
+from connect.metrics.source_task_metrics import (
+    SOURCE_TASK_GROUP,
+    SourceTaskMetrics,
+    SourceTotals,
+)
+from connect.plugin import RecordMetadata, SourceRecord, SourceTask
+from connect.runtime.error_handling.metrics import ERROR_GROUP
+from connect.runtime.error_handling.tolerance import (
+    RecordErrors,
+    RecordSkipped,
+    RetriesInterrupted,
+    Stage,
+)
+from connect.runtime.source.producer import OutgoingRecord
+from connect.runtime.source.topic_creator import TopicCreator
+from connect.runtime.tasks.record_converters import RecordConverters
+from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext, in_lines
+
+__all__ = ["PAUSED_TURN_S", "SourceLoop"]
+
+_log = logging.getLogger(__name__)
+
+PAUSED_TURN_S = 1.0
+# Java's wait before a record that could not be queued is tried again.
+_SEND_RETRY_S = 0.1
+# A poll that returns at once with nothing is not asked again before this.
+_IDLE_S = 0.1
+_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S = 0.1, 10.0
+
+
+class SourceLoop(WorkerTask):
+    """One record task. All on its thread, but for `stopping` and `wake`."""
+
+    def __init__(
+        self,
+        task: SourceTask,
+        context: WorkerTaskContext,
+        config: Mapping[str, str],
+        converters: RecordConverters,
+        transforms: TransformChain,
+        errors: RecordErrors[SourceRecord],
+        *,
+        topics: TopicCreator | None,
+        transactions: bool,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`topics` None: new topics are the brokers' business. `transactions`: there are some to
+        be measured."""
+        self._name = f"{context.connector_name}-{context.task_index}"
+        self._task = task
+        self._context = context
+        self._config = config
+        self._converters = converters
+        self._transforms = transforms
+        self._topics = topics
+        self._errors = errors
+        self._clock = clock
+        self._batch: deque[SourceRecord] = deque()
+        self._paused = self._begun = False
+        self._poll_backoff = Backoff(_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S)
+        self._woken = threading.Event()
+        self._written = self._polled = self._left_out = 0
+        self._waits_because: str | None = None
+        self._figures = SourceTaskMetrics(self._totals, clock, transactions=transactions)
+        context.figures.add(SOURCE_TASK_GROUP, self._figures.read)
+        context.figures.add(ERROR_GROUP, errors.metrics.read)
+
+    @abstractmethod
+    def _produce(self, record: SourceRecord, outgoing: OutgoingRecord) -> None:
+        """Hand `outgoing`, which came of `record`, to the producer. A retriable error: the same
+        record comes again soon."""
+
+    @abstractmethod
+    def _leave_out(self, record: SourceRecord) -> None:
+        """A transformation dropped it, or it failed and is skipped."""
+
+    @abstractmethod
+    def _idle_s(self) -> float:
+        """Seconds until there is something else to do than polling."""
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def stopping(self) -> None:
+        self._errors.stop()
+        self.wake()
+        if self._begun:
+            self._task.stopping()
+
+    def _begin(self) -> None:
+        """Start the plugin. It is told to stop only once it has started: until then it may have
+        nothing yet that it could stop, and it is not polled any more."""
+        self._task.initialize(self._context)
+        self._task.start(self._config)
+        self._begun = True
+
+    def trouble(self) -> str | None:
+        return in_lines(self._task.trouble(), self._waits_because)
+
+    def _wait(self, seconds: float) -> None:
+        self._woken.wait(seconds)
+        self._woken.clear()
+
+    def _close_loop(self, *, stop_task: bool = True) -> None:
+        """Stop the plugin, and close what the loop uses."""
+        try:
+            if stop_task:
+                self._task.stop()
+        finally:
+            self._transforms.close()
+            if self._topics is not None:
+                self._topics.close()
+
+    def _poll(self) -> None:
+        began = self._clock.monotonic()
+        try:
+            records = self._task.poll()
+        except ConnectError as error:
+            if not error.retriable:
+                raise
+            wait = self._poll_backoff.next()
+            _log.warning("Task %s has no records now: %s; next in %.1f s", self._name, error, wait)
+            self._waits_because = f"It has no records for now: {error}"
+            self._wait(wait)
+            return
+        self._poll_backoff.reset()
+        self._waits_because = None
+        if records:
+            self._polled += len(records)
+            self._figures.polled((self._clock.monotonic() - began) * 1000)
+            self._context.figures.batch(len(records))
+            self._batch.extend(records)
+        elif self._clock.monotonic() - began < _IDLE_S:
+            self._wait(min(_IDLE_S, self._idle_s()))
+
+    def _send_batch(self) -> bool:
+        """False: something is left of the batch, for the next turn."""
+        while self._batch:
+            try:
+                self._send(self._batch[0])
+            except RetriesInterrupted:
+                # The task is stopping. The record, whose offset is not stored, comes again.
+                return False
+            except ConnectError as error:
+                if not error.retriable:
+                    raise
+                if self._waits_because is None:
+                    _log.warning("Task %s waits to send: %s", self._name, error)
+                self._waits_because = f"It waits to send: {error}"
+                self._wait(_SEND_RETRY_S)
+                return False
+            self._waits_because = None
+            self._batch.popleft()
+        return True
+
+    def _send(self, record: SourceRecord) -> None:
+        try:
+            outgoing = self._outgoing(record)
+        except RecordSkipped:
+            outgoing = None
+        if outgoing is None:
+            self._leave_out(record)
+            return
+        if self._topics is not None:
+            self._topics.ensure(outgoing.topic)
+        self._produce(record, outgoing)
+
+    def _outgoing(self, record: SourceRecord) -> OutgoingRecord | None:
+        """None: a transformation dropped it. Raises as `RecordErrors.run`."""
+        run, converters = self._errors.run, self._converters
+        transformed: SourceRecord | None = record
+        if self._transforms:
+            transformed = self._errors.transform(record, self._transforms, record)
+        if transformed is None:
+            return None
+        topic = transformed.topic
+        headers: list[tuple[str, bytes | None]] = []
+        if transformed.headers:
+            headers = run(
+                record,
+                Stage.HEADER_CONVERTER,
+                converters.header_class,
+                self._headers,
+                transformed,
+            )
+        key = run(
+            record,
+            Stage.KEY_CONVERTER,
+            converters.key_class,
+            converters.key.to_bytes,
+            topic,
+            transformed.key,
+            transformed.key_schema,
+        )
+        value = run(
+            record,
+            Stage.VALUE_CONVERTER,
+            converters.value_class,
+            converters.value.to_bytes,
+            topic,
+            transformed.value,
+            transformed.value_schema,
+        )
+        timestamp_ms = None if transformed.timestamp_ms == -1 else transformed.timestamp_ms
+        if timestamp_ms is not None and timestamp_ms < 0:
+            raise ConnectError(
+                f"A record for topic {topic} has the timestamp {timestamp_ms}; allowed are -1"
+                " (none) and milliseconds since 1970"
+            )
+        return OutgoingRecord(topic, transformed.partition, timestamp_ms, key, value, headers)
+
+    def _headers(self, record: SourceRecord) -> list[tuple[str, bytes | None]]:
+        to_bytes = self._converters.header.to_bytes
+        return [
+            (name, to_bytes(record.topic, value, schema))
+            for name, value, schema in map(as_header, record.headers)
+        ]
+
+    def _commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        try:
+            self._task.commit_record(record, metadata)
+        except Exception:  # noqa: BLE001 - plugin code; the record was dealt with all the same
+            _log.exception("commit_record of task %s failed", self._name)
+
+    def _totals(self) -> SourceTotals:
+        """On any thread."""
+        return SourceTotals(self._polled, self._written, self._left_out)

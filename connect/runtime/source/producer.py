@@ -1,0 +1,96 @@
+"""The producer of a record task, which knows whose fault it is that a batch was too large.
+
+A broker refuses a batch that is larger than its topic allows as a whole. Java's producer splits
+such a batch, librdkafka gives up all its records. Where errors are tolerated that would skip good
+records beside the large one: so each of them is sent once more, in a batch of its own. Those come
+behind what was sent meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect.clients.errors import broker_code
+from connect.clients.librdkafka.record_sender import Delivered, RecordSender
+from connect.clock import Deadline
+from connect.errors import ConnectError
+from connect.plugin import RecordMetadata
+
+__all__ = ["OutgoingRecord", "SourceProducer"]
+
+_MESSAGE_TOO_LARGE = 10
+_ONE_BY_ONE = {"batch.num.messages": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingRecord:
+    """A record as it is produced. `partition` None: by the key; `timestamp_ms` None: now."""
+
+    topic: str
+    partition: int | None
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+class SourceProducer:
+    """Closed once by its owner. `send` is for the task's thread."""
+
+    def __init__(self, props: Mapping[str, str], *, tolerant: bool) -> None:
+        """`props`: Java's; `tolerant`: whether failed records are skipped."""
+        self._props = props
+        self._tolerant = tolerant
+        self._sender = RecordSender(props)
+        self._lock = threading.Lock()
+        self._alone: RecordSender | None = None
+        self._closed = False
+
+    def send(self, record: OutgoingRecord, delivered: Delivered) -> None:
+        """As `RecordSender.send`."""
+
+        def judged(error: ConnectError | None, metadata: RecordMetadata | None) -> None:
+            if error is None or not self._tolerant or broker_code(error) != _MESSAGE_TOO_LARGE:
+                delivered(error, metadata)
+            else:
+                self._send_alone(record, error, delivered)
+
+        _send(self._sender, record, judged)
+
+    def close(self, deadline: Deadline) -> None:
+        """As `RecordSender.close`."""
+        self._sender.close(deadline)
+        with self._lock:
+            self._closed = True
+        if self._alone is not None:
+            self._alone.close(deadline)
+
+    def _send_alone(
+        self, record: OutgoingRecord, error: ConnectError, delivered: Delivered
+    ) -> None:
+        """On the sender's thread."""
+        with self._lock:
+            if self._alone is None and not self._closed:
+                self._alone = RecordSender(self._props, overrides=_ONE_BY_ONE)
+            sender = None if self._closed else self._alone
+        if sender is None:
+            delivered(error, None)
+            return
+        try:
+            _send(sender, record, delivered)
+        except ConnectError as refused:
+            delivered(refused, None)
+
+
+def _send(sender: RecordSender, record: OutgoingRecord, delivered: Delivered) -> None:
+    sender.send(
+        record.topic,
+        record.key,
+        record.value,
+        delivered,
+        partition=record.partition,
+        timestamp_ms=record.timestamp_ms,
+        headers=record.headers,
+    )

@@ -1,0 +1,315 @@
+"""The herder of a worker without a group: it decides alone, and keeps configs in memory.
+
+Everything that changes what runs happens on the herder's thread, one command after the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+from connect.clock import Deadline
+from connect.errors import ConnectError, DeadlineExceeded
+from connect.runtime.abstract_herder import (
+    REQUEST_TIMEOUT_S,
+    AbstractHerder,
+    await_ready,
+    merged_config,
+)
+from connect.runtime.connector_status import ConnectorStatus, TaskStatus, UnknownConnector
+from connect.runtime.herder import (
+    AlreadyExists,
+    ConnectorInfo,
+    ConnectorStateInfo,
+    NotFound,
+    TaskId,
+    TaskInfo,
+    WorkerHealth,
+)
+from connect.runtime.offset_management import not_stopped
+from connect.runtime.stages import Stages
+from connect.runtime.standalone.command_thread import CommandThread
+from connect.runtime.standalone.connectors import ConnectorSet, ConnectorView
+from connect.runtime.states import InstanceId, Status, TargetState
+from connect.runtime.worker import Worker
+from connect.storage.config_records import RestartRequest
+from connect.storage.memory_status_store import MemoryStatusStore
+
+__all__ = ["StandaloneHerder"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# A connector's start is to return within seconds; this is for slow logins and cold clusters.
+_CONNECTOR_START_S = 60.0
+# Kept back from a stop's time for closing the offset store, which then has nothing left to write.
+_CLOSE_STORE_S = 0.5
+
+
+class _NotStandalone(ConnectError):
+    """Workers of a group ask this of each other; a worker without one has nobody to answer."""
+
+
+class StandaloneHerder(AbstractHerder):
+    """See `connect_herder.ConnectHerder`. Owns the worker: starts it, and stops it with itself."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        *,
+        name: str = "herder",
+        connector_start_timeout_s: float = _CONNECTOR_START_S,
+    ) -> None:
+        super().__init__(worker, MemoryStatusStore())
+        self._stages = Stages(worker.clock)
+        self._ready = False
+        self._commands = CommandThread(name, worker.clock)
+        self._set = ConnectorSet(worker, self._commands, connector_start_timeout_s)
+        self._ended: bool | None = None
+
+    def start(self, deadline: Deadline) -> None:
+        """Read the stored offsets. On an error everything is closed again."""
+        self._commands.start()
+        try:
+            self._commands.run(lambda: self._worker.start(deadline), deadline.remaining() + 1.0)
+        except Exception:
+            self._worker.stop(Deadline(_CLOSE_STORE_S, self._worker.clock))
+            self._commands.stop(_CLOSE_STORE_S)
+            self._ended = True
+            raise
+
+    def set_ready(self) -> None:
+        """The connectors that the worker was started with are there: startup is over."""
+        self._ready = True
+
+    def check(self) -> None:
+        """Nothing ends this herder but `stop`."""
+
+    def health(self) -> WorkerHealth:
+        return WorkerHealth(self._ready, self._stages.summary())
+
+    def ping(self, deadline: Deadline) -> None:
+        """Returns when the herder's thread answers."""
+        self._commands.run(lambda: None, deadline.remaining())
+
+    def connectors(self) -> list[str]:
+        return list(self._set.view)
+
+    def connector_info(self, name: str) -> ConnectorInfo:
+        view = self._connector(name)
+        return self._info(name, view.config, len(view.task_configs))
+
+    def task_infos(self, name: str) -> list[TaskInfo]:
+        view = self._connector(name)
+        return [
+            TaskInfo(TaskId(name, number), config)
+            for number, config in enumerate(view.task_configs)
+        ]
+
+    def put_connector_config(
+        self,
+        name: str,
+        config: Mapping[str, str | None],
+        *,
+        allow_replace: bool,
+        initial_state: TargetState | None = None,
+    ) -> tuple[bool, ConnectorInfo]:
+        """Returns when the connector has started and its tasks are known, as Java's standalone
+        worker does; raises what kept it from starting, and then it exists all the same."""
+        checked = self._checked_config(name, config)
+        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+        created, ready = self._run(
+            f"configuring connector {name}",
+            lambda: self._put(name, checked, initial_state, allow_replace),
+            deadline,
+        )
+        await_ready(ready, deadline)
+        return created, self.connector_info(name)
+
+    def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
+        """Merged anew when somebody else changes the config meanwhile."""
+        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+        while True:
+            base = self.connector_config(name)
+            checked = self._checked_config(name, merged_config(base, patch))
+
+            def put_if_unchanged(
+                base: Mapping[str, str] = base, checked: Mapping[str, str] = checked
+            ) -> Future[None] | None:
+                return (
+                    self._set.put(name, checked, None) if self._raw_config(name) is base else None
+                )
+
+            ready = self._run(f"configuring connector {name}", put_if_unchanged, deadline)
+            if ready is not None:
+                await_ready(ready, deadline)
+                return self.connector_info(name)
+
+    def put_connector(self, name: str, config: Mapping[str, str]) -> bool:
+        """See `herder.Herder`: does not wait for the start."""
+        checked = self._checked_config(name, config)
+        return self._run(
+            f"configuring connector {name}", lambda: self._put(name, checked, None, True)
+        )[0]
+
+    def delete_connector(self, name: str) -> None:
+        def delete() -> None:
+            self._set.delete(name)
+            self._status_store.delete_topics(name)
+
+        self._run(f"deleting connector {name}", delete)
+
+    def pause_connector(self, name: str) -> None:
+        self._set_target(name, TargetState.PAUSED)
+
+    def resume_connector(self, name: str) -> None:
+        self._set_target(name, TargetState.STARTED)
+
+    def stop_connector(self, name: str) -> None:
+        self._set_target(name, TargetState.STOPPED)
+
+    def restart_connector(self, name: str) -> None:
+        """Returns when it has started again; raises what kept it from starting."""
+        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+        stage = f"restarting connector {name}"
+        await_ready(self._run(stage, lambda: self._set.restart(name), deadline), deadline)
+
+    def restart_connector_and_tasks(
+        self, name: str, *, only_failed: bool, include_tasks: bool
+    ) -> ConnectorStateInfo:
+        request = RestartRequest(name, only_failed=only_failed, include_tasks=include_tasks)
+
+        def restart() -> ConnectorStateInfo:
+            plan = self._restart_plan(request)
+            self._set.restart_planned(plan)
+            return plan.shown
+
+        return self._run(f"restarting connector {name} and its tasks", restart)
+
+    def restart_task(self, task: TaskId) -> None:
+        self._run(
+            f"restarting task {task.connector}-{task.task}",
+            lambda: self._set.restart_task(task.connector, task.task),
+        )
+
+    def set_cluster_logger(self, name: str, level: str) -> None:
+        """This worker is all the cluster there is."""
+        self.set_logger(name, level)
+
+    def put_task_configs(
+        self,
+        name: str,
+        configs: Sequence[Mapping[str, str]],
+        signature: tuple[str | None, str | None],
+        body: bytes,
+    ) -> None:
+        raise _NotStandalone(
+            "Kafka Connect in standalone mode does not support externally setting"
+            " task configurations."
+        )
+
+    def fence_zombies(
+        self, name: str, signature: tuple[str | None, str | None], body: bytes
+    ) -> None:
+        raise _NotStandalone(
+            "Kafka Connect in standalone mode does not support exactly-once source connectors."
+        )
+
+    def status(self, name: str) -> ConnectorStatus:
+        """Does not wait for the herder's thread; works after `stop`, too."""
+        view = self._set.view.get(name)
+        status = self._status(InstanceId(name))
+        if view is None or status is None:
+            raise UnknownConnector(f"Connector {name} not found")
+        health = {host.instance.task: tuple(host.health()) for host in view.tasks}
+        return ConnectorStatus(
+            name,
+            status,
+            tuple(
+                TaskStatus(number, task_status, health.get(number, ()))
+                for number, task_status in self._task_statuses(name).items()
+            ),
+        )
+
+    def stop(self, deadline: Deadline) -> bool:
+        """A second call does nothing and returns what the first did."""
+        if self._ended is None:
+            self._ended = self._stop_once(deadline)
+        return self._ended
+
+    def _stop_once(self, deadline: Deadline) -> bool:
+        def stop_all() -> bool:
+            left = max(0.0, deadline.remaining() - _CLOSE_STORE_S)
+            return self._set.stop_all(Deadline(left, self._worker.clock))
+
+        try:
+            return self._commands.run(stop_all, deadline.remaining() + _CLOSE_STORE_S)
+        except DeadlineExceeded as error:
+            _log.error("Stopping did not end in time: %s", error)
+            return False
+        finally:
+            self._worker.stop(
+                Deadline(max(_CLOSE_STORE_S, deadline.remaining()), self._worker.clock)
+            )
+            self._commands.stop(_CLOSE_STORE_S)
+
+    def _run(self, stage: str, command: Callable[[], T], deadline: Deadline | None = None) -> T:
+        def staged() -> T:
+            with self._stages.during(stage):
+                return command()
+
+        timeout = REQUEST_TIMEOUT_S if deadline is None else deadline.remaining()
+        return self._commands.run(staged, timeout)
+
+    def _change_offsets(
+        self, name: str, change: Callable[[Mapping[str, str], Deadline], str]
+    ) -> str:
+        """On the herder's thread, so that nothing starts the connector meanwhile."""
+        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+
+        def checked() -> str:
+            view = self._connector(name)
+            if view.target is not TargetState.STOPPED or view.task_configs:
+                raise not_stopped(name)
+            return change(self._worker.resolved(view.config), deadline)
+
+        return self._run(f"changing the offsets of connector {name}", checked, deadline)
+
+    def _put(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        target: TargetState | None,
+        allow_replace: bool,
+    ) -> tuple[bool, Future[None]]:
+        created = name not in self._set.view
+        if not created and not allow_replace:
+            raise AlreadyExists(f"Connector {name} already exists")
+        return created, self._set.put(name, config, target)
+
+    def _set_target(self, name: str, target: TargetState) -> None:
+        if name not in self._set.view:
+            raise NotFound(f"Unknown connector {name}")
+        self._run(
+            f"changing connector {name} to {target.value}",
+            lambda: self._set.set_target(name, target),
+        )
+
+    def _connector(self, name: str) -> ConnectorView:
+        view = self._set.view.get(name)
+        if view is None:
+            raise NotFound(f"Connector {name} not found")
+        return view
+
+    def _raw_config(self, name: str) -> Mapping[str, str] | None:
+        view = self._set.view.get(name)
+        return None if view is None else view.config
+
+    def _status(self, instance: InstanceId) -> Status | None:
+        return self._worker.statuses.get(instance)
+
+    def _task_statuses(self, name: str) -> Mapping[int, Status]:
+        return self._worker.statuses.tasks_of(name)

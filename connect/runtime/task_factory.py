@@ -1,0 +1,391 @@
+"""Makes the tasks of one worker: their clients' properties, converters, transformations and stores.
+
+Nothing is started here. What cannot be made raises, with the reason for the task's status.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from connect.clients.config.properties import produce_settings, wire_settings
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.transactions.coordinator import TransactionCoordinator
+from connect.clients.transactions.producer import TransactionalProducer
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.config.worker import WorkerConfig
+from connect.data.converters.base import Converter, ConverterUse
+from connect.errors import ConfigError
+from connect.metrics.task_metrics import TaskMetrics
+from connect.plugin import SinkTask, SourceRecord, SourceTask, TransferTask
+from connect.runtime.error_handling.metrics import ErrorMetrics
+from connect.runtime.error_handling.reporters import LogReporter, describe_source
+from connect.runtime.error_handling.tolerance import (
+    ErrorHandling,
+    RecordErrors,
+    warn_of_error_handling,
+)
+from connect.runtime.offset_stores import ConnectorStores
+from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.plugins.transform_chain import has_transforms, make_chain, transforms_refused
+from connect.runtime.sink.context import WorkerSinkTaskContext
+from connect.runtime.sink.errors import SinkErrors
+from connect.runtime.sink.records import SinkRecordReader
+from connect.runtime.sink.task import WorkerSinkTask
+from connect.runtime.source.exactly_once_task import (
+    ExactlyOncePlan,
+    ExactlyOnceSourceTask,
+    Transactions,
+)
+from connect.runtime.source.task import WorkerSourceTask
+from connect.runtime.source.topic_creation import parse_topic_groups
+from connect.runtime.source.topic_creator import TopicCreator
+from connect.runtime.source.transaction_boundaries import make_boundaries, transfer_boundary_s
+from connect.runtime.states import InstanceId
+from connect.runtime.tasks.own_offset_store import TaskWithOwnOffsets
+from connect.runtime.tasks.record_converters import RecordConverters
+from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext
+from connect.runtime.transfer.exactly_once_task import ExactlyOnceTransferTask
+from connect.runtime.transfer.task import WorkerTransferTask
+from connect.runtime.transfer.transactions import TaskTransactions, TransactionalRecords
+from connect.storage.offset_reader import OffsetReader
+from connect.storage.offset_store import OffsetStore
+from connect.storage.offset_writer import OffsetWriter
+
+if TYPE_CHECKING:
+    from connect.metrics.registry import MetricRegistry
+
+__all__ = ["BrokenTask", "NewTask", "TaskMaker"]
+
+_log = logging.getLogger(__name__)
+
+_SUPPORT = "exactly.once.support"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """What a task is to be. Its configs are resolved."""
+
+    instance: InstanceId
+    connector_config: Mapping[str, str]
+    task_config: Mapping[str, str]
+    figures: TaskMetrics
+
+
+class TaskMaker:
+    """For one worker. Safe to use from any thread. Configs here are resolved.
+
+    `topic_used(task, topic)` is told, on any thread, when a task uses a topic for the first time.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        plugins: PluginRegistry,
+        metrics: MetricRegistry,
+        stores: ConnectorStores,
+        topic_used: Callable[[InstanceId, str], None],
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        worker_id: str,
+    ) -> None:
+        self._config = config
+        self._plugins = plugins
+        self._metrics = metrics
+        self._stores = stores
+        self._topic_used = topic_used
+        self._clock = clock
+        self._worker_id = worker_id
+
+    def make(
+        self, new: NewTask, task: object, exactly_once: ExactlyOncePlan | None = None
+    ) -> WorkerTask:
+        """Raises `ConfigError`, and what a plugin raises when it is made or configured.
+
+        `exactly_once` None: a source task writes at least once.
+        """
+        if isinstance(task, SinkTask):
+            return self._sink_task(new, task)
+        if isinstance(task, SourceTask) and exactly_once is not None:
+            return self._exactly_once_task(new, task, exactly_once)
+        if isinstance(task, SourceTask):
+            return self._source_task(new, task)
+        if isinstance(task, TransferTask):
+            if exactly_once is not None:
+                if task.writes_transactions():
+                    return self._exactly_once_transfer(new, task, exactly_once)
+                _refuse_if_required(task, new.connector_config)
+                _log.warning(
+                    "Task %s moves its data at least once: %s does not write in transactions",
+                    new.instance,
+                    type(task).__name__,
+                )
+            return self._source_task(new, task)
+        raise ConfigError(
+            f"{type(task).__name__}, the task class of connector {new.instance.connector}, is"
+            " neither a SourceTask nor a TransferTask nor a SinkTask"
+        )
+
+    def _source_task(self, new: NewTask, task: SourceTask | TransferTask) -> WorkerTask:
+        own = self._stores.of_task(new.instance, new.connector_config)
+        if own is None:
+            return self._task_on(self._stores.shared, new, task)
+        made = self._task_on(own, new, task)
+        return TaskWithOwnOffsets(made, own, self._clock)
+
+    def _exactly_once_task(
+        self, new: NewTask, task: SourceTask, plan: ExactlyOncePlan
+    ) -> WorkerTask:
+        producer = TransactionalProducer(
+            self._config.task_producer_properties(
+                new.connector_config, f"connector-producer-{new.instance}"
+            ),
+            plan.transactional_id,
+            self._clock,
+        )
+        store = self._stores.of_exactly_once_task(
+            new.instance, new.connector_config, producer.send_future
+        )
+        boundaries, asked = make_boundaries(
+            new.connector_config, self._config.offset_flush_interval_s, self._clock
+        )
+        context = self._task_context(new, store.store)
+        context.transactions = asked
+        return ExactlyOnceSourceTask(
+            task,
+            context,
+            new.task_config,
+            Transactions(plan, producer, store, boundaries),
+            self._converters(new.connector_config),
+            make_chain(self._plugins, new.connector_config),
+            self._source_errors(new),
+            topics=self._topic_creator(new),
+            clock=self._clock,
+        )
+
+    def _exactly_once_transfer(
+        self, new: NewTask, task: TransferTask, plan: ExactlyOncePlan
+    ) -> WorkerTask:
+        instance, config = new.instance, new.connector_config
+        _refuse_transforms(instance.connector, config)
+        boundary_s = transfer_boundary_s(config, self._config.offset_flush_interval_s)
+        producer = self._config.task_producer_properties(config, f"connector-producer-{instance}")
+        timeout_ms = produce_settings(producer).transaction_timeout_ms
+        coordinator = TransactionCoordinator(
+            wire_settings(producer), plan.transactional_id, timeout_ms, self._clock
+        )
+        records = TransactionalRecords()
+        store = self._stores.of_exactly_once_task(instance, config, records.send)
+        transactions = TaskTransactions(
+            instance.connector,
+            plan,
+            coordinator,
+            store,
+            records,
+            timeout_s=timeout_ms / 1000,
+            boundary_s=boundary_s,
+            clock=self._clock,
+        )
+        context = self._task_context(new, store.store)
+        return ExactlyOnceTransferTask(
+            task, context, new.task_config, transactions, store.store, self._clock
+        )
+
+    def _task_on(
+        self, store: OffsetStore, new: NewTask, task: SourceTask | TransferTask
+    ) -> WorkerTask:
+        context = self._task_context(new, store)
+        writer = OffsetWriter(store, new.instance.connector)
+        interval_s = self._config.offset_flush_interval_s
+        timeout_s = self._config.offset_flush_timeout_s
+        if isinstance(task, TransferTask):
+            _refuse_transforms(new.instance.connector, new.connector_config)
+            return WorkerTransferTask(
+                task,
+                context,
+                new.task_config,
+                writer,
+                commit_interval_s=interval_s,
+                commit_timeout_s=timeout_s,
+                clock=self._clock,
+            )
+        return WorkerSourceTask(
+            task,
+            context,
+            new.task_config,
+            writer,
+            self._converters(new.connector_config),
+            make_chain(self._plugins, new.connector_config),
+            self._source_errors(new),
+            commit_interval_s=interval_s,
+            commit_timeout_s=timeout_s,
+            topics=self._topic_creator(new),
+            clock=self._clock,
+        )
+
+    def _topic_creator(self, new: NewTask) -> TopicCreator | None:
+        groups = None
+        if self._config.topic_creation_enable:
+            groups = parse_topic_groups(new.connector_config)
+        if groups is None:
+            return None
+        properties = self._config.task_admin_properties(
+            new.connector_config, f"connector-adminclient-{new.instance}"
+        )
+        return TopicCreator(groups, lambda: Admin(properties))
+
+    def _sink_task(self, new: NewTask, task: SinkTask) -> WorkerTask:
+        converters = self._converters(new.connector_config)
+        errors = SinkErrors(
+            new.instance.connector,
+            new.instance.task,
+            new.connector_config,
+            converters,
+            self._config.task_producer_properties(
+                new.connector_config, f"connector-dlq-producer-{new.instance}"
+            ),
+            self._config.task_admin_properties(
+                new.connector_config, f"connector-dlq-adminclient-{new.instance}"
+            ),
+            self._clock,
+        )
+        context = WorkerSinkTaskContext(
+            new.instance.connector,
+            new.instance.task,
+            self._worker_id,
+            self._metrics,
+            new.figures,
+            reporter=errors.reporter,
+        )
+        return WorkerSinkTask(
+            task,
+            context,
+            # As in Java each task knows what its connector reads.
+            {**new.connector_config, **new.task_config},
+            self._config.task_consumer_properties(
+                new.connector_config, new.instance.connector, f"connector-consumer-{new.instance}"
+            ),
+            SinkRecordReader(
+                converters,
+                make_chain(self._plugins, new.connector_config),
+                errors.errors,
+                keep_origins=errors.reporter is not None,
+            ),
+            errors,
+            lambda topic: self._topic_used(new.instance, topic),
+            commit_interval_s=self._config.offset_flush_interval_s,
+            commit_timeout_s=self._config.offset_flush_timeout_s,
+            clock=self._clock,
+        )
+
+    def _source_errors(self, new: NewTask) -> RecordErrors[SourceRecord]:
+        handling = ErrorHandling.from_config(new.connector_config)
+        metrics = ErrorMetrics(self._clock)
+        errors: RecordErrors[SourceRecord] = RecordErrors(
+            handling,
+            metrics,
+            lambda record: f"a record for topic {record.topic}",
+            clock=self._clock,
+        )
+        if handling.log:
+            describe = describe_source if handling.log_records else None
+            errors.report_to([LogReporter(str(new.instance), metrics, describe)])
+        return errors
+
+    def _task_context(self, new: NewTask, store: OffsetStore) -> WorkerTaskContext:
+        return WorkerTaskContext(
+            connector_name=new.instance.connector,
+            task_index=new.instance.task,
+            worker_id=self._worker_id,
+            metrics=self._metrics,
+            reader=OffsetReader(store, new.instance.connector),
+            producer=self._config.task_producer_properties(
+                new.connector_config, f"connector-producer-{new.instance}"
+            ),
+            on_topic_used=lambda topic: self._topic_used(new.instance, topic),
+            clock=self._clock,
+            figures=new.figures,
+        )
+
+    def _converters(self, connector_config: Mapping[str, str]) -> RecordConverters:
+        key, value, header = (
+            self._converter(connector_config, use) for use in ("key", "value", "header")
+        )
+        name_of = self._plugins.name_of
+        return RecordConverters(
+            key, value, header, name_of(type(key)), name_of(type(value)), name_of(type(header))
+        )
+
+    def _converter(self, connector_config: Mapping[str, str], use: ConverterUse) -> Converter:
+        """The connector's own converter with its own properties, or else the worker's with the
+        worker's: the two are never mixed."""
+        key = f"{use}.converter"
+        own_name = connector_config.get(key)
+        props = connector_config if own_name else self._config.originals
+        converter = self._plugins.converter(own_name or self._default_converter(use), key)()
+        prefix = f"{key}."
+        own = {name[len(prefix) :]: props[name] for name in props if name.startswith(prefix)}
+        try:
+            converter.configure(own, use)
+        except ConfigError as error:
+            where = f"{prefix}{error.key}" if error.key in own else key
+            raise ConfigError(f"{where}: {error}", key=where, value=error.value) from error
+        return converter
+
+    def _default_converter(self, use: ConverterUse) -> str:
+        if use == "key":
+            return self._config.key_converter
+        if use == "value":
+            return self._config.value_converter
+        return self._config.header_converter
+
+
+def _refuse_transforms(connector: str, connector_config: Mapping[str, str]) -> None:
+    """What cannot be done to bytes. Raises `ConfigError`."""
+    warn_of_error_handling(connector, connector_config)
+    if has_transforms(connector_config):
+        raise transforms_refused(connector_config["connector.class"], connector_config)
+
+
+def _refuse_if_required(task: TransferTask, connector_config: Mapping[str, str]) -> None:
+    if connector_config.get(_SUPPORT, "").strip().lower() == "required":
+        raise ConfigError(
+            f"{_SUPPORT}=required: {type(task).__name__} moves its data by itself and does not"
+            " write in transactions; use requested to have it copy at least once",
+            key=_SUPPORT,
+            value="required",
+        )
+
+
+class BrokenTask(WorkerTask):
+    """Stands for a task that could not be made; starting it raises the reason."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def start(self) -> None:
+        raise self._error
+
+    def turn(self) -> None:
+        """Never reached: the start failed."""
+
+    def pause(self) -> None:
+        """Never reached: the start failed."""
+
+    def resume(self) -> None:
+        """Never reached: the start failed."""
+
+    def commit_soon(self) -> Future[None]:
+        return Future()
+
+    def finish(self, deadline: Deadline, *, failed: bool) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+    def wake(self) -> None:
+        """Nothing waits."""

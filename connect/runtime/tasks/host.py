@@ -1,0 +1,330 @@
+"""A task's thread: start it, let it work, stop it within a budget, report what would not stop.
+
+Whatever a task does, only its own status shows it: an exception makes it FAILED with its trace, a
+task that does not stop in time is abandoned (its daemon thread may linger, silenced) and said so.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import TypeVar
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError, Interrupted
+from connect.metrics.worker_metrics import HostedTask
+from connect.plugin import PartitionHealth
+from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
+from connect.runtime.tasks.task import WorkerTask
+from connect.runtime.thread_dumps import error_trace, where
+
+__all__ = ["TaskHost", "stop_tasks"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# How often a frozen task looks for requests.
+_FROZEN_LOOK_S = 0.5
+# Of the time that a stop gives, kept for closing: at most so many seconds, at most this share.
+_CLOSE_S, _CLOSE_SHARE = 1.0, 0.2
+# Soon enough for people, seldom enough for a status topic.
+_TROUBLE_EVERY_S = 2.0
+
+
+class TaskHost:
+    """Owns one task and its thread. Its methods are safe from any thread but the task's own.
+
+    `final_timeout_s`: how long a task that failed by itself may take to store its final offsets;
+    one that is stopped gets what `request_stop` says.
+    """
+
+    def __init__(
+        self,
+        instance: InstanceId,
+        task: WorkerTask,
+        task_class: type,
+        config: Mapping[str, str],
+        statuses: StatusBook,
+        *,
+        paused: bool,
+        final_timeout_s: float,
+        metrics: HostedTask,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.instance = instance
+        self.task_class = task_class
+        self.config = dict(config)
+        self._task = task
+        self._statuses = statuses
+        self._final_timeout_s = final_timeout_s
+        self._metrics = metrics
+        self._clock = clock
+        self._want_paused = paused
+        self._is_paused = False
+        self._lock = threading.Lock()
+        self._requests: deque[Callable[[], None]] = deque()
+        self._closed_to_requests = False
+        self._stop_deadline: Deadline | None = None
+        self._thawed = threading.Event()
+        self._thawed.set()
+        self._disowned = False
+        self._abandoned = False
+        self._started = False
+        self._failed = False
+        self._last_state = State.UNASSIGNED
+        self._trouble: str | None = None
+        self._trouble_at = 0.0
+        self._thread = threading.Thread(target=self._main, name=f"task-{instance}", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs and it has not failed."""
+        return self._thread.is_alive() and not self._failed
+
+    def start(self) -> None:
+        self._metrics.begun()
+        self._thread.start()
+
+    def request_stop(self, deadline: Deadline) -> None:
+        """Ask the task to end, its final offsets stored, by the deadline. Does not wait."""
+        with self._lock:
+            if self._stop_deadline is not None:
+                return
+            self._stop_deadline = deadline
+        self._thawed.set()
+        try:
+            self._task.stopping()
+        except Exception:  # noqa: BLE001 - plugin code; the task is being stopped all the same
+            _log.exception("Asking task %s to stop failed", self.instance)
+
+    def freeze(self) -> None:
+        """Have the task stand still after the turn that is under way, until `thaw` or a stop."""
+        self._thawed.clear()
+        self._task.wake()
+
+    def thaw(self) -> None:
+        """Go on after `freeze`, as if nothing had been."""
+        self._thawed.set()
+
+    def disown(self, deadline: Deadline) -> None:
+        """Ask a task to end that another worker may have run meanwhile: it finishes nothing, and
+        stores no offsets, which may be older than the other one's."""
+        self._disowned = True
+        self.request_stop(deadline)
+
+    def join(self, deadline: Deadline) -> bool:
+        """Wait for the thread. When it does not end by the deadline it is abandoned: False. Either
+        way the task's metrics are gone."""
+        try:
+            return self._join(deadline)
+        finally:
+            self._metrics.ended()
+
+    def _join(self, deadline: Deadline) -> bool:
+        if self._thread.ident is None:
+            return True
+        self._thread.join(deadline.remaining())
+        if not self._thread.is_alive():
+            return True
+        with self._lock:
+            self._abandoned = True
+        _log.error(
+            "Task %s did not stop in time and is left behind; it is here:\n%s",
+            self.instance,
+            where(self._thread),
+        )
+        self._move(State.UNASSIGNED)
+        return False
+
+    def set_paused(self, paused: bool) -> None:
+        """Pause or resume; the status follows when the task has done it."""
+
+        def apply() -> None:
+            self._want_paused = paused
+
+        self._request(apply)
+
+    def reconfigure(self, config: Mapping[str, str]) -> Future[bool]:
+        """Offer the task a new config. False, or an exception: it has to be restarted for it."""
+
+        def apply() -> bool:
+            taken = self._task.reconfigure(config)
+            if taken:
+                self.config = dict(config)
+            return taken
+
+        return self._call(apply)
+
+    def commit_soon(self) -> Future[None]:
+        """Have the task commit its source offsets now; done when they are stored."""
+        stored: Future[None] = Future()
+
+        def copy_result(done: Future[None]) -> None:
+            error = done.exception()
+            if error is None:
+                stored.set_result(None)
+            else:
+                stored.set_exception(error)
+
+        def chain(started: Future[Future[None]]) -> None:
+            error = started.exception()
+            if error is None:
+                started.result().add_done_callback(copy_result)
+            else:
+                stored.set_exception(error)
+
+        self._call(self._task.commit_soon).add_done_callback(chain)
+        return stored
+
+    def health(self) -> list[PartitionHealth]:
+        """What the task says of its partitions; nothing when it is not running."""
+        if not self.alive:
+            return []
+        try:
+            return self._task.health()
+        except Exception:  # noqa: BLE001 - plugin code; a status request must not fail for it
+            _log.exception("Asking task %s for its health failed", self.instance)
+            return []
+
+    def _call(self, step: Callable[[], T]) -> Future[T]:
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(step())
+            except Exception as error:  # noqa: BLE001 - plugin code; the caller gets the error
+                answer.set_exception(error)
+
+        if not self._request(run):
+            answer.set_exception(ConnectError(f"Task {self.instance} is not running"))
+        return answer
+
+    def _request(self, step: Callable[[], None]) -> bool:
+        with self._lock:
+            if self._closed_to_requests:
+                return False
+            self._requests.append(step)
+        self._task.wake()
+        return True
+
+    def _main(self) -> None:
+        """The task's thread."""
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - the top of a task's thread
+            self._fail(error)
+        # A successor of a task that was left behind may have stored later offsets already.
+        if self._started and not self._disowned and not self._is_abandoned():
+            self._finish()
+        self._close()
+        self._note(self._last_state)
+
+    def _is_abandoned(self) -> bool:
+        with self._lock:
+            return self._abandoned
+
+    def _work(self) -> None:
+        if self._stop_deadline is not None:
+            return
+        self._task.start()
+        self._started = True
+        if self._want_paused:
+            self._apply_pause()
+        else:
+            self._note(State.RUNNING)
+        while self._stop_deadline is None:
+            self._serve_requests()
+            if self._want_paused != self._is_paused:
+                self._apply_pause()
+            if self._thawed.is_set():
+                self._task.turn()
+                self._show_trouble()
+            else:
+                self._thawed.wait(_FROZEN_LOOK_S)
+
+    def _show_trouble(self) -> None:
+        """A task is RUNNING while some of it stands still: its status then says what, and why."""
+        now = self._clock.monotonic()
+        if now < self._trouble_at:
+            return
+        self._trouble_at = now + _TROUBLE_EVERY_S
+        trouble = None if self._is_paused else self._task.trouble()
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._statuses.annotate(self.instance, trouble)
+
+    def _apply_pause(self) -> None:
+        if self._want_paused:
+            self._task.pause()
+        else:
+            self._task.resume()
+        self._is_paused = self._want_paused
+        self._trouble, self._trouble_at = None, 0.0
+        self._note(State.PAUSED if self._is_paused else State.RUNNING)
+
+    def _serve_requests(self) -> None:
+        while self._requests:
+            self._requests.popleft()()
+
+    def _fail(self, error: Exception) -> None:
+        self._failed = True
+        if self._stop_deadline is not None:
+            # As in Connect: the last status of a task that was told to stop is UNASSIGNED.
+            if isinstance(error, Interrupted):
+                _log.info("Task %s is stopped before it began: %s", self.instance, error)
+            else:
+                _log.warning("Task %s failed while it was stopping", self.instance, exc_info=error)
+            return
+        _log.error("Task %s failed: %s", self.instance, error, exc_info=error)
+        self._last_state = State.FAILED
+        self._note(State.FAILED, error_trace(error))
+
+    def _finish(self) -> None:
+        stop = self._stop_deadline or Deadline(self._final_timeout_s, self._clock)
+        # A task whose cluster does not answer waits as long as it may; it has to close after that,
+        # before whoever stops it takes it for one that hangs.
+        left = stop.remaining()
+        deadline = Deadline(left - min(_CLOSE_S, left * _CLOSE_SHARE), self._clock)
+        try:
+            if not self._task.finish(deadline, failed=self._failed):
+                _log.warning(
+                    "Task %s ended before its final offsets were stored; what they cover will be"
+                    " copied again",
+                    self.instance,
+                )
+        except Exception as error:  # noqa: BLE001 - plugin code; the task ends anyway
+            _log.error("Storing the final offsets of task %s failed: %s", self.instance, error)
+
+    def _close(self) -> None:
+        with self._lock:
+            self._closed_to_requests = True
+        self._serve_requests()
+        try:
+            self._task.close()
+        except Exception:  # noqa: BLE001 - plugin code; the task ends anyway
+            _log.exception("Closing task %s failed", self.instance)
+
+    def _note(self, state: State, trace: str | None = None) -> None:
+        if not self._is_abandoned():
+            self._move(state, trace)
+
+    def _move(self, state: State, trace: str | None = None) -> None:
+        try:
+            self._statuses.move(self.instance, state, trace)
+        except InvalidTransition as error:
+            # The herder moved it first, to DESTROYED or RESTARTING say: that is the newer truth.
+            _log.debug("%s", error)
+        else:
+            self._metrics.state_changed(state.value.lower())
+
+
+def stop_tasks(hosts: Collection[TaskHost], deadline: Deadline) -> bool:
+    """Stop these tasks at the same time. False: not all of them ended by the deadline."""
+    for host in hosts:
+        host.request_stop(deadline)
+    ended = [host.join(deadline) for host in hosts]
+    return all(ended)

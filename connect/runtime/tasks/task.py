@@ -1,0 +1,121 @@
+"""What a task's thread runs: one of the two kinds of source tasks, seen by its host.
+
+The host (`host`) owns the thread and the lifecycle; a `WorkerTask` does the work in turns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.metrics.task_metrics import TaskMetrics
+from connect.plugin import (
+    PartitionHealth,
+    SourceOffset,
+    SourcePartition,
+    TransactionContext,
+    TransferTransactions,
+)
+from connect.storage.offset_reader import OffsetReader
+from connect.storage.offset_store import READ_S
+
+if TYPE_CHECKING:
+    from connect.metrics.registry import MetricRegistry
+
+__all__ = ["WorkerTask", "WorkerTaskContext", "in_lines"]
+
+
+@dataclass(slots=True)
+class WorkerTaskContext:
+    """The `plugin.TaskContext` of one task."""
+
+    connector_name: str
+    task_index: int
+    worker_id: str
+    metrics: MetricRegistry
+    reader: OffsetReader
+    producer: Mapping[str, str]
+    on_topic_used: Callable[[str], None]
+    """Called once for each topic."""
+    clock: Clock = SYSTEM_CLOCK
+    transactions: TransactionContext | None = None
+    transfer: TransferTransactions | None = None
+    figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
+    """What the worker shows of this task."""
+    _topics: set[str] = field(default_factory=set)
+
+    def topic_used(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self.on_topic_used(topic)
+
+    def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        return self.reader.offsets(partitions, Deadline(READ_S, self.clock))
+
+    def offset_marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
+        return self.reader.marks(partitions)
+
+    def producer_properties(self) -> Mapping[str, str]:
+        return dict(self.producer)
+
+
+class WorkerTask(ABC):
+    """One task. All methods run on the task's thread, unless their docstring says otherwise."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin. An exception fails the task; `close` is still called."""
+
+    @abstractmethod
+    def turn(self) -> None:
+        """Work for a moment: at most about a second, less after `wake`. An exception fails it."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """From the next turn on, take nothing new; offsets are still committed."""
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Undo `pause`."""
+
+    @abstractmethod
+    def commit_soon(self) -> Future[None]:
+        """Commit source offsets in one of the next turns; done when they are stored."""
+
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        """Take a new config in place. False: this task has to be restarted for it."""
+        return False
+
+    @abstractmethod
+    def finish(self, deadline: Deadline, *, failed: bool) -> bool:
+        """Let what is under way arrive and store the final offsets. False: not all of it was
+        possible by the deadline. `failed`: the task itself cannot be asked to work any more."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close everything; called once, last."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """End a waiting turn. Called from any thread."""
+
+    def stopping(self) -> None:
+        """Stop was asked for. Called from any thread, before the last turn has ended."""
+        self.wake()
+
+    def trouble(self) -> str | None:
+        """What does not go on while the task runs; None: all does. Cheap, and called often."""
+        return None
+
+    def health(self) -> list[PartitionHealth]:
+        """The state of the task's partitions, where it knows. Called from any thread."""
+        return []
+
+
+def in_lines(*troubles: str | None) -> str | None:
+    """What there is of these, one after the other; None: nothing."""
+    return "\n".join(each for each in troubles if each) or None

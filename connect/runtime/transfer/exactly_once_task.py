@@ -1,0 +1,138 @@
+"""Runs a `plugin.TransferTask` exactly once (KIP-618): what it moves and its source offsets are
+written in the same transactions, which the task begins and ends by itself.
+
+Before the task begins, its transactional id is claimed as that of a record task is: the leader
+fences out earlier tasks, and the run must still be wanted here after that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError
+from connect.metrics.source_task_metrics import (
+    SOURCE_TASK_GROUP,
+    SourceTaskMetrics,
+    SourceTotals,
+)
+from connect.plugin import PartitionHealth, TransferCounts, TransferTask
+from connect.runtime.error_handling.metrics import ERROR_GROUP, ErrorMetrics
+from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext, in_lines
+from connect.runtime.transfer.task import what_stands_still
+from connect.runtime.transfer.transactions import TaskTransactions
+from connect.storage.offset_store import READ_S, OffsetStore
+
+__all__ = ["ExactlyOnceTransferTask"]
+
+_CLOSE_STORE_S = 1.0
+_STEP_S = 1.0
+_NOTE_S = 0.5
+
+
+class ExactlyOnceTransferTask(WorkerTask):
+    """One transfer task that writes in transactions. `stopping`, `wake` and `health` come from any
+    thread."""
+
+    def __init__(
+        self,
+        task: TransferTask,
+        context: WorkerTaskContext,
+        config: Mapping[str, str],
+        transactions: TaskTransactions,
+        store: OffsetStore,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`store` is opened and closed here, and so is what `transactions` has."""
+        self._task = task
+        self._context = context
+        self._config = config
+        self._transactions = transactions
+        self._store = store
+        self._clock = clock
+        self._stop_asked = threading.Event()
+        self._begun = False
+        self._note_due = clock.monotonic()
+        context.transfer = transactions
+        context.figures.add(ERROR_GROUP, ErrorMetrics(clock).read)
+        self._figures = SourceTaskMetrics(self._totals, clock, transactions=True)
+        context.figures.add(SOURCE_TASK_GROUP, self._figures.read)
+
+    def start(self) -> None:
+        if not self._transactions.claim(lambda: not self._stop_asked.is_set()):
+            return
+        self._store.start(Deadline(READ_S, self._clock))
+        self._task.initialize(self._context)
+        self._begun = True
+        if self._stop_asked.is_set():
+            self._task.stopping()
+        self._task.start(self._config)
+
+    def turn(self) -> None:
+        self._task.step(_STEP_S)
+        self._take_note()
+
+    def pause(self) -> None:
+        """What is open is committed as soon as it is acknowledged."""
+        self._task.pause()
+
+    def resume(self) -> None:
+        self._task.resume()
+
+    def commit_soon(self) -> Future[None]:
+        return self._task.request_commit()
+
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        return self._begun and self._task.reconfigure(config)
+
+    def finish(self, deadline: Deadline, *, failed: bool) -> bool:
+        """Nothing is copied twice where this is not possible: what is open is dropped."""
+        if failed or not self._begun:
+            return True
+        self._task.drain(deadline)
+        return True
+
+    def close(self) -> None:
+        try:
+            if self._begun:
+                self._task.stop()
+        finally:
+            self._take_note()
+            ended = f"Task {self._context.connector_name}-{self._context.task_index} has ended"
+            self._transactions.close(ConnectError(ended))
+            self._store.stop(Deadline(_CLOSE_STORE_S, self._clock))
+
+    def wake(self) -> None:
+        if self._begun:
+            self._task.wake()
+
+    def stopping(self) -> None:
+        self._stop_asked.set()
+        if self._begun:
+            self._task.stopping()
+
+    def trouble(self) -> str | None:
+        return in_lines(what_stands_still(self.health()), self._task.trouble())
+
+    def health(self) -> list[PartitionHealth]:
+        return self._task.health() if self._begun else []
+
+    def _totals(self) -> SourceTotals:
+        """On any thread."""
+        counts = self._task.counts() or TransferCounts(0, 0, 0)
+        left_out = counts.read - counts.acknowledged - counts.under_way
+        return SourceTotals(counts.read, counts.acknowledged, left_out)
+
+    def _take_note(self) -> None:
+        measured = self._transactions.measured
+        while measured:
+            ms, records, committed = measured.popleft()
+            self._context.figures.committed(ms, success=committed)
+            if committed:
+                self._figures.transaction(records)
+        now = self._clock.monotonic()
+        if now >= self._note_due:
+            self._note_due = now + _NOTE_S
+            self._figures.turn()

@@ -1,0 +1,160 @@
+"""The keys that a connector's config has for its transformations and predicates, and what it may
+say of plugin classes: the checks of `validation` that need the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from connect.config.definition import (
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    Importance,
+    Width,
+    invalid_value,
+)
+from connect.config.types import parse_value
+from connect.data.converters.base import Converter, HeaderConverter
+from connect.data.transforms.base import Predicate, Transformation
+from connect.runtime.plugins.kinds import PluginKind, kinds_of
+from connect.runtime.plugins.registry import PluginRegistry
+
+__all__ = ["PluginClassKey", "class_value", "plugin_class_keys", "stage_keys"]
+
+_Props = Mapping[str, str | None]
+
+_STAGE_KEYS = (
+    ConfigKey(
+        "predicate",
+        ConfigType.STRING,
+        None,
+        doc="Alias of a predicate: only for records that it lets through.",
+    ),
+    ConfigKey("negate", ConfigType.BOOLEAN, False, doc="Whether it is for the other records."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginClassKey:
+    """A key whose value is a plugin's class. `interface`: Java's name for what it has to be."""
+
+    name: str
+    kind: PluginKind
+    interface: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """Recommends the plugins of a kind, or the versions of one."""
+
+    values: tuple[str, ...]
+
+    def valid_values(self, props: _Props) -> tuple[str, ...]:
+        return self.values
+
+    def visible(self, props: _Props) -> bool:
+        return True
+
+
+def plugin_class_keys(props: _Props) -> Iterator[PluginClassKey]:
+    """Every key of this config that names a plugin besides the connector."""
+    yield PluginClassKey("key.converter", PluginKind.CONVERTER, Converter.__name__)
+    yield PluginClassKey("value.converter", PluginKind.CONVERTER, Converter.__name__)
+    yield PluginClassKey("header.converter", PluginKind.HEADER_CONVERTER, HeaderConverter.__name__)
+    for alias in _aliases(props, "transforms"):
+        yield PluginClassKey(
+            f"transforms.{alias}.type", PluginKind.TRANSFORMATION, Transformation.__name__
+        )
+    for alias in _aliases(props, "predicates"):
+        yield PluginClassKey(f"predicates.{alias}.type", PluginKind.PREDICATE, Predicate.__name__)
+
+
+def stage_keys(registry: PluginRegistry, props: _Props) -> list[ConfigKey]:
+    """The keys of the config's transformations, then those of its predicates."""
+    keys: list[ConfigKey] = []
+    for alias in _aliases(props, "transforms"):
+        keys += _keys_of(
+            registry, props, alias, "Transformation", PluginKind.TRANSFORMATION, _STAGE_KEYS
+        )
+    for alias in _aliases(props, "predicates"):
+        keys += _keys_of(registry, props, alias, "Predicate", PluginKind.PREDICATE, ())
+    return keys
+
+
+def class_value(
+    registry: PluginRegistry, key: PluginClassKey, generic: ConfigValue, props: _Props
+) -> ConfigValue:
+    """The outcome for a key that names a plugin: its full name, or what is wrong with it."""
+    text = props.get(key.name)
+    if text is None:
+        return generic
+    name = text.strip()
+    found = registry.lookup(name) if name else []
+    fitting = [plugin for plugin in found if key.kind in kinds_of(plugin)]
+    if len(fitting) == 1:
+        return replace(generic, value=registry.name_of(fitting[0]))
+    if found and not fitting:
+        full = registry.name_of(found[0])
+        error = f"Class class {full} does not implement the {key.interface} interface"
+        return replace(generic, value=full, errors=(*generic.errors, error))
+    variants = [
+        plugin.name for plugin in registry.all(key.kind) if plugin.name.startswith(f"{name}$")
+    ]
+    if name and variants:
+        error = f"This class is abstract and cannot be created. Did you mean {', '.join(variants)}?"
+        return replace(generic, value=name, errors=(*generic.errors, error))
+    error = str(invalid_value(key.name, text, f"Class {name} could not be found."))
+    return replace(generic, value=None, errors=(*generic.errors, error))
+
+
+def _aliases(props: _Props, key: str) -> tuple[str, ...]:
+    aliases = parse_value(key, props.get(key), ConfigType.LIST)
+    return tuple(dict.fromkeys(aliases)) if isinstance(aliases, tuple) else ()
+
+
+def _keys_of(
+    registry: PluginRegistry,
+    props: _Props,
+    alias: str,
+    what: str,
+    kind: PluginKind,
+    more: tuple[ConfigKey, ...],
+) -> Iterator[ConfigKey]:
+    section = "transforms" if kind is PluginKind.TRANSFORMATION else "predicates"
+    prefix, group = f"{section}.{alias}.", f"{section.capitalize()}: {alias}"
+    given = (props.get(f"{prefix}type") or "").strip()
+    fitting = [plugin for plugin in registry.lookup(given) if kind in kinds_of(plugin)]
+    plugin = fitting[0] if len(fitting) == 1 else None
+    version = None if plugin is None else registry.version_of(plugin)
+    yield ConfigKey(
+        f"{prefix}type",
+        ConfigType.CLASS,
+        importance=Importance.HIGH,
+        doc=f"Class of the {what.lower()} {alias}.",
+        group=group,
+        order=0,
+        width=Width.LONG,
+        display_name=f"{what} type for {alias}",
+        recommender=_Offer(tuple(entry.name for entry in registry.all(kind))),
+    )
+    yield ConfigKey(
+        f"{prefix}plugin.version",
+        ConfigType.STRING,
+        version,
+        importance=Importance.HIGH,
+        doc=f"Version of the {what.lower()} {alias}.",
+        group=group,
+        order=1,
+        width=Width.LONG,
+        display_name=f"{what} version for {alias}",
+        recommender=None if version is None else _Offer((version,)),
+    )
+    if plugin is None:
+        return
+    assert issubclass(plugin, Transformation | Predicate)
+    own = ConfigDef([*plugin.config_def(), *more]).on_a_form()
+    for order, key in enumerate(own, start=2):
+        own_group = group if key.group is None else f"{group}: {key.group}"
+        yield replace(key.prefixed(prefix), group=own_group, order=order)

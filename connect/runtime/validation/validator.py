@@ -1,0 +1,378 @@
+"""Checks a connector's config as Kafka Connect's `validate` does, key by key.
+
+What is looked at, in this order: the keys that all connectors have, those of the config's
+transformations and predicates, the connector's own, what it overrides of its clients, and the keys
+of its converters. Nothing is started and no cluster is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from connect.config.client_keys import ADMIN_CONFIG_DEF, CONSUMER_CONFIG_DEF, PRODUCER_CONFIG_DEF
+from connect.config.connector import CONNECTOR_KEYS, SINK_CONNECTOR_KEYS, SOURCE_CONNECTOR_KEYS
+from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, ConfigValue
+from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.types import HIDDEN, ConfigType, parse_value
+from connect.data.converters.base import Converter
+from connect.errors import ConfigError
+from connect.plugin import Connector, TransferTask
+from connect.runtime.herder import BadRequest, ConfigInfo, ConfigInfos, ConfigValueInfo
+from connect.runtime.plugins.override_policy import (
+    ClientKind,
+    ConnectorClientConfigOverridePolicy,
+    OverrideRequest,
+    overridable_clients,
+)
+from connect.runtime.plugins.registry import PluginKind, PluginRegistry
+from connect.runtime.plugins.transform_chain import has_transforms, make_chain, transforms_refused
+from connect.runtime.plugins.versions import VersionRange
+from connect.runtime.validation.plugin_keys import class_value, plugin_class_keys, stage_keys
+
+__all__ = ["ConfigValidator", "Preflight", "invalid_config"]
+
+_Props = Mapping[str, str | None]
+
+Preflight = Callable[[type[Connector], Mapping[str, str]], Sequence[ConfigProblem]]
+"""More rules for the keys that all connectors have, of one kind of herder."""
+
+_NULL_VALUE = "Null value can not be supplied as the configuration value."
+_CLIENT_DEFS: Mapping[ClientKind, ConfigDef] = {
+    "producer": PRODUCER_CONFIG_DEF,
+    "consumer": CONSUMER_CONFIG_DEF,
+    "admin": ADMIN_CONFIG_DEF,
+}
+_CLASS_AND_VERSION_KEYS = frozenset(
+    f"{use}.converter{suffix}"
+    for use in ("key", "value", "header")
+    for suffix in ("", ".plugin.version")
+)
+# Names of properties whose values are not for error texts.
+_SECRET = re.compile(r"passw|passphrase|secret|jaas|credential|token|\bkey$", re.IGNORECASE)
+
+
+@dataclass
+class _Outcome:
+    """What is known so far: keys and values in the order of the answer."""
+
+    keys: dict[str, ConfigKey] = field(default_factory=dict)
+    values: dict[str, ConfigValue] = field(default_factory=dict)
+    kept: dict[str, list[str]] = field(default_factory=dict)
+    """Errors that stay where a connector has a definition of its own for the key."""
+
+    def take(self, definition: ConfigDef, props: _Props) -> None:
+        """Validate by a definition; where a key was there before, this one replaces it."""
+        self.keys.update(definition.keys)
+        for value in definition.validate(props):
+            more = [text for text in self.kept.get(value.name, ()) if text not in value.errors]
+            self.values[value.name] = replace(value, errors=(*value.errors, *more))
+
+    def add_error(self, key: str, message: str) -> None:
+        value = self.values.get(key, ConfigValue(key, None))
+        self.values[key] = replace(value, errors=(*value.errors, message))
+
+    def keep_error(self, key: str, message: str) -> None:
+        self.kept.setdefault(key, []).append(message)
+        self.add_error(key, message)
+
+    def infos(self) -> list[ConfigInfo]:
+        unknown = [
+            _info(None, value) for value in self.values.values() if value.name not in self.keys
+        ]
+        return unknown + [_info(key, self.values[key.name]) for key in self.keys.values()]
+
+    def error_count(self) -> int:
+        return sum(len(value.errors) for value in self.values.values())
+
+
+class ConfigValidator:
+    """Validates configs for one worker. Safe to use from any thread.
+
+    `resolve` puts in what config providers know. `preflight`: see there. `exactly_once`: whether
+    source tasks of this worker write exactly once.
+    """
+
+    def __init__(
+        self,
+        plugins: PluginRegistry,
+        resolve: Callable[[Mapping[str, str]], dict[str, str]],
+        policy: ConnectorClientConfigOverridePolicy,
+        *,
+        preflight: Preflight | None = None,
+        exactly_once: bool = False,
+    ) -> None:
+        self._plugins = plugins
+        self._resolve = resolve
+        self._policy = policy
+        self._preflight = preflight
+        self._exactly_once = exactly_once
+
+    def validate(self, config: _Props) -> ConfigInfos:
+        """Raises `BadRequest` where there is no telling what to validate by."""
+        given = {key: value for key, value in config.items() if value is not None}
+        resolved = self._resolve(given)
+        props: _Props = {**config, **resolved}
+        class_name = resolved.get("connector.class")
+        if class_name is None:
+            shown = ", ".join(f"{key}={_shown(key, value)}" for key, value in config.items())
+            raise BadRequest(f"Connector config {{{shown}}} contains no connector type")
+        connector = self._connector(class_name.strip())
+        wanted = VersionRange.parse(resolved.get("connector.plugin.version"))
+        version = self._plugins.version_of(connector)
+        if version not in wanted:
+            return self._wrong_version(connector, version, wanted, props)
+        outcome = _Outcome()
+        self._check_framework_keys(outcome, connector, props)
+        self._check_stages(outcome, connector, resolved)
+        groups = list(ConfigDef(outcome.keys.values()).groups)
+        self._check_own_keys(outcome, connector, props, resolved)
+        groups += connector.config_def().groups
+        overrides = [
+            info
+            for client in overridable_clients(
+                connector.connector_type(), resolved, exactly_once=self._exactly_once
+            )
+            for info in self._check_overrides(client, connector, resolved)
+        ]
+        converters: list[ConfigInfo] = []
+        for use in ("header", "key", "value"):
+            found = self._check_converter(f"{use}.converter", outcome, resolved)
+            converters += found
+            groups += [info.group for info in found if info.group is not None]
+        extra = [*overrides, *converters]
+        return ConfigInfos(
+            class_name,
+            outcome.error_count() + sum(bool(info.value.errors) for info in extra),
+            list(dict.fromkeys(groups)),
+            [*outcome.infos(), *extra],
+        )
+
+    def _connector(self, class_name: str) -> type[Connector]:
+        try:
+            return self._plugins.connector(class_name)
+        except ConfigError as error:
+            known = ", ".join(
+                entry.name
+                for kind in (PluginKind.SINK, PluginKind.SOURCE)
+                for entry in self._plugins.all(kind)
+            )
+            raise BadRequest(
+                "Failed to find any class that implements Connector and which name matches"
+                f" {class_name}, available connectors are: {known}"
+            ) from error
+
+    def _wrong_version(
+        self, connector: type[Connector], version: str, wanted: VersionRange, props: _Props
+    ) -> ConfigInfos:
+        outcome = _Outcome()
+        definition = ConfigDef(CONNECTOR_KEYS)
+        outcome.take(definition, props)
+        _hide_versions(outcome)
+        message = (
+            f"Plugin {self._plugins.name_of(connector)} not found that matches the version range"
+            f" {wanted}, available versions: [{version}]"
+        )
+        outcome.add_error("connector.class", message)
+        outcome.add_error("connector.plugin.version", message)
+        key = "connector.plugin.version"
+        outcome.keys[key] = replace(outcome.keys[key], default=version)
+        outcome.values[key] = replace(outcome.values[key], recommended_values=(version,))
+        return ConfigInfos(
+            props.get("connector.class") or "",
+            outcome.error_count(),
+            list(definition.groups),
+            outcome.infos(),
+        )
+
+    def _check_framework_keys(
+        self, outcome: _Outcome, connector: type[Connector], props: _Props
+    ) -> None:
+        source = connector.connector_type() == "source"
+        keys = SOURCE_CONNECTOR_KEYS if source else SINK_CONNECTOR_KEYS
+        outcome.take(ConfigDef([*keys, *stage_keys(self._plugins, props)]), props)
+        for key in plugin_class_keys(props):
+            value = class_value(self._plugins, key, outcome.values[key.name], props)
+            outcome.values[key.name] = value
+            if key.name.startswith("transforms."):
+                _check_negate(outcome, key.name.removesuffix("type"), props)
+        _hide_versions(outcome)
+        for problem in _sink_problems(props) if not source else ():
+            outcome.keep_error(problem.key, problem.message)
+        if self._preflight is not None:
+            given = {key: value for key, value in props.items() if value is not None}
+            for problem in self._preflight(connector, given):
+                outcome.keep_error(problem.key, problem.message)
+        for name, given_value in props.items():
+            if given_value is None:
+                outcome.add_error(name, _NULL_VALUE)
+
+    def _check_stages(
+        self, outcome: _Outcome, connector: type[Connector], resolved: Mapping[str, str]
+    ) -> None:
+        """What only making the transformations and predicates can tell, once their keys pass."""
+        prefixes = ("transforms", "predicates")
+        if any(value.errors for key, value in outcome.values.items() if key.startswith(prefixes)):
+            return
+        try:
+            make_chain(self._plugins, resolved).close()
+        except ConfigError as error:
+            key = error.key if error.key in outcome.keys else "transforms"
+            outcome.keep_error(key or "transforms", str(error))
+            return
+        if has_transforms(resolved) and issubclass(connector().task_class(), TransferTask):
+            refusal = transforms_refused(self._plugins.name_of(connector), resolved)
+            outcome.keep_error("transforms", str(refusal))
+
+    def _check_own_keys(
+        self,
+        outcome: _Outcome,
+        connector: type[Connector],
+        props: _Props,
+        resolved: Mapping[str, str],
+    ) -> None:
+        """A key that the framework has, too, keeps its place, and its class its full name."""
+        before = dict(outcome.values)
+        outcome.take(connector.config_def(), props)
+        for name, value in before.items():
+            if name in _CLASS_AND_VERSION_KEYS and (name not in props or props[name] is not None):
+                outcome.values[name] = value
+        found = {value.name for value in outcome.values.values() if value.errors}
+        for problem in connector.validate(resolved):
+            if problem.key in found:
+                continue
+            own = connector.config_def().keys.get(problem.key)
+            if own is None or own.type is ConfigType.CLASS:
+                # As Java shows what it could not load, and what is not the connector's to judge.
+                outcome.values[problem.key] = ConfigValue(problem.key, None)
+            outcome.add_error(problem.key, problem.message)
+
+    def _check_overrides(
+        self, client: ClientKind, connector: type[Connector], props: Mapping[str, str]
+    ) -> list[ConfigInfo]:
+        prefix = f"{client}.override."
+        overridden = {
+            key[len(prefix) :]: value for key, value in props.items() if key.startswith(prefix)
+        }
+        refusals = self._policy.refusals(
+            OverrideRequest(props.get("name", ""), connector.connector_type(), client, overridden)
+        )
+        infos = []
+        for name, text in overridden.items():
+            key = _CLIENT_DEFS[client].keys.get(name)
+            if key is None:
+                value = ConfigValue(prefix + name, text)
+            else:
+                # What is allowed is for the client to say; here only the type is looked at.
+                key = replace(key, validator=None).prefixed(prefix)
+                (value,) = ConfigDef([key]).validate({prefix + name: text})
+            if name in refusals:
+                value = replace(value, errors=(*value.errors, refusals[name]))
+            infos.append(_info(key, value))
+        return infos
+
+    def _check_converter(
+        self, key: str, outcome: _Outcome, props: Mapping[str, str]
+    ) -> list[ConfigInfo]:
+        """The converter's own keys; none where the config does not name a converter."""
+        value = outcome.values[key]
+        if value.value is None or value.errors:
+            return []
+        wanted = VersionRange.parse(props.get(f"{key}.plugin.version"))
+        converter = self._plugins.converter(value.value, key)
+        if self._plugins.version_of(converter) not in wanted:
+            return []
+        return _converter_infos(converter, key, props)
+
+
+def _converter_infos(
+    converter: type[Converter], key: str, props: Mapping[str, str]
+) -> list[ConfigInfo]:
+    prefix = f"{key}."
+    own = {name[len(prefix) :]: text for name, text in props.items() if name.startswith(prefix)}
+    own.setdefault("converter.type", key.partition(".")[0])
+    infos = []
+    definition = converter.config_def()
+    for plain, value in zip(definition, definition.validate(own), strict=True):
+        infos.append(_info(plain.prefixed(prefix), replace(value, name=prefix + value.name)))
+    return infos
+
+
+def _info(key: ConfigKey | None, value: ConfigValue) -> ConfigInfo:
+    shown = ConfigValueInfo(
+        value.name, value.value, value.recommended_values, value.errors, value.visible
+    )
+    if key is None:
+        return ConfigInfo(None, shown)
+    return ConfigInfo(key, shown, key.group, key.order)
+
+
+def _hide_versions(outcome: _Outcome) -> None:
+    """A converter's version means something only beside the converter."""
+    for use in ("key", "value", "header"):
+        name = f"{use}.converter.plugin.version"
+        visible = outcome.values[f"{use}.converter"].value is not None
+        outcome.values[name] = replace(outcome.values[name], visible=visible)
+
+
+def _check_negate(outcome: _Outcome, prefix: str, props: _Props) -> None:
+    if props.get(f"{prefix}negate") is not None and props.get(f"{prefix}predicate") is None:
+        outcome.add_error(
+            f"{prefix}type",
+            f"Config '{prefix}negate' was provided but there is no config '{prefix}predicate'"
+            " defining a predicate to be negated.",
+        )
+
+
+def _sink_problems(props: _Props) -> Iterable[ConfigProblem]:
+    """The rules between a sink's keys for topics."""
+    parsed = parse_value("topics", props.get("topics"), ConfigType.LIST)
+    topics = parsed if isinstance(parsed, tuple) else ()
+    regex = (props.get("topics.regex") or "").strip()
+    dead_letters = (props.get("errors.deadletterqueue.topic.name") or "").strip()
+    text = None
+    if topics and regex:
+        text = "topics and topics.regex are mutually exclusive options, but both are set."
+    if not topics and not regex:
+        text = "Must configure one of topics or topics.regex"
+    if text is not None:
+        yield ConfigProblem("topics", text)
+        yield ConfigProblem("topics.regex", text)
+    elif dead_letters and dead_letters in topics:
+        yield ConfigProblem(
+            "topics",
+            f"The DLQ topic '{dead_letters}' may not be included in the list of topics"
+            f" ('topics=[{', '.join(topics)}]') consumed by the connector",
+        )
+    elif dead_letters and regex and _matches(regex, dead_letters):
+        yield ConfigProblem(
+            "topics.regex",
+            f"The DLQ topic '{dead_letters}' may not be matched by the regex for the topics"
+            f" ('topics.regex={regex}') consumed by the connector",
+        )
+
+
+def _matches(regex: str, topic: str) -> bool:
+    try:
+        return compile_java_regex(regex).fullmatch(topic) is not None
+    except JavaRegexError:
+        # The key's own check says so.
+        return False
+
+
+def _shown(key: str, value: str | None) -> str:
+    return HIDDEN if value is not None and _SECRET.search(key) else str(value)
+
+
+def invalid_config(infos: ConfigInfos) -> BadRequest | None:
+    """The error of a config that did not pass; None when it did."""
+    if infos.error_count == 0:
+        return None
+    messages = [error for info in infos.configs for error in info.value.errors]
+    lines = "".join(f"\n{message}" for message in messages)
+    return BadRequest(
+        f"Connector configuration is invalid and contains the following {infos.error_count}"
+        f" error(s):{lines}\nYou can also find the above list of errors at the endpoint"
+        " `/connector-plugins/{connectorType}/config/validate`"
+    )

@@ -1,0 +1,169 @@
+"""Everything for writing plugins: connectors, converters, transformations, predicates, config
+providers and client override policies. Import from here; other modules may change.
+
+A source in a few lines:
+
+    from connect.sdk import ConfigDef, ConfigKey, ConfigType, SourceConnector, SourceTask
+
+    class CounterConnector(SourceConnector):
+        @classmethod
+        def config_def(cls):
+            return ConfigDef([ConfigKey("topic", ConfigType.STRING)])
+        def start(self, config):
+            self.config = dict(config)
+        def task_class(self):
+            return CounterTask
+        def task_configs(self, max_tasks):
+            return [self.config]
+        def stop(self):
+            pass
+
+How a worker finds it: name it in the entry point group `kafka_connect_mirror.plugins` of the
+package that has it (`counter = "my_package:CounterConnector"`), or put the package, module or wheel
+into a directory of the worker's `plugin.path`. Configs then call it `my_package.CounterConnector`,
+`CounterConnector` or `Counter`.
+
+`ConfigError` is for wrong configs, `DataError` for records that a converter or transformation
+cannot take, `RetriableError` for what may go well later, `TaskFailed` for what a task cannot go on
+after, and `ConnectError` for everything else that users should read without a stack trace of
+Python's.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Literal
+
+from connect.config.definition import (
+    REQUIRED,
+    ConfigDef,
+    ConfigKey,
+    ConfigProblem,
+    ConfigType,
+    Importance,
+    ParsedConfig,
+    Recommender,
+    SecretStr,
+    Width,
+)
+from connect.config.providers import ConfigProvider
+from connect.config.validators import (
+    AllOf,
+    JavaPattern,
+    NonEmptyString,
+    NonNull,
+    OneOf,
+    OrNull,
+    Range,
+    Validator,
+    ValidList,
+)
+from connect.data.converters.base import Converter, ConverterUse, HeaderConverter
+from connect.data.record import ConnectRecord, Header, SinkRecord, SourceRecord
+from connect.data.schema import Field, Schema, SchemaAndValue, Type
+from connect.data.schema_builder import OPTIONAL as OPTIONAL_SCHEMAS
+from connect.data.schema_builder import REQUIRED as REQUIRED_SCHEMAS
+from connect.data.schema_builder import SchemaBuilder
+from connect.data.struct import Struct
+from connect.data.transforms.base import Predicate, Transformation
+from connect.errors import ConfigError, ConnectError, DataError, RetriableError, TaskFailed
+from connect.plugin import (
+    AlteredOffset,
+    Connector,
+    ConnectorContext,
+    ErrantRecordReporter,
+    OffsetValue,
+    RecordMetadata,
+    SinkConnector,
+    SinkTask,
+    SinkTaskContext,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+    TaskContext,
+    TopicPartition,
+    TransactionContext,
+    TransferTask,
+)
+from connect.runtime.plugins.override_policy import (
+    ClientKind,
+    ConnectorClientConfigOverridePolicy,
+    OverrideRequest,
+)
+
+__all__ = [
+    "OPTIONAL_SCHEMAS",
+    "REQUIRED",
+    "REQUIRED_SCHEMAS",
+    "AllOf",
+    "AlteredOffset",
+    "ClientKind",
+    "ConfigDef",
+    "ConfigError",
+    "ConfigKey",
+    "ConfigProblem",
+    "ConfigProvider",
+    "ConfigType",
+    "ConnectError",
+    "ConnectRecord",
+    "Connector",
+    "ConnectorClientConfigOverridePolicy",
+    "ConnectorContext",
+    "Converter",
+    "ConverterUse",
+    "DataError",
+    "ErrantRecordReporter",
+    "Field",
+    "Header",
+    "HeaderConverter",
+    "Importance",
+    "JavaPattern",
+    "NonEmptyString",
+    "NonNull",
+    "OffsetValue",
+    "OneOf",
+    "OrNull",
+    "OverrideRequest",
+    "ParsedConfig",
+    "Predicate",
+    "Range",
+    "Recommender",
+    "RecordMetadata",
+    "RetriableError",
+    "Schema",
+    "SchemaAndValue",
+    "SchemaBuilder",
+    "SecretStr",
+    "SinkConnector",
+    "SinkRecord",
+    "SinkTask",
+    "SinkTaskContext",
+    "SourceConnector",
+    "SourceOffset",
+    "SourcePartition",
+    "SourceRecord",
+    "SourceTask",
+    "Struct",
+    "TaskContext",
+    "TaskFailed",
+    "TopicPartition",
+    "TransactionContext",
+    "TransferTask",
+    "Transformation",
+    "Type",
+    "ValidList",
+    "Validator",
+    "Width",
+]
+
+
+class SourceConnector(Connector):
+    """A connector whose tasks bring records in: `SourceTask`s give them to the worker,
+    `TransferTask`s move them by themselves."""
+
+    @classmethod
+    def connector_type(cls) -> Literal["source", "sink"]:
+        return "source"
+
+    @abstractmethod
+    def task_class(self) -> type[SourceTask] | type[TransferTask]: ...

@@ -1,0 +1,187 @@
+"""Gathers what an audit must know before it reads: topics, offsets, positions and the map.
+
+The order matters while the mirror runs: stored positions first, then the target's ends, then the
+source's. So everything before a position is on the target within its end, and everything on the
+target is from before the source's end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Literal
+
+from connect.clients.cluster.list_offsets import EARLIEST, LATEST
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.descriptions import ConfigEntry
+from connect.errors import ConfigError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.audit.auditor import Auditor, AuditSetup
+from connectors.mirror.audit.log_measures import measured
+from connectors.mirror.audit.plan import (
+    DEFAULT_RANGE_BYTES,
+    AuditRange,
+    PartitionFacts,
+    began_at,
+    plan_ranges,
+)
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.inspect.cluster_queries import REACH_S, asking
+from connectors.mirror.inspect.listed_offsets import listed
+from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
+from connectors.mirror.offsets.offset_map_pages import MapPage
+from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.topics.refresh import topic_selector
+
+__all__ = ["AuditPlan", "FlowToAudit", "make_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowToAudit:
+    """A flow as its source connector knows it. `properties`: the connector's, resolved.
+    `offsets_topic`: where its positions are stored, reached with `offsets_client`; None: nowhere
+    that is known."""
+
+    properties: Mapping[str, str] = field(repr=False)
+    offsets_topic: str | None = None
+    offsets_client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    producer: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the mirror's tasks write with; for repairs."""
+
+
+@dataclass(slots=True)
+class AuditPlan:
+    """What to read. `absent`: source partitions that have no copy at all; heartbeats only if the
+    mirror has copied some: it finds their topic when it has run for a while. `pages`: the offset
+    map's."""
+
+    setup: AuditSetup
+    facts: list[PartitionFacts] = field(default_factory=list)
+    ranges: list[AuditRange] = field(default_factory=list)
+    absent: dict[TopicPartition, str] = field(default_factory=dict)
+    pages: dict[TopicPartition, list[MapPage]] = field(default_factory=dict)
+
+
+def make_plan(
+    flow: FlowToAudit,
+    topics: str | None,
+    range_bytes: int = DEFAULT_RANGE_BYTES,
+    *,
+    from_begin: bool = False,
+) -> AuditPlan:
+    """Look at both clusters. `topics`: of those that the flow copies, the ones whose whole name
+    matches this pattern. `from_begin`: what is before where the flow began, by the map, was left
+    out on purpose. Raises one of `connect.errors`."""
+    return _Planner(flow, topics, range_bytes, from_begin).plan()
+
+
+class _Planner:
+    def __init__(
+        self, flow: FlowToAudit, topics: str | None, range_bytes: int, from_begin: bool
+    ) -> None:
+        self._flow = flow
+        self._from_begin = from_begin
+        self._range_bytes = range_bytes
+        self._config = SourceConfig.from_properties(flow.properties)
+        try:
+            self._pattern = re.compile(topics or ".*")
+        except re.error as error:
+            raise ConfigError(
+                f"--topics {topics} is not a regular expression: {error}", key="--topics"
+            ) from error
+        consumer = client_configs.client_properties(
+            flow.properties, "source", "consumer", "audit-source"
+        )
+        target = client_configs.client_properties(
+            flow.properties, "target", "consumer", "audit-target"
+        )
+        committed = consumer.get("isolation.level") == "read_committed"
+        self._plan = AuditPlan(AuditSetup(consumer, target, committed))
+
+    def plan(self) -> AuditPlan:
+        with (
+            closing(Admin(client_configs.source_admin(self._flow.properties))) as source,
+            closing(Admin(client_configs.target_admin(self._flow.properties))) as target,
+        ):
+            self._look(source, target)
+        return self._plan
+
+    def _look(self, source: Admin, target: Admin) -> None:
+        with asking("source", self._plan.setup.source):
+            on_source = source.list_topics(REACH_S)
+        with asking("target", self._plan.setup.target):
+            on_target = target.list_topics(REACH_S)
+        selector = topic_selector(self._config)
+        remotes = {
+            topic: selector.remote(topic)
+            for topic in selector.select(on_source).copied
+            if self._pattern.fullmatch(topic)
+        }
+        positions = self._positions(on_target)
+        policy = replication_policy(self._config.originals)
+        keys: dict[TopicPartition, TopicPartition] = {}
+        for topic, remote in remotes.items():
+            for partition in range(on_source[topic]):
+                if partition < on_target.get(remote, 0):
+                    keys[topic, partition] = (remote, partition)
+                elif (topic, partition) in positions or not policy.is_heartbeats_topic(topic):
+                    self._plan.absent[topic, partition] = f"{remote}-{partition} does not exist"
+        pages = self._pages(on_source, on_target, remotes)
+        copied = {topic for topic, _ in keys}
+        our_configs = source.describe_topic_configs(list(copied))
+        their_configs = target.describe_topic_configs([remotes[topic] for topic in copied])
+        setup = self._plan.setup
+        targets = _offsets(setup.target, keys.values(), 1)
+        sources = _offsets(setup.source, keys, 1 if setup.read_committed else 0)
+        for key, remote_key in keys.items():
+            ours, theirs = our_configs[key[0]], their_configs[remote_key[0]]
+            facts = PartitionFacts(
+                key,
+                remote_key,
+                *sources[key],
+                *targets[remote_key],
+                positions.get(key),
+                "compact" in _value(ours, "cleanup.policy") + _value(theirs, "cleanup.policy"),
+                _value(theirs, "message.timestamp.type") != "LogAppendTime",
+                began=began_at(pages.get(key, ())),
+                from_begin=self._from_begin,
+            )
+            self._plan.facts.append(facts)
+        self._plan.pages = pages
+        self._plan.facts = measured(setup.source, self._plan.facts)
+        for facts in self._plan.facts:
+            found = pages.get(facts.source, ())
+            self._plan.ranges += plan_ranges(facts, found, self._range_bytes)
+
+    def _positions(self, on_target: Collection[str]) -> dict[TopicPartition, int]:
+        """Where the mirror goes on in each partition, as stored."""
+        topic = self._flow.offsets_topic
+        if topic is None or topic not in on_target:
+            return {}
+        return stored_positions(self._config, topic, self._flow.offsets_client)
+
+    def _pages(
+        self, on_source: Collection[str], on_target: Collection[str], wanted: Collection[str]
+    ) -> dict[TopicPartition, list[MapPage]]:
+        """The offset map's pages of these topics, where there is a map; it only helps to cut."""
+        pages = map_pages(self._config, self._flow.properties, on_source, on_target, wanted)
+        return {key: list(found.values()) for key, found in pages.items()}
+
+
+def _value(entries: Collection[ConfigEntry], name: str) -> str:
+    return next((entry.value or "" for entry in entries if entry.name == name), "")
+
+
+def _offsets(
+    properties: Mapping[str, str], keys: Collection[TopicPartition], isolation: Literal[0, 1]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """First offset, and first one that may not be read yet, of each partition."""
+    if not keys:
+        return {}
+    with Auditor.link(properties, {topic for topic, _ in keys}) as linked:
+        ends = listed(linked.link, keys, LATEST, isolation)
+        starts = listed(linked.link, keys, EARLIEST, 0)
+    return {key: (min(starts[key], ends[key]), ends[key]) for key in keys}

@@ -1,0 +1,307 @@
+"""Which piece of the backfill is copied next, and how fast. Pure: time is passed in.
+
+A piece is what one task copies at a time: of one large partition so much as `piece_bytes`, or the
+rests of several small ones. A partition is in one piece at most, as its records go one after the
+other. First comes the partition that would lose records soonest, then the largest; what is copied
+is stored after each piece, so the turn of the others comes as soon as they are more urgent.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import islice
+
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.backfill.retention_deadline import NEVER
+from connectors.mirror.copy.range_copier import SourceRange
+
+__all__ = [
+    "Advance",
+    "Dealer",
+    "Dealing",
+    "PartitionJob",
+    "PartitionState",
+    "Piece",
+    "urgent_first",
+]
+
+
+MOST_RANGES = 64
+"""Ranges of one piece: they share its connections."""
+
+_LEAST_SHARE = 0.01
+"""Less than this of the limit is not worth a piece."""
+
+GIVE_UP_AFTER = 5
+"""Failures in a row, without one record in between, after which a partition is left."""
+
+RETRY_FIRST_S, RETRY_CAP_S = 1.0, 30.0
+
+
+class PartitionState(Enum):
+    """What becomes of a partition: WAITING <-> COPYING -> DONE; or -> FAILED."""
+
+    WAITING = "waiting"
+    COPYING = "copying"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class PartitionJob:
+    """One partition of the job. `offset_bytes`: bytes of an offset, as far as measured;
+    `loss_at_ms`: from when on it may lose records (`urgency`)."""
+
+    source: TopicPartition
+    target: TopicPartition
+    begin: int
+    end: int
+    position: int
+    offset_bytes: float
+    landed: int = 0
+    """The target offset that the next record gets, as far as is known."""
+    loss_at_ms: float = NEVER
+    copied_bytes: int = 0
+    copied_records: int = 0
+    found_records: int = 0
+    """Records that were found on the target, and so not copied again."""
+    lost: int = 0
+    note: str = ""
+    error: str | None = None
+    failures: int = 0
+    retry_at: float = 0.0
+    state: PartitionState = PartitionState.WAITING
+
+    @property
+    def left(self) -> int:
+        """Source offsets that are not dealt with yet."""
+        return max(0, self.end - self.position)
+
+    @property
+    def left_bytes(self) -> int:
+        return round(self.left * self.offset_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """How far a range of a piece came: everything before `position` is stored."""
+
+    source: TopicPartition
+    position: int
+    records: int = 0
+    bytes: int = 0
+    lost: int = 0
+    landed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one task copies: at most one range of each partition, at most `seconds` long, and at
+    `rate` bytes a second, all of them together; None: as fast as it goes."""
+
+    number: int
+    ranges: tuple[SourceRange, ...]
+    bytes: int
+    rate: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dealing:
+    """How the job is cut. `rate`: bytes a second of the whole job."""
+
+    slots: int
+    piece_bytes: int
+    piece_seconds: float
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    piece: Piece
+    since: float
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Resting:
+    """A share of the limit that nobody has before `until`: what was copied with it came faster, as
+    a batch comes whole."""
+
+    until: float
+    rate: float
+
+
+@dataclass(slots=True)
+class Dealer:
+    """See the module. Belongs to one thread."""
+
+    dealing: Dealing
+    jobs: dict[TopicPartition, PartitionJob] = field(default_factory=dict)
+    _waiting: list[PartitionJob] = field(default_factory=list)
+    """Those that wait, the most urgent first, and some that were given up since: kept, as sorting
+    all of a large job for each piece takes longer than copying it."""
+    _active: dict[int, _Active] = field(default_factory=dict)
+    _resting: list[_Resting] = field(default_factory=list)
+    _dealt: int = 0
+
+    @classmethod
+    def of(cls, jobs: Iterable[PartitionJob], dealing: Dealing) -> Dealer:
+        dealer = cls(dealing, {job.source: job for job in jobs})
+        for job in dealer.jobs.values():
+            if job.position >= job.end:
+                job.state = PartitionState.DONE
+        dealer.weighed()
+        return dealer
+
+    def weighed(self) -> None:
+        """What the order depends on has changed, from outside."""
+        waiting = [job for job in self.jobs.values() if job.state is PartitionState.WAITING]
+        self._waiting = urgent_first(waiting)
+
+    @property
+    def active(self) -> int:
+        """Pieces under way."""
+        return len(self._active)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to be copied, or can be."""
+        waits = any(job.state is PartitionState.WAITING for job in self._waiting)
+        return not self._active and not waits
+
+    def next_piece(self, now: float) -> Piece | None:
+        """The piece for a free slot; None while there is none to be had. `now`: monotonic."""
+        free = self.dealing.slots - len(self._active)
+        if free <= 0:
+            return None
+        ready = self._ready(MOST_RANGES * free, now)
+        if not ready:
+            return None
+        rate = self._share(len(ready), now)
+        if rate is not None and rate < _LEAST_SHARE * (self.dealing.rate or 0.0):
+            return None
+        size = self.dealing.piece_bytes
+        if rate is not None:
+            # So short that the limit is dealt out anew soon, and what is stored keeps up.
+            size = max(1, min(size, round(rate * self.dealing.piece_seconds / 2)))
+        chosen = self._choose(ready, size)
+        self._dealt += 1
+        piece = Piece(
+            self._dealt,
+            tuple(wanted for wanted, _ in chosen),
+            sum(weight for _, weight in chosen),
+            rate,
+            self.dealing.piece_seconds,
+        )
+        for wanted in piece.ranges:
+            self.jobs[wanted.source].state = PartitionState.COPYING
+        self._take_out(self.jobs[piece.ranges[-1].source])
+        self._active[piece.number] = _Active(piece, now, rate or 0.0)
+        return piece
+
+    def _ready(self, most: int, now: float) -> list[PartitionJob]:
+        """So many as matter to the next piece, the most urgent first."""
+        ready = (
+            job
+            for job in self._waiting
+            if job.retry_at <= now and job.state is PartitionState.WAITING
+        )
+        return list(islice(ready, most))
+
+    def _take_out(self, last: PartitionJob) -> None:
+        """Up to this one, those that do not wait any more."""
+        end = self._waiting.index(last) + 1
+        left = [job for job in self._waiting[:end] if job.state is PartitionState.WAITING]
+        self._waiting[:end] = left
+
+    def _share(self, ready: int, now: float) -> float | None:
+        """What of the limit the next piece may have: all pieces under way never have more than the
+        limit together."""
+        limit = self.dealing.rate
+        if limit is None:
+            return None
+        self._resting = [each for each in self._resting if each.until > now]
+        taken = sum(each.rate for each in self._active.values())
+        taken += sum(each.rate for each in self._resting)
+        free = min(self.dealing.slots - len(self._active), ready)
+        return (limit - taken) / max(1, free)
+
+    def _choose(self, ready: Sequence[PartitionJob], size: int) -> list[tuple[SourceRange, int]]:
+        """The most urgent one; and, where its rest is small, those after it with small rests."""
+        chosen: list[tuple[SourceRange, int]] = []
+        room = size
+        # So many for each slot that the others have something to do, too.
+        free = self.dealing.slots - len(self._active)
+        most = min(MOST_RANGES, -(-len(ready) // free))
+        for job in ready:
+            weight = job.left_bytes
+            if chosen and weight > room:
+                break
+            end = job.end
+            if weight > room:
+                offsets = max(1, int(room / max(job.offset_bytes, 1e-9)))
+                end = min(job.end, job.position + offsets)
+                weight = round((end - job.position) * job.offset_bytes)
+            chosen.append((SourceRange(job.source, job.target, job.position, end), weight))
+            room -= weight
+            if room <= 0 or len(chosen) >= most:
+                break
+        return chosen
+
+    def copied(self, piece: Piece, advances: Iterable[Advance], now: float) -> None:
+        """A piece has ended, and what it copied is stored. A range without an advance did not get
+        anywhere."""
+        active = self._active.pop(piece.number)
+        by_source = {each.source: each for each in advances}
+        if active.rate:
+            due = active.since + sum(each.bytes for each in by_source.values()) / active.rate
+            if due > now:
+                self._resting.append(_Resting(due, active.rate))
+        for wanted in piece.ranges:
+            job = self.jobs[wanted.source]
+            job.state = PartitionState.WAITING
+            if (advance := by_source.get(wanted.source)) is not None:
+                _advance(job, advance)
+            if job.position >= job.end:
+                job.state = PartitionState.DONE
+            else:
+                insort(self._waiting, job, key=_urgency)
+
+    def failed(self, source: TopicPartition, reason: str, now: float) -> None:
+        """A partition did not get on; after `GIVE_UP_AFTER` times it is left."""
+        job = self.jobs[source]
+        if job.state is PartitionState.DONE:
+            return
+        job.error = reason
+        job.failures += 1
+        job.retry_at = now + min(RETRY_CAP_S, RETRY_FIRST_S * 2 ** (job.failures - 1))
+        if job.failures >= GIVE_UP_AFTER:
+            job.state = PartitionState.FAILED
+
+
+def urgent_first(jobs: Iterable[PartitionJob]) -> list[PartitionJob]:
+    """The one that would lose records soonest, then the largest."""
+    return sorted(jobs, key=_urgency)
+
+
+def _urgency(job: PartitionJob) -> tuple[float, int, TopicPartition]:
+    return job.loss_at_ms, -job.left_bytes, job.source
+
+
+def _advance(job: PartitionJob, advance: Advance) -> None:
+    offsets = advance.position - job.position
+    job.lost += advance.lost
+    job.copied_records += advance.records
+    job.copied_bytes += advance.bytes
+    if advance.landed is not None:
+        job.landed = advance.landed
+    if offsets <= 0:
+        return
+    job.position = advance.position
+    job.failures, job.error, job.retry_at = 0, None, 0.0
+    if advance.bytes and offsets > advance.lost:
+        job.offset_bytes = advance.bytes / (offsets - advance.lost)

@@ -1,0 +1,172 @@
+"""Commits translated offsets for groups on the target: `sync.group.offsets.enabled`.
+
+What to write is decided purely (`plan_group_offsets`; on Spark: `connectors.mirror.spark.translate.group_offset_plan`),
+from checkpoints and what the target has: only for groups without members, and never back, unless
+what was committed came from a checkpoint that does not hold any more, as the target lost records.
+MirrorMaker 2 remembers which groups were empty one interval ago and lets the broker refuse the
+others; here the target is asked right before writing, so that a group that ran meanwhile is not
+set back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from connect.clients.errors import broker_code
+from connect.clients.groups.consumer_groups import Committed, GroupListing
+from connect.clock import Deadline
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.checkpoints.store import Void
+from connectors.mirror.formats import Checkpoint
+
+__all__ = [
+    "Checkpoints",
+    "GroupPlan",
+    "GroupSyncOutcome",
+    "PlanGroups",
+    "TargetGroups",
+    "plan_group_offsets",
+    "sync_group_offsets",
+]
+
+_LOG = logging.getLogger(__name__)
+
+Checkpoints = Mapping[str, Mapping[TopicPartition, Checkpoint]]
+"""By group, and by the target's partition."""
+GroupPlan = Mapping[str, Mapping[TopicPartition, Committed]]
+"""The offsets to write, by group."""
+PlanGroups = Callable[
+    [Checkpoints, Mapping[str, GroupListing], Mapping[str, Mapping[TopicPartition, Committed]]],
+    GroupPlan,
+]
+
+_UNKNOWN_MEMBER_ID = 25
+"""The broker's answer for a group that has members."""
+
+
+_NOTHING_VOID: Void = MappingProxyType({})
+
+
+class TargetGroups(Protocol):
+    """The groups of the target (`connect.clients.groups.consumer_groups.ConsumerGroups`)."""
+
+    def list_groups(
+        self, deadline: Deadline, states_of: Collection[str] = ()
+    ) -> Mapping[str, GroupListing]: ...
+
+    def committed(
+        self, groups: Iterable[str], deadline: Deadline
+    ) -> Mapping[str, Mapping[TopicPartition, Committed] | ConnectError]: ...
+
+    def commit(
+        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], deadline: Deadline
+    ) -> Mapping[str, ConnectError]: ...
+
+
+@dataclass(slots=True)
+class GroupSyncOutcome:
+    """What one round did. `failed`: group -> why. `active`: groups left alone, as they run.
+    `settled`: what was void, and is not on the target any more."""
+
+    written: dict[str, int] = field(default_factory=dict)
+    active: set[str] = field(default_factory=set)
+    failed: dict[str, ConnectError] = field(default_factory=dict)
+    settled: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+
+
+def plan_group_offsets(
+    checkpoints: Checkpoints,
+    states: Mapping[str, GroupListing],
+    committed: Mapping[str, Mapping[TopicPartition, Committed]],
+) -> GroupPlan:
+    """The offsets to write, by group.
+
+    `states`: all groups of the target; one that is missing does not exist there, and gets all its
+    checkpoints. `committed`: what empty groups committed on the target; an empty group that is
+    missing is left alone. Offsets are written where the target has none, or has an earlier one.
+    """
+    plan: dict[str, dict[TopicPartition, Committed]] = {}
+    for group, of_group in checkpoints.items():
+        listing = states.get(group)
+        if listing is None or listing.dead:
+            has: Mapping[TopicPartition, Committed] = {}
+        elif listing.empty and group in committed:
+            has = committed[group]
+        else:
+            continue
+        writes = {
+            key: Committed(checkpoint.downstream_offset, checkpoint.metadata)
+            for key, checkpoint in of_group.items()
+            if _is_ahead(checkpoint, has.get(key))
+        }
+        if writes:
+            plan[group] = writes
+    return plan
+
+
+def _is_ahead(checkpoint: Checkpoint, has: Committed | None) -> bool:
+    return has is None or has.offset is None or has.offset < checkpoint.downstream_offset
+
+
+def sync_group_offsets(
+    target: TargetGroups,
+    checkpoints: Checkpoints,
+    deadline: Deadline,
+    plan: PlanGroups = plan_group_offsets,
+    void: Void = _NOTHING_VOID,
+) -> GroupSyncOutcome:
+    """One round. A group that fails holds up no other. `void`: up to which offsets what groups have
+    does not hold any more: beyond their checkpoints, it is replaced by them. Raises `ConnectError`
+    where the target's groups cannot be listed, or `plan` raises it."""
+    outcome = GroupSyncOutcome()
+    if not checkpoints:
+        return outcome
+    states = target.list_groups(deadline, checkpoints)
+    empty = [group for group in checkpoints if group in states and states[group].empty]
+    outcome.active = {
+        group
+        for group in checkpoints
+        if group in states and not states[group].empty and not states[group].dead
+    }
+    committed = {}
+    for group, found in target.committed(empty, deadline).items():
+        if isinstance(found, ConnectError):
+            outcome.failed[group] = found
+        else:
+            committed[group] = _that_hold(found, checkpoints[group], void.get(group, {}))
+    writes = plan(checkpoints, states, committed)
+    refused = target.commit(writes, deadline)
+    for group, offsets in writes.items():
+        error = refused.get(group)
+        if error is None:
+            outcome.written[group] = len(offsets)
+        elif broker_code(error) == _UNKNOWN_MEMBER_ID:
+            outcome.active.add(group)
+        else:
+            outcome.failed[group] = error
+    # What a group that runs there has, it may leave as it is.
+    left = outcome.failed.keys() | outcome.active
+    outcome.settled = {group: void[group] for group in void if group not in left}
+    return outcome
+
+
+def _that_hold(
+    committed: Mapping[TopicPartition, Committed],
+    checkpoints: Mapping[TopicPartition, Checkpoint],
+    void: Mapping[TopicPartition, int],
+) -> Mapping[TopicPartition, Committed]:
+    """Without the offsets that are void."""
+    if not void:
+        return committed
+    return {
+        key: each
+        for key, each in committed.items()
+        if key not in checkpoints
+        or each.offset is None
+        or not checkpoints[key].downstream_offset < each.offset <= void.get(key, -1)
+    }

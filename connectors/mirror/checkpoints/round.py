@@ -1,0 +1,140 @@
+"""One round of a checkpoint task: read what groups committed, translate it, say what is due.
+
+Without threads or timers of its own; the task's loop calls it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from connect.clients.groups.consumer_groups import Committed
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.checkpoints.store import CheckpointBook
+from connectors.mirror.filters import TopicFilter
+from connectors.mirror.formats import Checkpoint
+from connectors.mirror.offsets.translation import Place
+from connectors.mirror.offsets.translator import GroupOffset, Translator
+from connectors.mirror.replication_policy import ReplicationPolicy
+
+__all__ = ["CheckpointRounds", "Emission", "SourceGroups", "group_offsets", "target_topic"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Emission(NamedTuple):
+    """Checkpoints to write, and when their groups' offsets were read (ms since the epoch).
+    `known`: there was a place for one of them at least, or nothing to look for. `unread`: of which
+    groups the offsets could not be read, and why."""
+
+    checkpoints: list[Checkpoint]
+    read_at_ms: int
+    known: bool
+    unread: str | None = None
+
+
+class SourceGroups(Protocol):
+    """The groups of the source (`connect.clients.groups.consumer_groups.ConsumerGroups`)."""
+
+    def committed(
+        self, groups: Iterable[str], deadline: Deadline
+    ) -> Mapping[str, Mapping[TopicPartition, Committed] | ConnectError]: ...
+
+
+def group_offsets(
+    committed: Mapping[str, Mapping[tuple[str, int], Committed]], topics: TopicFilter
+) -> list[GroupOffset]:
+    """What there is to translate: of mirrored topics, and not forgotten by the broker."""
+    return [
+        GroupOffset(group, topic, partition, each.offset, each.metadata)
+        for group, offsets in committed.items()
+        for (topic, partition), each in offsets.items()
+        if each.offset is not None and topics.should_replicate_topic(topic)
+    ]
+
+
+def target_topic(
+    policy: ReplicationPolicy, source_alias: str, target_alias: str, topic: str
+) -> str:
+    """The target's name of a topic that a group of the source reads. A topic that came from the
+    target has its own name there."""
+    if policy.topic_source(topic) == target_alias:
+        return policy.original_topic(topic)
+    return policy.format_remote_topic(source_alias, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRounds:
+    """What does not change from round to round."""
+
+    source_alias: str
+    target_alias: str
+    groups: Sequence[str]
+    policy: ReplicationPolicy
+    topics: TopicFilter
+    book: CheckpointBook
+    clock: Clock = SYSTEM_CLOCK
+
+    def run(self, source: SourceGroups, translator: Translator, deadline: Deadline) -> Emission:
+        """A round. A group whose offsets cannot be read holds up no other, unless none can be.
+        Raises `ConnectError`."""
+        read_at_ms = self.clock.now_ms()
+        committed, unread = self._read(source, deadline)
+        offsets = group_offsets(committed, self.topics)
+        last = [self.book.last(each.group, self._target_of(each)) for each in offsets]
+        # What was emitted for a group that has gone back since may be void, too.
+        before = {
+            number: each._replace(offset=checkpoint.upstream_offset)
+            for number, (each, checkpoint) in enumerate(zip(offsets, last, strict=True))
+            if checkpoint is not None and each.offset < checkpoint.upstream_offset
+        }
+        places = translator.translate([*offsets, *before.values()], deadline)
+        since = dict(zip(before, places[len(offsets) :], strict=True))
+        due: list[Checkpoint] = []
+        known = not offsets
+        for number, (each, place) in enumerate(zip(offsets, places, strict=False)):
+            if place is None:
+                continue
+            known = True
+            topic, partition = self._target_of(each)
+            checkpoint = Checkpoint(
+                each.group, topic, partition, each.offset, place.offset, each.metadata
+            )
+            void = self._void(last[number], since.get(number))
+            if self.book.emit(checkpoint, place, void):
+                due.append(checkpoint)
+        return Emission(due, read_at_ms, known, unread)
+
+    def _void(self, last: Checkpoint | None, now: Place | None) -> int | None:
+        """Where the last checkpoint leads, if that does not hold any more. `now`: where its offset
+        is translated to now."""
+        if last is None or now is None or not self.book.is_void(last, now):
+            return None
+        return last.downstream_offset
+
+    def _target_of(self, offset: GroupOffset) -> TopicPartition:
+        name = target_topic(self.policy, self.source_alias, self.target_alias, offset.topic)
+        return name, offset.partition
+
+    def _read(
+        self, source: SourceGroups, deadline: Deadline
+    ) -> tuple[dict[str, Mapping[tuple[str, int], Committed]], str | None]:
+        """What groups committed, and why some could not be read."""
+        found: dict[str, Mapping[tuple[str, int], Committed]] = {}
+        failed: list[ConnectError] = []
+        for group, offsets in source.committed(self.groups, deadline).items():
+            if isinstance(offsets, ConnectError):
+                failed.append(offsets)
+            else:
+                found[group] = offsets
+        if failed and not found:
+            raise failed[0]
+        if not failed:
+            return found, None
+        unread = f"the offsets of {len(failed)} groups could not be read: {failed[0]}"
+        _LOG.warning("%s->%s: %s", self.source_alias, self.target_alias, unread)
+        return found, unread

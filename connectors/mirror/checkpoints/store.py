@@ -1,0 +1,177 @@
+"""The checkpoints that were emitted last, and which are due: MirrorMaker 2's rules, one extended.
+
+`CheckpointBook` is pure but for a lock: one thread translates and emits, another syncs group
+offsets from it. `CheckpointReader` fills it from the checkpoints topic, so that a restart does not
+go back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
+from connect.clock import Deadline
+from connect.errors import CorruptData
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.formats import Checkpoint
+from connectors.mirror.offsets.translation import Place
+
+__all__ = ["CheckpointBook", "CheckpointReader", "Void"]
+
+_LOG = logging.getLogger(__name__)
+
+_CLOSE_S = 2.0
+
+Void = Mapping[str, Mapping[TopicPartition, int]]
+"""By group and the target's partition: the furthest target offset that was emitted and does not
+hold any more."""
+
+
+class CheckpointBook:
+    """The last checkpoint of each group and partition. Safe to use from any thread.
+
+    Where the target lost records, or was created again, what was emitted before may lead past the
+    records that came after. Then a checkpoint that is not as far is emitted, and what was committed
+    for the group on the target by the earlier one is `void`, until that was seen to (`settle`).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}
+        self._losses: dict[str, dict[TopicPartition, int]] = {}
+        """With which loss (`translation.Place.loss`) places were last given, where that is not 0.
+        Of checkpoints that were loaded it is not known: they may be older than any."""
+        self._void: dict[str, dict[TopicPartition, int]] = {}
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """One that was emitted before; later ones replace earlier ones."""
+        with self._lock:
+            self._put(checkpoint)
+
+    def last(self, group: str, key: TopicPartition) -> Checkpoint | None:
+        """The last one of a group and the target's partition."""
+        with self._lock:
+            return self._known.get(group, {}).get(key)
+
+    def is_void(self, last: Checkpoint, now: Place) -> bool:
+        """Whether a checkpoint does not hold any more. `now`: where its offset is translated to."""
+        if now.offset >= last.downstream_offset:
+            return False
+        with self._lock:
+            return now.exact or now.loss > self._loss_of(last)
+
+    def _loss_of(self, last: Checkpoint) -> int:
+        return self._losses.get(last.group, {}).get((last.topic, last.partition), 0)
+
+    def emit(self, checkpoint: Checkpoint, place: Place, void: int | None = None) -> bool:
+        """Whether this one is due; if so, it counts as emitted from now on.
+
+        It is when it is the first, the group went back on the source, or it is further on the
+        target than the last one. One that is not further is due only where it is exact, or the
+        target lost something since: then the last one leads past records. `place`: where it leads.
+        `void`: where the group went back on the source: the last one's place, if that does not hold
+        any more.
+        """
+        with self._lock:
+            key = (checkpoint.topic, checkpoint.partition)
+            last = self._known.get(checkpoint.group, {}).get(key)
+            due = (
+                last is None
+                or checkpoint.upstream_offset < last.upstream_offset
+                or checkpoint.downstream_offset > last.downstream_offset
+                or (
+                    checkpoint.downstream_offset < last.downstream_offset
+                    and (place.exact or place.loss > self._loss_of(last))
+                )
+            )
+            if place.loss:
+                self._losses.setdefault(checkpoint.group, {})[key] = place.loss
+            if due:
+                self._put(checkpoint, void)
+            return due
+
+    def groups(self) -> dict[str, dict[TopicPartition, Checkpoint]]:
+        """All checkpoints, by group."""
+        with self._lock:
+            return {group: dict(known) for group, known in self._known.items()}
+
+    def void(self) -> dict[str, dict[TopicPartition, int]]:
+        """What was emitted and does not hold any more: as far as this, offsets that groups have on
+        the target and that are beyond their checkpoints are to go back to them."""
+        with self._lock:
+            return {group: dict(void) for group, void in self._void.items()}
+
+    def settle(self, void: Void) -> None:
+        """These groups have on the target what their checkpoints say, or went on by themselves."""
+        with self._lock:
+            for group, of_group in void.items():
+                known = self._void.get(group, {})
+                for key, offset in of_group.items():
+                    if known.get(key) == offset:
+                        del known[key]
+                if not known:
+                    self._void.pop(group, None)
+
+    def _put(self, checkpoint: Checkpoint, void: int | None = None) -> None:
+        key = (checkpoint.topic, checkpoint.partition)
+        known = self._known.setdefault(checkpoint.group, {})
+        last = known.get(key)
+        known[key] = checkpoint
+        if last is not None and checkpoint.upstream_offset >= last.upstream_offset:
+            void = last.downstream_offset
+        of_group = self._void.get(checkpoint.group, {})
+        void = max(of_group.get(key, -1), -1 if void is None else void)
+        if void > checkpoint.downstream_offset:
+            self._void.setdefault(checkpoint.group, {})[key] = void
+        elif of_group.pop(key, None) is not None and not of_group:
+            del self._void[checkpoint.group]
+
+
+class CheckpointReader:
+    """Reads a checkpoints topic once, from its beginning to its present end."""
+
+    def __init__(
+        self,
+        topic: str,
+        properties: Mapping[str, str],
+        take: Callable[[Checkpoint], None],
+        wanted: Callable[[str], bool],
+    ) -> None:
+        """`properties`: Java consumer properties. `take` gets the checkpoints of wanted groups,
+        oldest first, on a thread of the reader; `run` returns after the last."""
+        self._topic = topic
+        self._properties = properties
+        self._take = take
+        self._wanted = wanted
+        self._log = TopicLog(topic, properties, self._record)
+
+    def run(self, deadline: Deadline) -> None:
+        """Read. A topic that does not exist holds nothing. Raises `ConnectError`."""
+        admin = Admin(self._properties)
+        try:
+            if not admin.describe_topics([self._topic], max(1.0, deadline.remaining())):
+                return
+        finally:
+            admin.close()
+        try:
+            self._log.start(deadline)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the reading, also in the middle."""
+        self._log.stop(Deadline(_CLOSE_S))
+
+    def _record(self, record: LogRecord) -> None:
+        if record.value is None:
+            return
+        try:
+            checkpoint = Checkpoint.decode(record.key or b"", record.value)
+        except CorruptData as error:
+            _LOG.warning("record %d of %s is left out: %s", record.offset, self._topic, error)
+            return
+        if self._wanted(checkpoint.group):
+            self._take(checkpoint)

@@ -1,0 +1,347 @@
+"""MirrorCheckpointTask: translates what its groups commit, and emits it as checkpoints.
+
+Three threads: the task's takes what is due and gives it to the worker, which produces it; one loop
+loads what was emitted before and then translates, every `emit.checkpoints.interval.seconds`; where
+`sync.group.offsets.enabled` is set, another commits translated offsets for the groups on the
+target. All but the task's thread wait for clusters.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from connect.clients.groups.consumer_groups import ConsumerGroups
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError
+from connect.loop import BackgroundLoop
+from connect.plugin import RecordMetadata, SourceRecord, SourceTask
+from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
+from connectors.mirror.background.status_messages import Troubles
+from connectors.mirror.checkpoints.group_offset_sync import GroupSyncOutcome, sync_group_offsets
+from connectors.mirror.checkpoints.metrics import CheckpointMetrics
+from connectors.mirror.checkpoints.round import CheckpointRounds, Emission
+from connectors.mirror.checkpoints.store import CheckpointBook, CheckpointReader
+from connectors.mirror.checkpoints.translation_engine import EngineSetup, TranslationEngine
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.checkpoint import CheckpointTaskConfig
+from connectors.mirror.filters import topic_filter
+from connectors.mirror.formats import Checkpoint
+from connectors.mirror.offsets.translator import translation_topics
+from connectors.mirror.replication_policy import replication_policy
+
+__all__ = ["MirrorCheckpointTask", "Pace", "checkpoint_record"]
+
+_LOG = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+_LEAST_INTERVAL_S = 0.1
+"""`emit.checkpoints.interval.seconds=0` means without pause; this keeps brokers from being asked
+all the time."""
+_FIRST_WAIT_S = 1.0
+_LOAD_S = 600.0
+"""The most that reading the checkpoints, syncs and map to their ends may take before it begins
+anew; they may be long."""
+_CLOSE_S = 2.0
+
+
+class Pace:
+    """When rounds are due: soon after one another at first, then at the interval. A flow that has
+    just begun knows nothing of a group's offsets yet, and a little later all. Pure."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = max(_LEAST_INTERVAL_S, interval_s)
+        self._unknown_until: float | None = None
+        self._wait_s = min(_FIRST_WAIT_S, self._interval_s)
+        self._due_at: float | None = None
+
+    @property
+    def tick_s(self) -> float:
+        """How often to ask."""
+        return min(_FIRST_WAIT_S, self._interval_s)
+
+    def is_due(self, now: float) -> bool:
+        """`now`: monotonic seconds."""
+        # A tick that comes a little early counts, rather than the round waiting for the next.
+        return self._due_at is None or now >= self._due_at - self.tick_s / 2
+
+    def done(self, now: float, *, known: bool = True) -> None:
+        """A round has ended. `known`: it found where to go on, for some group at least. Until then,
+        but no longer than an interval, rounds do not become rarer."""
+        if self._unknown_until is None:
+            self._unknown_until = now + self._interval_s
+        self._due_at = now + self._wait_s
+        if known or now >= self._unknown_until:
+            self._wait_s = min(self._wait_s * 2, self._interval_s)
+
+
+def checkpoint_record(checkpoint: Checkpoint, topic: str, read_at_ms: int) -> SourceRecord:
+    """A checkpoint as Kafka Connect's worker takes it. Its source offset is always 0: the tasks
+    never read it back."""
+    return SourceRecord(
+        # In Java's order: it is part of the stored key's bytes.
+        source_partition={
+            "partition": checkpoint.partition,
+            "topic": checkpoint.topic,
+            "group": checkpoint.group,
+        },
+        source_offset={"offset": 0},
+        topic=topic,
+        partition=0,
+        key=checkpoint.key(),
+        value=checkpoint.value(),
+        timestamp_ms=read_at_ms,
+    )
+
+
+class MirrorCheckpointTask(SourceTask):
+    """See the module."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._due = threading.Condition()
+        self._emission: Emission | None = None
+        self._stopping = False
+        self._failure: Exception | None = None
+        self._source: ConsumerGroups | None = None
+        self._target: ConsumerGroups | None = None
+        self._reader: CheckpointReader | None = None
+        self._translator: TranslationEngine | None = None
+        self._translate_loop: BackgroundLoop | None = None
+        self._sync_loop: BackgroundLoop | None = None
+        self._metrics: CheckpointMetrics | None = None
+        self._loaded = self._syncing = False
+        self._keep_all_syncs = True
+        self._sync_failures: dict[str, str] = {}
+        self._trouble: str | None = None
+        self._troubles = Troubles(self._in_trouble)
+        self._unread_in_trouble = self._troubles.part("unread")
+        self._unsynced_in_trouble = self._troubles.part("unsynced")
+
+    # The task's thread.
+
+    def start(self, config: Mapping[str, str]) -> None:
+        task = CheckpointTaskConfig.from_properties(config)
+        self._config, self._props, self._index = task.connector, config, task.task_index
+        source, target = self._config.source_cluster_alias, self._config.target_cluster_alias
+        self._flow = f"{source}->{target}"
+        policy = replication_policy(config)
+        self._topic = policy.checkpoints_topic(source)
+        self._timeout = self._config.admin_timeout_ms / 1000
+        self._book = CheckpointBook()
+        self._rounds = CheckpointRounds(
+            source,
+            target,
+            task.task_assigned_groups,
+            policy,
+            topic_filter(config),
+            self._book,
+            self._clock,
+        )
+        self._metrics = CheckpointMetrics(self.context.metrics, source, target, self._clock)
+        self._source = ConsumerGroups(client_configs.checkpoint_source_admin(config, self._index))
+        self._pace = Pace(self._config.emit_checkpoints_interval_s or 0.0)
+        self._translate_loop = self._loop("Checkpoints", self._translate, self._pace.tick_s)
+        sync_interval_s = self._config.sync_group_offsets_interval_s
+        if sync_interval_s is not None:
+            self._target = ConsumerGroups(
+                client_configs.checkpoint_target_admin(config, self._index)
+            )
+            self._sync_loop = self._loop("Group offset sync", self._sync, sync_interval_s)
+        self._translate_loop.start()
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        with self._due:
+            self._due.wait_for(lambda: self._emission or self._failure or self._stopping, _POLL_S)
+            emission, self._emission = self._emission, None
+            failure = self._failure
+        if failure is not None:
+            raise failure
+        if emission is None:
+            return None
+        return [
+            checkpoint_record(checkpoint, self._topic, emission.read_at_ms)
+            for checkpoint in emission.checkpoints
+        ]
+
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        """On the producer's thread."""
+        if metadata is None or self._metrics is None or record.timestamp_ms is None:
+            return
+        partition = record.source_partition
+        group, topic, number = partition["group"], partition["topic"], partition["partition"]
+        assert isinstance(number, int)
+        self._metrics.acknowledged(str(group), str(topic), number, record.timestamp_ms)
+
+    def stopping(self) -> None:
+        with self._due:
+            self._stopping = True
+            self._due.notify_all()
+
+    def stop(self) -> None:
+        self.stopping()
+        loops = [loop for loop in (self._translate_loop, self._sync_loop) if loop is not None]
+        for loop in loops:
+            loop.request_stop()
+        if self._reader is not None:
+            self._reader.close()
+        self._close_translator()
+        for loop in loops:
+            loop.stop(STOP_TIMEOUT_S)
+        # One that was being made meanwhile.
+        self._close_translator()
+        for client in (self._source, self._target):
+            if client is not None:
+                client.close()
+        if self._metrics is not None:
+            self._metrics.remove()
+
+    def _loop(self, name: str, step: Callable[[], None], interval_s: float) -> BackgroundLoop:
+        return cluster_loop(
+            f"{name} of {self._flow} task {self.context.task_index}",
+            step,
+            interval_s,
+            self._fail,
+            self._clock,
+            on_trouble=self._troubles.part(name),
+        )
+
+    def trouble(self) -> str | None:
+        return self._trouble
+
+    def _in_trouble(self, trouble: str | None) -> None:
+        """On the loops' threads."""
+        self._trouble = trouble
+
+    def _fail(self, error: Exception) -> None:
+        """A loop ended for good: so does the task, with its next poll."""
+        with self._due:
+            self._failure = error
+            self._due.notify_all()
+
+    # The translating loop's thread.
+
+    def _translate(self) -> None:
+        with self._due:
+            if self._emission is not None:
+                return  # the last ones wait for the target, or for the end of a pause
+        if not self._pace.is_due(self._clock.monotonic()):
+            return
+        if not self._loaded:
+            self._load_checkpoints()
+        translator = self._opened_translator()
+        assert self._source is not None
+        try:
+            emission = self._rounds.run(self._source, translator, Deadline(self._timeout))
+        except ConnectError as error:
+            if not error.retriable:
+                # Its readers do not come back by themselves.
+                self._close_translator()
+            raise
+        self._pace.done(self._clock.monotonic(), known=emission.known)
+        self._unread_in_trouble(emission.unread)
+        if emission.checkpoints:
+            with self._due:
+                self._emission = emission
+                self._due.notify_all()
+        if self._sync_loop is not None and not self._syncing:
+            self._syncing = True
+            self._sync_loop.start()
+
+    def _load_checkpoints(self) -> None:
+        properties = client_configs.checkpoints_consumer(self._props, self._index)
+        wanted = frozenset(self._rounds.groups).__contains__
+        self._reader = CheckpointReader(self._topic, properties, self._book.load, wanted)
+        try:
+            self._reader.run(Deadline(_LOAD_S))
+        except ConnectError as error:
+            if error.retriable or self._stopping:
+                raise
+            # As Java: without its own checkpoints a task must not go by old syncs, lest it go back.
+            _LOG.warning(
+                "%s: the checkpoints emitted before cannot be read, so only the newest offset "
+                "syncs are gone by: %s",
+                self._flow,
+                error,
+            )
+            self._keep_all_syncs = False
+        self._loaded = True
+
+    def _opened_translator(self) -> TranslationEngine:
+        if self._translator is None:
+            translator = self._translator = TranslationEngine(
+                EngineSetup(
+                    self._config.mirror_translation_engine,
+                    self._config.mirror_translation_spark_min_offsets,
+                    f"{self._flow} task {self.context.task_index}",
+                    self._props,
+                    translation_topics(self._props, self._index),
+                    self.context.metrics,
+                    on_ready=self._spark_ready,
+                    keep_all_syncs=self._keep_all_syncs,
+                )
+            )
+            try:
+                translator.open(Deadline(_LOAD_S))
+            except ConnectError:
+                self._close_translator()
+                raise
+        return self._translator
+
+    def _close_translator(self) -> None:
+        translator, self._translator = self._translator, None
+        if translator is not None:
+            translator.close(Deadline(_CLOSE_S))
+
+    # Spark's thread.
+
+    def _spark_ready(self) -> None:
+        """Rounds that waited for it need not wait for their next try."""
+        if self._config.mirror_translation_engine == "spark":
+            for loop in (self._translate_loop, self._sync_loop):
+                if loop is not None:
+                    loop.wake()
+
+    # The syncing loop's thread.
+
+    def _sync(self) -> None:
+        translator = self._translator
+        if self._target is None or translator is None:
+            return  # the translating loop is opening another one
+        void = self._book.void()
+        outcome = sync_group_offsets(
+            self._target,
+            self._book.groups(),
+            Deadline(self._timeout),
+            translator.plan_group_offsets,
+            void,
+        )
+        self._book.settle(outcome.settled)
+        self._report(outcome)
+
+    def _report(self, outcome: GroupSyncOutcome) -> None:
+        """Log what was written; each failure when it is new or became another."""
+        if outcome.written:
+            _LOG.info(
+                "%s: committed %d offsets of %d groups on the target",
+                self._flow,
+                sum(outcome.written.values()),
+                len(outcome.written),
+            )
+        failures = {group: str(error) for group, error in outcome.failed.items()}
+        for group, reason in failures.items():
+            if self._sync_failures.get(group) != reason:
+                _LOG.warning(
+                    "%s: offsets of group %s were not synced: %s", self._flow, group, reason
+                )
+        self._sync_failures = failures
+        self._unsynced_in_trouble(_not_synced(failures))
+
+
+def _not_synced(failures: Mapping[str, str]) -> str | None:
+    if not failures:
+        return None
+    group = min(failures)
+    what = f"the offsets of {len(failures)} groups cannot be committed on the target"
+    return f"{what}, of {group} for one: {failures[group]}"

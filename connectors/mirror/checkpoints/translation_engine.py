@@ -1,0 +1,226 @@
+"""Where a checkpoint task computes: in its process or on Spark. `mirror.translation.engine` says.
+
+    auto      here; rounds of `mirror.translation.spark.min.offsets` and more on Spark when they
+              keep coming (`large_rounds`), or here too while there is no session
+    process   here, always
+    spark     on Spark, always, which also reads offset syncs and map: the process holds neither.
+              While there is no session nothing is computed, and the task tries again
+
+A Spark query costs about a second of a core however little it is asked, and a session hundreds of
+megabytes; here an offset costs some microseconds. So with `auto` neither PySpark nor a session is
+touched before rounds are worth it.
+
+Both decisions are made here: where groups go on (on the translating thread), and what to commit for
+them on the target (on the syncing thread). Reading and committing offsets is never Spark's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from connect.clients.groups.consumer_groups import Committed, GroupListing
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.metrics.registry import MetricRegistry
+from connectors.mirror.checkpoints.group_offset_sync import (
+    Checkpoints,
+    GroupPlan,
+    plan_group_offsets,
+)
+from connectors.mirror.checkpoints.large_rounds import WideRounds
+from connectors.mirror.offsets.last_translation import LastAnswer
+from connectors.mirror.offsets.translation import Place
+from connectors.mirror.offsets.translator import (
+    GroupOffset,
+    InProcessTranslator,
+    TopicPartition,
+    TranslationTopics,
+    Translator,
+)
+
+if TYPE_CHECKING:
+    from connectors.mirror.spark.translate.round_translator import SparkRounds
+    from connectors.spark.queries import SparkQueries
+
+__all__ = ["Engine", "EngineSetup", "TranslationEngine"]
+
+_LOG = logging.getLogger(__name__)
+
+Engine = Literal["auto", "process", "spark"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSetup:
+    """What an engine is made of. `engine` and `min_offsets`: the properties in the module's text;
+    `task`: for the log and for Spark; `props`: those whose `spark.*` configure the session;
+    `on_ready`: there is a Spark session now, called on its thread."""
+
+    engine: Engine
+    min_offsets: int
+    task: str
+    props: Mapping[str, str]
+    topics: TranslationTopics
+    metrics: MetricRegistry
+    on_ready: Callable[[], None]
+    keep_all_syncs: bool = True
+
+
+class TranslationEngine:
+    """A `Translator`; see the module. `open` first, `close` ends also a call that goes on."""
+
+    def __init__(self, setup: EngineSetup, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._setup = setup
+        self._clock = clock
+        self.metrics = setup.metrics
+        self._local = (
+            None
+            if setup.engine == "spark"
+            else InProcessTranslator(setup.topics, keep_all_while_loading=setup.keep_all_syncs)
+        )
+        self._lock = threading.Lock()
+        self._closed = False
+        self._queries: dict[str, SparkQueries] = {}
+        self._removers: list[Callable[[], None]] = []
+        self._reading: Translator | None = None
+        self._round_by_round: SparkRounds | None = None
+        self._rounds = WideRounds(setup.min_offsets)
+        self._answer = LastAnswer()
+        self._said = ""
+
+    def open(self, deadline: Deadline) -> None:
+        """Read what is translated by, where that is done here. Raises `ConnectError`."""
+        if self._local is not None:
+            self._local.open(deadline)
+
+    # The translating thread.
+
+    def translate(
+        self, offsets: Sequence[GroupOffset], deadline: Deadline
+    ) -> Sequence[Place | None]:
+        if self._local is None:
+            return self._reading_spark().translate(offsets, deadline)
+        self._local.catch_up(deadline)
+        if self._setup.engine == "auto" and self._rounds.is_wide(len(offsets)):
+            return self._wide_round(self._local, offsets)
+        self._rounds.interrupted()
+        self._rest("Checkpoints")
+        return self._local.places(offsets)
+
+    def _wide_round(
+        self, local: InProcessTranslator, offsets: Sequence[GroupOffset]
+    ) -> Sequence[Place | None]:
+        known = self._answer.of(local.version, offsets)
+        if known is not None:
+            self._rounds.interrupted()
+            self._rest("Checkpoints")
+            return known
+        if self._rounds.worth_spark():
+            found = self._round_spark(local).places(offsets)
+            return self._answer.keep(found.places) if found.on_spark else found.places
+        self._rest("Checkpoints")
+        began = self._clock.monotonic()
+        places = local.places(offsets)
+        self._rounds.took(self._clock.monotonic() - began)
+        return self._answer.keep(places)
+
+    def _reading_spark(self) -> Translator:
+        if self._reading is None:
+            from connectors.mirror.spark.translate.topic_translator import SparkTopicTranslator
+
+            self._reading = SparkTopicTranslator(
+                self._setup.topics,
+                self._spark_queries("Checkpoints", kafka=True),
+                keep_all_while_loading=self._setup.keep_all_syncs,
+            )
+        return self._reading
+
+    def _round_spark(self, local: InProcessTranslator) -> SparkRounds:
+        if self._round_by_round is None:
+            from connectors.mirror.spark.translate.round_translator import SparkRounds
+
+            self._round_by_round = SparkRounds(local, self._spark_queries("Checkpoints"))
+        return self._round_by_round
+
+    # The syncing thread.
+
+    def plan_group_offsets(
+        self,
+        checkpoints: Checkpoints,
+        states: Mapping[str, GroupListing],
+        committed: Mapping[str, Mapping[TopicPartition, Committed]],
+    ) -> GroupPlan:
+        """As `group_sync.plan_group_offsets`. Raises `SparkUnavailable` and `SparkJobFailed` with
+        the engine `spark`."""
+        if not self._plans_on_spark(sum(map(len, checkpoints.values()))):
+            self._rest("Group offset sync")
+            return plan_group_offsets(checkpoints, states, committed)
+        from connectors.mirror.spark.translate.group_offset_plan import plan_on_spark
+        from connectors.spark.errors import SparkJobFailed, SparkUnavailable
+
+        queries = self._spark_queries("Group offset sync")
+        try:
+            # Here it takes less than a second; no session is started for that.
+            session = queries.session(start=self._local is None)
+            with queries.query(session, "Deciding what to commit for groups"):
+                return plan_on_spark(session, checkpoints, states, committed)
+        except (SparkUnavailable, SparkJobFailed) as error:
+            if self._local is None:
+                raise
+            if str(error) != self._said:
+                self._said = str(error)
+                _LOG.info("%s: decided in this process: %s", queries.name, error)
+            return plan_group_offsets(checkpoints, states, committed)
+        finally:
+            if self._local is not None:
+                queries.rest()
+
+    # Any thread.
+
+    def close(self, deadline: Deadline) -> None:
+        with self._lock:
+            self._closed = True
+            queries, removers = list(self._queries.values()), self._removers
+        for each in queries:
+            each.close()
+        for remove in removers:
+            remove()
+        if self._reading is not None:
+            self._reading.close(deadline)
+        if self._local is not None:
+            self._local.close(deadline)
+
+    def _plans_on_spark(self, offsets: int) -> bool:
+        if self._setup.engine == "auto":
+            # Before rounds were worth it there is no session of this task's.
+            return self._round_by_round is not None and self._rounds.is_wide(offsets)
+        return self._setup.engine == "spark"
+
+    def _rest(self, work: str) -> None:
+        queries = self._queries.get(work)
+        if queries is not None:
+            queries.rest()
+
+    def _spark_queries(self, work: str, *, kafka: bool = False) -> SparkQueries:
+        """Those of one thread; they are on the metrics page from now on."""
+        from connectors.spark.errors import SparkUnavailable
+        from connectors.spark.queries import SPARK_JOB_GROUP, SparkQueries
+        from connectors.spark.session import SPARK_SESSION_GROUP, shared_session
+
+        setup = self._setup
+        with self._lock:
+            if self._closed:
+                raise SparkUnavailable(f"{setup.task} is being stopped")
+            queries = self._queries.get(work)
+            if queries is None:
+                name = f"{work} of {setup.task}"
+                queries = SparkQueries(name, setup.props, kafka=kafka, on_ready=setup.on_ready)
+                self._queries[work] = queries
+                register = self.metrics.register
+                self._removers += [
+                    register(SPARK_SESSION_GROUP, {}, shared_session().read),
+                    register(SPARK_JOB_GROUP, {"job": name}, queries.read),
+                ]
+            return queries

@@ -1,0 +1,220 @@
+"""The keys of the mirror checkpoint connector and its tasks, and their values (Kafka 4.3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance, ParsedConfig
+from connect.config.types import ConfigType
+from connect.config.validators import OneOf, Range, ValidList
+from connect.errors import ConfigError
+from connectors.mirror.config.base import (
+    BASE_CONFIG_DEF,
+    CONSUMER_POLL_TIMEOUT_MS,
+    JAVA_PACKAGE,
+    METRIC_NAMES_FORMATS,
+    OFFSET_SYNCS_TOPIC_LOCATION,
+    SPARK_IDLE_TIMEOUT,
+    TASK_INDEX,
+    TOPIC_FILTER_CLASS,
+    MirrorConfig,
+    base_fields,
+    interval_s,
+    mirror_key,
+)
+from connectors.mirror.config.source import SOURCE_CONFIG_DEF
+
+__all__ = [
+    "CHECKPOINT_CONFIG_DEF",
+    "CHECKPOINT_TASK_CONFIG_DEF",
+    "CheckpointConfig",
+    "CheckpointTaskConfig",
+]
+
+CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
+    [
+        mirror_key(
+            "groups",
+            ConfigType.LIST,
+            (".*",),
+            "Consumer groups to translate: names and Java regular expressions.",
+            Importance.HIGH,
+        ),
+        mirror_key(
+            "groups.exclude",
+            ConfigType.LIST,
+            ("console-consumer-.*", "connect-.*", "__.*"),
+            "Consumer groups not to translate; wins over `groups`.",
+            Importance.HIGH,
+        ),
+        mirror_key(
+            "group.filter.class",
+            ConfigType.CLASS,
+            JAVA_PACKAGE + "DefaultGroupFilter",
+            "What decides which groups are translated.",
+        ),
+        TOPIC_FILTER_CLASS,
+        CONSUMER_POLL_TIMEOUT_MS,
+        mirror_key(
+            "refresh.groups.enabled",
+            ConfigType.BOOLEAN,
+            True,
+            "Whether new groups are looked for while running.",
+        ),
+        mirror_key("refresh.groups.interval.seconds", ConfigType.LONG, 600, "How often."),
+        mirror_key(
+            "emit.checkpoints.enabled",
+            ConfigType.BOOLEAN,
+            True,
+            "Whether translated offsets are written to the checkpoints topic.",
+        ),
+        mirror_key("emit.checkpoints.interval.seconds", ConfigType.LONG, 60, "How often."),
+        mirror_key(
+            "sync.group.offsets.enabled",
+            ConfigType.BOOLEAN,
+            False,
+            "Whether translated offsets are committed for the same groups on the target.",
+        ),
+        mirror_key("sync.group.offsets.interval.seconds", ConfigType.LONG, 60, "How often."),
+        mirror_key(
+            "checkpoints.topic.replication.factor",
+            ConfigType.SHORT,
+            3,
+            "Replication factor of the checkpoints topic.",
+        ),
+        OFFSET_SYNCS_TOPIC_LOCATION,
+        METRIC_NAMES_FORMATS,
+        ConfigKey(
+            "mirror.translation.engine",
+            ConfigType.STRING,
+            "auto",
+            OneOf(("auto", "process", "spark")),
+            Importance.LOW,
+            "Where groups' offsets are translated, and it is decided what to commit for them: "
+            "`process`: in the task's process; `spark`: by Spark jobs that also read the offset "
+            "syncs and the map, of which the process then holds nothing; checkpoints wait while "
+            "Spark is not there; `auto`: in the process, rounds of "
+            "`mirror.translation.spark.min.offsets` and more, when they keep coming, on Spark as "
+            "far as it is there. Not a key of MirrorMaker 2.",
+        ),
+        ConfigKey(
+            "mirror.translation.spark.min.offsets",
+            ConfigType.INT,
+            50_000,
+            Range(0),
+            Importance.LOW,
+            "With `mirror.translation.engine=auto`: from how many group offsets on a round is "
+            "translated by a Spark job; fewer cost less in the process; 0: always by Spark. Not a "
+            "key of MirrorMaker 2.",
+        ),
+        SPARK_IDLE_TIMEOUT,
+    ]
+)
+
+CHECKPOINT_TASK_CONFIG_DEF: ConfigDef = CHECKPOINT_CONFIG_DEF.extended(
+    [
+        ConfigKey(
+            "task.assigned.groups",
+            ConfigType.LIST,
+            REQUIRED,
+            ValidList(allow_empty=False),
+            Importance.LOW,
+            "The groups of the task.",
+            internal=True,
+        ),
+        TASK_INDEX,
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointConfig(MirrorConfig):
+    """Values of the checkpoint connector. `..._interval_s`: seconds, None where switched off."""
+
+    groups: tuple[str, ...]
+    groups_exclude: tuple[str, ...]
+    group_filter_class: str
+    topics: tuple[str, ...]
+    """From the source connector's keys: a group counts where it reads a mirrored topic."""
+    topics_exclude: tuple[str, ...]
+    topic_filter_class: str
+    consumer_poll_timeout_ms: int
+    refresh_groups_interval_s: float | None
+    emit_checkpoints_interval_s: float | None
+    sync_group_offsets_interval_s: float | None
+    checkpoints_topic_replication_factor: int
+    mirror_translation_engine: Literal["auto", "process", "spark"]
+    mirror_translation_spark_min_offsets: int
+    offset_syncs_topic_location: Literal["source", "target"]
+
+    @classmethod
+    def from_properties(cls, props: Mapping[str, str]) -> CheckpointConfig:
+        """The values in a connector's properties. Raises ConfigError for the first wrong one."""
+        return _checkpoint_config(CHECKPOINT_CONFIG_DEF.parse(props))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointTaskConfig:
+    """Values of one checkpoint task: the connector's, and what the task was given."""
+
+    connector: CheckpointConfig
+    task_assigned_groups: tuple[str, ...]
+    task_index: str | None
+
+    @classmethod
+    def from_properties(cls, props: Mapping[str, str]) -> CheckpointTaskConfig:
+        """The values in a task's properties. Raises ConfigError for the first wrong one."""
+        parsed = CHECKPOINT_TASK_CONFIG_DEF.parse(props)
+        return cls(
+            connector=_checkpoint_config(parsed),
+            task_assigned_groups=parsed.strings("task.assigned.groups"),
+            task_index=parsed.optional_string("task.index"),
+        )
+
+
+def _checkpoint_config(parsed: ParsedConfig) -> CheckpointConfig:
+    _check_offset_syncs(parsed)
+    filters = ConfigDef(
+        [SOURCE_CONFIG_DEF.keys["topics"], SOURCE_CONFIG_DEF.keys["topics.exclude"]]
+    ).parse(parsed.originals)
+    location = parsed.string("offset-syncs.topic.location")
+    return CheckpointConfig(
+        **base_fields(parsed),
+        groups=parsed.strings("groups"),
+        groups_exclude=parsed.strings("groups.exclude"),
+        group_filter_class=parsed.string("group.filter.class"),
+        topics=filters.strings("topics"),
+        topics_exclude=filters.strings("topics.exclude"),
+        topic_filter_class=parsed.string("topic.filter.class"),
+        consumer_poll_timeout_ms=parsed.integer("consumer.poll.timeout.ms"),
+        refresh_groups_interval_s=interval_s(parsed, "refresh.groups"),
+        emit_checkpoints_interval_s=interval_s(parsed, "emit.checkpoints", zero_allowed=True),
+        sync_group_offsets_interval_s=interval_s(parsed, "sync.group.offsets"),
+        checkpoints_topic_replication_factor=parsed.integer("checkpoints.topic.replication.factor"),
+        mirror_translation_engine=_ENGINES[parsed.string("mirror.translation.engine")],
+        mirror_translation_spark_min_offsets=parsed.integer("mirror.translation.spark.min.offsets"),
+        offset_syncs_topic_location="target" if location == "target" else "source",
+    )
+
+
+_ENGINES: dict[str, Literal["auto", "process", "spark"]] = {
+    "auto": "auto",
+    "process": "process",
+    "spark": "spark",
+}
+
+
+def _check_offset_syncs(parsed: ParsedConfig) -> None:
+    """MirrorMaker 2's own rule: without offset syncs there is nothing to translate by."""
+    if parsed.originals.get("enabled") == "false":
+        return
+    for key in ("emit.checkpoints.enabled", "emit.offset-syncs.enabled"):
+        if parsed.originals.get(key) == "false":
+            raise ConfigError(
+                f"Invalid value false for configuration {key}: the checkpoint connector cannot "
+                "work without it; leave the connector out, or set it to true",
+                key=key,
+                value="false",
+            )

@@ -1,0 +1,93 @@
+"""The keys about losses: what to do about them, and where they are written down. Not keys of
+MirrorMaker 2."""
+
+from __future__ import annotations
+
+from connect.config.definition import ConfigKey, Importance, ParsedConfig
+from connect.config.types import ConfigType
+from connect.config.validators import OneOf, OrNull, Range
+from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
+from connectors.mirror.history.database import URL_KEY
+
+__all__ = ["LOSS_KEYS", "loss_policies"]
+
+_POLICY = "mirror.loss.policy"
+_VALUES = tuple(policy.value for policy in LossPolicy)
+
+_TEXTS = {
+    LossKind.RETENTION: "The source deleted records before they were copied. `report` and `copy`: "
+    "go on where auto.offset.reset says, by default at the first record there is.",
+    LossKind.TRUNCATION: "The source's log was cut off before the position (unclean leader "
+    "election). `report`: go on where the logs part, at the log's start if that is not known; "
+    "`copy`: at the log's start.",
+    LossKind.SOURCE_RECREATED: "The source's topic was deleted and created again. `report` and "
+    "`copy`: copy the new topic from its first record on.",
+    LossKind.TARGET_RECREATED: "The target's topic was deleted and created again. `report`: go on "
+    "with the next record; `copy`: copy again all that the source has.",
+    LossKind.TARGET_LOSS: "The target's log ends before what it had acknowledged. `report`: go on "
+    "with the next record; `copy`: copy again what is missing.",
+}
+
+LOSS_KEYS = (
+    ConfigKey(
+        "mirror.quarantine.topic",
+        ConfigType.STRING,
+        None,
+        None,
+        Importance.MEDIUM,
+        "Topic on the target for records that the target does not take (too large, against the "
+        "topic's rules) and for batches that cannot be read: they go there, with where they are "
+        "from and why in headers, and the partition goes on. Without it, the partition waits. Not "
+        "a key of MirrorMaker 2.",
+    ),
+    ConfigKey(
+        URL_KEY,
+        ConfigType.PASSWORD,
+        None,
+        None,
+        Importance.MEDIUM,
+        "SQLAlchemy URL of the database that keeps the history of losses, copied ranges and lag, "
+        "such as `postgresql+psycopg://user:password@host/database`; `none`: no history. Without "
+        "it, the SQLite file `connect-mirror/history.db` in the user's state directory. Not a key "
+        "of MirrorMaker 2.",
+    ),
+    ConfigKey(
+        "mirror.history.retention.days",
+        ConfigType.INT,
+        7,
+        Range(1, 3650),
+        Importance.LOW,
+        "How long rows of the history are kept. Not a key of MirrorMaker 2.",
+    ),
+    ConfigKey(
+        _POLICY,
+        ConfigType.STRING,
+        LossPolicy.REPORT.value,
+        OneOf(_VALUES),
+        Importance.MEDIUM,
+        "What to do about a partition when either cluster lost some of its records or the topic "
+        "was created again: `fail` (only that partition stands still), `report` (go on) or `copy` "
+        "(copy again). It is logged, counted and in the history in any case. Not a key of "
+        "MirrorMaker 2.",
+    ),
+    *(
+        ConfigKey(
+            f"{_POLICY}.{kind.value}",
+            ConfigType.STRING,
+            None,
+            OrNull(OneOf(_VALUES)),
+            Importance.LOW,
+            f"{text} Without it, that of {_POLICY}. Not a key of MirrorMaker 2.",
+        )
+        for kind, text in _TEXTS.items()
+    ),
+)
+
+
+def loss_policies(parsed: ParsedConfig) -> LossPolicies:
+    """The policies in a connector's properties."""
+    chosen = {kind: parsed.optional_string(f"{_POLICY}.{kind.value}") for kind in LossKind}
+    return LossPolicies(
+        LossPolicy(parsed.string(_POLICY)),
+        {kind: LossPolicy(value) for kind, value in chosen.items() if value is not None},
+    )

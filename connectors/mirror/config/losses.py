@@ -1,0 +1,159 @@
+"""What can be lost between two logs, and what the user wants done about it.
+
+Pure. The copier detects (`copy/positions/offset_reset.py`, `copy/positions/log_validation.py`), decides by these
+policies and tells its owner; nothing here knows of clusters.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect.protocol.messages import TopicPartition
+
+__all__ = ["Loss", "LossKind", "LossPolicies", "LossPolicy"]
+
+
+class LossKind(enum.Enum):
+    """The value is the end of the property's name, and the kind in the history."""
+
+    RETENTION = "retention"
+    """The source deleted records before they were copied."""
+    TRUNCATION = "truncation"
+    """The source's log ends, or is another one, before the position: records that were copied are
+    not there any more (an unclean leader election)."""
+    SOURCE_RECREATED = "source.recreated"
+    """The source's topic was deleted and created again."""
+    TARGET_RECREATED = "target.recreated"
+    """The target's topic was deleted and created again."""
+    TARGET_LOSS = "target.loss"
+    """The target's log ends before what it had acknowledged."""
+
+
+class LossPolicy(enum.Enum):
+    """What to do once it was reported, which it always is."""
+
+    FAIL = "fail"
+    """The partition stands still until somebody decides."""
+    REPORT = "report"
+    """Go on with what is next."""
+    COPY = "copy"
+    """Copy again what the target should have and the source still has."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossPolicies:
+    """The policy of each kind; `default` where it has none of its own."""
+
+    default: LossPolicy = LossPolicy.REPORT
+    kinds: Mapping[LossKind, LossPolicy] = field(default_factory=dict)
+
+    def of(self, kind: LossKind) -> LossPolicy:
+        return self.kinds.get(kind, self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that was detected. Offsets are the source's, `first` to `end` - 1, except for
+    `TARGET_LOSS` and `TARGET_RECREATED`, where they are the target's. `resume`: the source offset
+    at which copying goes on; None: it stands still."""
+
+    kind: LossKind
+    policy: LossPolicy
+    source: TopicPartition
+    target: TopicPartition
+    first: int
+    end: int
+    position: int
+    """The source offset that was next."""
+    resume: int | None
+
+    @property
+    def on_target(self) -> bool:
+        return self.kind in (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED)
+
+    @property
+    def records(self) -> int:
+        """How many offsets are affected; offsets, as not each of them need have a record."""
+        return max(0, self.end - self.first)
+
+    @property
+    def never_copied(self) -> int:
+        """How many source offsets will never be on the target."""
+        return self.records if self.kind is LossKind.RETENTION else 0
+
+    @property
+    def what(self) -> str:
+        """What happened, with the offsets."""
+        source, target = (f"{topic}-{number}" for topic, number in (self.source, self.target))
+        span = f"offsets {self.first} to {self.end - 1}"
+        if self.kind is LossKind.RETENTION:
+            return (
+                f"{source}: the source no longer has {span}: they were deleted before they were "
+                "copied"
+            )
+        if self.kind is LossKind.TRUNCATION:
+            if self.records:
+                return (
+                    f"{source}: the source lost {span}, which were copied: its log was truncated, "
+                    "and has or will have other records there"
+                )
+            return (
+                f"{source}: the source ends before offset {self.position}, which was next: it was "
+                "truncated or re-created"
+            )
+        if self.kind is LossKind.SOURCE_RECREATED:
+            return (
+                f"{source}: the source's topic was deleted and created again; offset "
+                f"{self.position} was next"
+            )
+        if self.kind is LossKind.TARGET_RECREATED:
+            return (
+                f"{source}: the target's topic {self.target[0]} was deleted and created again; "
+                f"source offset {self.position} was next"
+            )
+        return (
+            f"{source}: the target lost {span} of {target}, which it had acknowledged; source "
+            f"offset {self.position} was next"
+        )
+
+    @property
+    def then(self) -> str:
+        """What is done about it."""
+        if self.resume is None:
+            return (
+                f"it stands still, as mirror.loss.policy.{self.kind.value} is fail: choose another "
+                "policy, or delete the partition's stored offset or store another"
+            )
+        if self.kind is LossKind.SOURCE_RECREATED:
+            return f"now copying the new topic from {self.resume}"
+        before = self.first if self.kind is LossKind.TRUNCATION else self.position
+        again = "copying again from" if self.resume < before else "going on at"
+        return f"{again} {self.resume}"
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.then}"
+
+    def to_json(self) -> str:
+        """For `of_json`, with everything in it."""
+        return json.dumps(
+            [
+                self.kind.value,
+                self.policy.value,
+                *self.source,
+                *self.target,
+                self.first,
+                self.end,
+                self.position,
+                self.resume,
+            ]
+        )
+
+    @classmethod
+    def of_json(cls, text: str) -> Loss:
+        kind, policy, topic, number, copy, its_number, *offsets = json.loads(text)
+        return cls(
+            LossKind(kind), LossPolicy(policy), (topic, number), (copy, its_number), *offsets
+        )

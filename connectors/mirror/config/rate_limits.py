@@ -1,0 +1,95 @@
+"""The keys that limit how fast a flow copies. Not keys of MirrorMaker 2. Tasks take new values of
+them while they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connect.config.definition import ConfigKey, Importance, ParsedConfig
+from connect.config.sizes import parse_size
+from connect.config.types import ConfigScalar, ConfigType, invalid_value
+from connect.config.validators import OrNull, Range
+from connectors.mirror.config.rates import FlowLimits, RateLimit, parse_topic_rate
+
+__all__ = ["RATE_KEYS", "RATE_NAMES", "flow_limits"]
+
+_BYTES, _RECORDS, _TOPICS = "mirror.rate.bytes", "mirror.rate.records", "mirror.rate.topics"
+
+
+@dataclass(frozen=True, slots=True)
+class _ByteRate:
+    """A size, as people write it."""
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        if not isinstance(value, str) or parse_size(value) is None:
+            raise invalid_value(key, value, f"Value must be {self.describe()}")
+        return value
+
+    def describe(self) -> str:
+        return "a size above 0 such as 50MB, 1.5GiB or 800000"
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicRates:
+    """A list of what `parse_topic_rate` knows."""
+
+    def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
+        for element in value if isinstance(value, tuple) else ():
+            try:
+                parse_topic_rate(element)
+            except ValueError as error:
+                raise invalid_value(key, element, str(error)) from error
+        return value
+
+    def describe(self) -> str:
+        return "elements such as orders.*=10MB/s or audit=500records/s"
+
+
+RATE_KEYS = (
+    ConfigKey(
+        _BYTES,
+        ConfigType.STRING,
+        None,
+        OrNull(_ByteRate()),
+        Importance.MEDIUM,
+        "How many bytes a second the flow copies at most, all its tasks together, such as `50MB`. "
+        "Each task has the same share of it. Not set: no limit. May be changed while the flow "
+        "runs, without a restart. Not a key of MirrorMaker 2.",
+    ),
+    ConfigKey(
+        _RECORDS,
+        ConfigType.LONG,
+        None,
+        OrNull(Range(1)),
+        Importance.LOW,
+        "How many records a second the flow copies at most; as `mirror.rate.bytes`. Not a key of "
+        "MirrorMaker 2.",
+    ),
+    ConfigKey(
+        _TOPICS,
+        ConfigType.LIST,
+        (),
+        _TopicRates(),
+        Importance.MEDIUM,
+        "How fast single topics of the source are copied at most, each of those that match: "
+        "regular expressions with a rate of bytes or of records, such as "
+        "`logs-.*=5MB/s,audit=500records/s`; the first that matches counts. Topics over their "
+        "limit do not slow others. May be changed while the flow runs, without a restart. Not a "
+        "key of MirrorMaker 2.",
+    ),
+)
+
+RATE_NAMES = frozenset(key.name for key in RATE_KEYS)
+
+
+def flow_limits(parsed: ParsedConfig) -> FlowLimits:
+    """The limits in a connector's config."""
+    size = parsed.optional_string(_BYTES)
+    records = parsed.optional_integer(_RECORDS)
+    return FlowLimits(
+        RateLimit(
+            None if size is None else parse_size(size),
+            None if records is None else float(records),
+        ),
+        tuple(parse_topic_rate(element) for element in parsed.strings(_TOPICS)),
+    )

@@ -1,0 +1,391 @@
+"""The keys of the mirror source connector and its tasks, and their values.
+
+MirrorMaker 2's (Kafka 4.3.1), and some of our own (`_OUR_KEYS`, `assignment`,
+`loss_policies`, `rate_limits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance, ParsedConfig
+from connect.config.types import ConfigType, SecretStr, invalid_value
+from connect.config.validators import OneOf, Range, ValidList
+from connect.errors import ConfigError
+from connectors.mirror.config.assignment import ASSIGNMENT_KEYS, move_every_s
+from connectors.mirror.config.base import (
+    BASE_CONFIG_DEF,
+    CONSUMER_POLL_TIMEOUT_MS,
+    JAVA_PACKAGE,
+    METRIC_NAMES_FORMATS,
+    OFFSET_SYNCS_TOPIC_LOCATION,
+    SPARK_IDLE_TIMEOUT,
+    TASK_INDEX,
+    TOPIC_FILTER_CLASS,
+    MirrorConfig,
+    base_fields,
+    interval_s,
+    mirror_key,
+)
+from connectors.mirror.config.loss_policies import LOSS_KEYS, loss_policies
+from connectors.mirror.config.losses import LossPolicies
+from connectors.mirror.config.rate_limits import RATE_KEYS, flow_limits
+from connectors.mirror.config.rates import FlowLimits
+
+__all__ = [
+    "SOURCE_CONFIG_DEF",
+    "SOURCE_TASK_CONFIG_DEF",
+    "SourceConfig",
+    "SourceTaskConfig",
+    "assigned_partitions",
+]
+
+# The names as Kafka 4.3.1 has them: two of them name broker configs, which no topic has, so the
+# topic configs message.timestamp.{before,after}.max.ms are copied.
+CONFIG_PROPERTIES_EXCLUDE = (
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "message.timestamp.difference.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.after.max.ms",
+    "message.timestamp.type",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+)
+
+# A fetch asks for an eighth of it. Twice as much copied no faster and cost more CPU for a record.
+DEFAULT_COPY_BUFFER_BYTES = 32 * 1024 * 1024
+# Large enough that per-batch cost no longer shows, small against every broker's message.max.bytes
+# (1 MiB).
+DEFAULT_MERGE_BATCH_BYTES = 256 * 1024
+
+# The time in which a task can stop without copying anything twice, and what is copied again when an
+# executor is lost. Half of it costs some percent more, twice as much does not end within the time
+# that workers give (task.shutdown.graceful.timeout.ms, 5 s).
+DEFAULT_SPARK_BATCH_MS = 2000
+
+_DISCOVERY_KEYS = (
+    mirror_key(
+        "topics",
+        ConfigType.LIST,
+        (".*",),
+        "Topics to mirror: names and Java regular expressions, matched against the whole name. "
+        "An empty list mirrors nothing but heartbeats.",
+        Importance.HIGH,
+    ),
+    mirror_key(
+        "topics.exclude",
+        ConfigType.LIST,
+        (r"mm2.*\.internal", r".*\.replica", "__.*"),
+        "Topics not to mirror; wins over `topics`.",
+        Importance.HIGH,
+    ),
+    TOPIC_FILTER_CLASS,
+    mirror_key(
+        "config.properties.exclude",
+        ConfigType.LIST,
+        CONFIG_PROPERTIES_EXCLUDE,
+        "Topic configs that are not copied: names and regular expressions.",
+        Importance.HIGH,
+    ),
+    mirror_key(
+        "config.property.filter.class",
+        ConfigType.CLASS,
+        JAVA_PACKAGE + "DefaultConfigPropertyFilter",
+        "What decides which topic configs are copied.",
+    ),
+    mirror_key(
+        "refresh.topics.enabled",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether new topics and partitions are looked for while running.",
+    ),
+    mirror_key(
+        "refresh.topics.interval.seconds",
+        ConfigType.LONG,
+        600,
+        "How often they are looked for.",
+    ),
+    mirror_key(
+        "heartbeats.replication.enabled",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether heartbeats topics are mirrored even where `topics` does not name them.",
+    ),
+)
+
+_TOPIC_KEYS = (
+    mirror_key(
+        "sync.topic.configs.enabled",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether topic configs are kept equal while running.",
+    ),
+    mirror_key("sync.topic.configs.interval.seconds", ConfigType.LONG, 600, "How often."),
+    mirror_key(
+        "sync.topic.acls.enabled",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether read permissions of topics are copied while running.",
+    ),
+    mirror_key("sync.topic.acls.interval.seconds", ConfigType.LONG, 600, "How often."),
+    mirror_key(
+        "replication.factor",
+        ConfigType.INT,
+        2,
+        "Replication factor of topics that are created on the target; -1: the broker's default.",
+    ),
+)
+
+_OFFSET_KEYS = (
+    CONSUMER_POLL_TIMEOUT_MS,
+    mirror_key(
+        "offset-syncs.topic.replication.factor",
+        ConfigType.SHORT,
+        3,
+        "Replication factor of the offset-syncs topic.",
+    ),
+    OFFSET_SYNCS_TOPIC_LOCATION,
+    mirror_key(
+        "offset.lag.max",
+        ConfigType.LONG,
+        100,
+        "How many records may pass until the offset-syncs topic gets another entry.",
+    ),
+    mirror_key(
+        "emit.offset-syncs.enabled",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether it is recorded where records landed. Without it, consumer groups cannot be "
+        "translated.",
+    ),
+    METRIC_NAMES_FORMATS,
+)
+
+_OUR_KEYS = (
+    *ASSIGNMENT_KEYS,
+    ConfigKey(
+        "mirror.engine",
+        ConfigType.STRING,
+        "worker",
+        OneOf(("worker", "spark")),
+        Importance.MEDIUM,
+        "Where records are copied: by threads of the workers, or by tasks of Spark, which "
+        "`spark.*` configures. Either goes on where the other ended. Not a key of MirrorMaker 2.",
+    ),
+    ConfigKey(
+        "mirror.spark.batch.ms",
+        ConfigType.LONG,
+        DEFAULT_SPARK_BATCH_MS,
+        Range(100),
+        Importance.LOW,
+        "With `mirror.engine=spark`: how long a Spark task copies at most before it gives back its "
+        "ledger. Not a key of MirrorMaker 2.",
+    ),
+    ConfigKey(
+        "mirror.copy.buffer.bytes",
+        ConfigType.LONG,
+        DEFAULT_COPY_BUFFER_BYTES,
+        Range(1024 * 1024),
+        Importance.MEDIUM,
+        "Bound of the memory, in bytes, that a task uses for what is fetched and not yet "
+        "acknowledged. Left at its default, it becomes up to twice as much where the way to the "
+        "source is long. Not a key of MirrorMaker 2.",
+    ),
+    ConfigKey(
+        "mirror.copy.merge.batch.bytes",
+        ConfigType.INT,
+        DEFAULT_MERGE_BATCH_BYTES,
+        Range(0),
+        Importance.LOW,
+        "Size, in bytes, to which runs of tiny batches are merged; 0: they are not merged. Not a "
+        "key of MirrorMaker 2.",
+    ),
+    mirror_key(
+        "mirror.offset.map.enabled",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether the exact map of offsets is written, beside the offset-syncs topic. Not a key of "
+        "MirrorMaker 2.",
+    ),
+    mirror_key(
+        "offset-map.topic.replication.factor",
+        ConfigType.SHORT,
+        None,
+        "Replication factor of the offset map's topic; without it, that of the offset-syncs topic. "
+        "Not a key of MirrorMaker 2.",
+    ),
+    SPARK_IDLE_TIMEOUT,
+)
+
+SOURCE_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
+    [*_DISCOVERY_KEYS, *_TOPIC_KEYS, *_OFFSET_KEYS, *_OUR_KEYS, *RATE_KEYS, *LOSS_KEYS]
+)
+
+SOURCE_TASK_CONFIG_DEF: ConfigDef = SOURCE_CONFIG_DEF.extended(
+    [
+        ConfigKey(
+            "task.assigned.partitions",
+            ConfigType.LIST,
+            REQUIRED,
+            ValidList(allow_empty=False),
+            Importance.LOW,
+            "The partitions of the task, as `topic-partition`.",
+            internal=True,
+        ),
+        TASK_INDEX,
+        ConfigKey(
+            "task.count",
+            ConfigType.INT,
+            1,
+            Range(1),
+            Importance.LOW,
+            "How many tasks the connector has.",
+            internal=True,
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceConfig(MirrorConfig):
+    """Values of the source connector. `..._interval_s`: seconds, None where switched off."""
+
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...]
+    topic_filter_class: str
+    config_properties_exclude: tuple[str, ...]
+    config_property_filter_class: str
+    use_defaults_from: str
+    """`source` or `target`. Not declared by MirrorMaker 2 either: it is read from the flow's own
+    properties (`A->B.use.defaults.from`)."""
+    consumer_poll_timeout_ms: int
+    refresh_topics_interval_s: float | None
+    sync_topic_configs_interval_s: float | None
+    sync_topic_acls_interval_s: float | None
+    replication_factor: int
+    offset_syncs_topic_replication_factor: int
+    offset_syncs_topic_location: Literal["source", "target"]
+    offset_lag_max: int
+    emit_offset_syncs_enabled: bool
+    heartbeats_replication_enabled: bool
+    mirror_engine: Literal["worker", "spark"]
+    move_partitions_every_s: float | None
+    """How often partitions may move to other tasks by what they weigh; None: they do not."""
+    mirror_spark_batch_s: float
+    mirror_copy_buffer_bytes: int
+    mirror_copy_merge_batch_bytes: int
+    mirror_offset_map_enabled: bool
+    offset_map_topic_replication_factor: int
+    limits: FlowLimits
+    losses: LossPolicies
+    mirror_quarantine_topic: str | None
+    mirror_history_url: SecretStr | None
+    mirror_history_retention_days: int
+
+    @property
+    def far_buffer_bytes(self) -> int:
+        """The bound for a long way: what somebody set stays."""
+        given = self.mirror_copy_buffer_bytes
+        return 2 * given if given == DEFAULT_COPY_BUFFER_BYTES else given
+
+    @classmethod
+    def from_properties(cls, props: Mapping[str, str]) -> SourceConfig:
+        """The values in a connector's properties. Raises ConfigError for the first wrong one."""
+        return _source_config(SOURCE_CONFIG_DEF.parse(props))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTaskConfig:
+    """Values of one source task: the connector's, and what the task was given."""
+
+    connector: SourceConfig
+    task_assigned_partitions: tuple[tuple[str, int], ...]
+    """(source topic, partition)."""
+    task_index: str | None
+    task_count: int
+
+    @classmethod
+    def from_properties(cls, props: Mapping[str, str]) -> SourceTaskConfig:
+        """The values in a task's properties. Raises ConfigError for the first wrong one."""
+        parsed = SOURCE_TASK_CONFIG_DEF.parse(props)
+        return cls(
+            connector=_source_config(parsed),
+            task_assigned_partitions=tuple(
+                _topic_partition(element) for element in parsed.strings("task.assigned.partitions")
+            ),
+            task_index=parsed.optional_string("task.index"),
+            task_count=parsed.integer("task.count"),
+        )
+
+
+def _source_config(parsed: ParsedConfig) -> SourceConfig:
+    syncs_factor = parsed.integer("offset-syncs.topic.replication.factor")
+    map_factor = parsed.optional_integer("offset-map.topic.replication.factor")
+    location = parsed.string("offset-syncs.topic.location")
+    _check_offset_syncs(parsed)
+    return SourceConfig(
+        **base_fields(parsed),
+        topics=parsed.strings("topics"),
+        topics_exclude=parsed.strings("topics.exclude"),
+        topic_filter_class=parsed.string("topic.filter.class"),
+        config_properties_exclude=parsed.strings("config.properties.exclude"),
+        config_property_filter_class=parsed.string("config.property.filter.class"),
+        use_defaults_from=parsed.originals.get("use.defaults.from", "target"),
+        consumer_poll_timeout_ms=parsed.integer("consumer.poll.timeout.ms"),
+        refresh_topics_interval_s=interval_s(parsed, "refresh.topics"),
+        sync_topic_configs_interval_s=interval_s(parsed, "sync.topic.configs"),
+        sync_topic_acls_interval_s=interval_s(parsed, "sync.topic.acls"),
+        replication_factor=parsed.integer("replication.factor"),
+        offset_syncs_topic_replication_factor=syncs_factor,
+        offset_syncs_topic_location="target" if location == "target" else "source",
+        offset_lag_max=parsed.integer("offset.lag.max"),
+        emit_offset_syncs_enabled=parsed.boolean("emit.offset-syncs.enabled"),
+        heartbeats_replication_enabled=parsed.boolean("heartbeats.replication.enabled"),
+        mirror_engine="spark" if parsed.string("mirror.engine") == "spark" else "worker",
+        move_partitions_every_s=move_every_s(parsed),
+        mirror_spark_batch_s=parsed.integer("mirror.spark.batch.ms") / 1000,
+        mirror_copy_buffer_bytes=parsed.integer("mirror.copy.buffer.bytes"),
+        mirror_copy_merge_batch_bytes=parsed.integer("mirror.copy.merge.batch.bytes"),
+        mirror_offset_map_enabled=parsed.boolean("mirror.offset.map.enabled"),
+        offset_map_topic_replication_factor=syncs_factor if map_factor is None else map_factor,
+        limits=flow_limits(parsed),
+        losses=loss_policies(parsed),
+        mirror_quarantine_topic=parsed.optional_string("mirror.quarantine.topic") or None,
+        mirror_history_url=parsed.secret("mirror.history.url"),
+        mirror_history_retention_days=parsed.integer("mirror.history.retention.days"),
+    )
+
+
+def assigned_partitions(props: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Those in a task's properties. Raises ConfigError."""
+    elements = props.get("task.assigned.partitions", "").split(",")
+    return [_topic_partition(element.strip()) for element in elements if element.strip()]
+
+
+def _topic_partition(element: str) -> tuple[str, int]:
+    topic, dash, partition = element.rpartition("-")
+    if not dash or not topic or not (partition.isascii() and partition.isdigit()):
+        raise invalid_value(
+            "task.assigned.partitions", element, "Elements look like <topic>-<partition>"
+        )
+    return topic, int(partition)
+
+
+def _check_offset_syncs(parsed: ParsedConfig) -> None:
+    """MirrorMaker 2's own rule: settings of a topic that is switched off are a mistake."""
+    if parsed.originals.get("emit.offset-syncs.enabled") != "false":
+        return
+    useless = sorted(
+        key for key in parsed.originals if key.startswith(("offset-syncs-", "offset-syncs.topic."))
+    )
+    if useless:
+        raise ConfigError(
+            "Invalid value false for configuration emit.offset-syncs.enabled: "
+            f"{', '.join(useless)} would have no effect; remove it, or set "
+            "emit.offset-syncs.enabled=true",
+            key="emit.offset-syncs.enabled",
+            value="false",
+        )

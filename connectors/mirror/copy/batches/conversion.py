@@ -1,0 +1,298 @@
+"""Which way each fetched batch goes: forwarded as bytes, recompressed, or record by record.
+
+Pure decisions on headers (design, "The copier"). A batch goes record by record where its bytes
+cannot be accepted as they are, and where it is one of a run of tiny batches, which cost the target
+more as batches than as records of one batch.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from connect.errors import CorruptData
+from connect.protocol.aborted_transactions import AbortedTransactions
+from connect.protocol.batches import (
+    CODEC_MASK,
+    CONTROL,
+    BatchHeader,
+    abort_marker,
+    crc_matches,
+    shallow_copy_allowed,
+)
+from connect.protocol.records import Rebatched, rebatch, recompress
+from connectors.mirror.copy.batches.outgoing import Outgoing
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+
+__all__ = ["Chosen", "CopyOptions", "Unreadable", "Way", "choose", "outgoing_batches"]
+
+TINY_BATCH_RECORDS = 4
+TINY_BATCH_BYTES = 8 * 1024
+"""Below both, handling the batch costs more than re-encoding its records' three leading varints
+(measured: tests/benchmarks/bench_copier.py)."""
+
+TINY_RUN_BATCHES = 4
+"""A shorter run gains too little from merging to pay for it."""
+
+KEEP_CODEC = -1
+_DEFAULT_BATCH_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """What the flow asks of every partition. Sizes in bytes."""
+
+    read_committed: bool = False
+    codec: int | None = None
+    """The codec number that batches must have on the target; None keeps each batch's own."""
+    level: int | None = None
+    merge_bytes: int = 256 * 1024
+    check_crcs: bool = True
+
+
+class Way(enum.Enum):
+    SHALLOW = "shallow"
+    RECOMPRESS = "recompress"
+    RECORDS = "records"
+
+
+def choose(
+    header: BatchHeader,
+    position: int,
+    max_bytes: int,
+    options: CopyOptions,
+    end: int | None = None,
+) -> Way:
+    """The way of one data batch, runs of tiny batches aside."""
+    if end is not None and header.next_offset > end:
+        return Way.RECORDS
+    if not shallow_copy_allowed(header, position, max_bytes):
+        return Way.RECORDS
+    if options.codec is not None and header.attributes & CODEC_MASK != options.codec:
+        return Way.RECOMPRESS
+    return Way.SHALLOW
+
+
+class Unreadable(NamedTuple):
+    """The first batch that cannot be copied: where to fetch it from again, and why. No record from
+    `position` on is in an earlier batch."""
+
+    position: int
+    reason: str
+    header: BatchHeader
+
+
+class Chosen(NamedTuple):
+    """Batches for the target, in order; before the one that is `unreadable`, if there is one."""
+
+    batches: list[Outgoing]
+    unreadable: Unreadable | None
+
+
+def _data_batches(
+    records: memoryview,
+    headers: Sequence[BatchHeader],
+    position: int,
+    end: int | None,
+    aborted: Sequence[tuple[int, int]],
+    options: CopyOptions,
+) -> Iterator[BatchHeader]:
+    """The batches to copy: checked, not control, not aborted, not wholly before the position, and
+    before the end.
+
+    Raises:
+        _Unreadable: the batch that comes next fails its CRC, or is a control batch with a record
+            that is no marker.
+    """
+    transactions = AbortedTransactions(aborted) if options.read_committed and aborted else None
+    for header in headers:
+        if end is not None and header.base_offset >= end:
+            return
+        if options.check_crcs and not crc_matches(records, header):
+            raise _Unreadable(header, "it fails its CRC")
+        if header.attributes & CONTROL:
+            if transactions is not None and _ends_by_abort(records, header):
+                transactions.ended(header)
+            continue
+        if transactions is not None and transactions.aborts(header):
+            continue
+        if header.next_offset <= position or (header.magic == 2 and header.records == 0):
+            continue
+        yield header
+
+
+def _ends_by_abort(records: memoryview, header: BatchHeader) -> bool:
+    try:
+        return abort_marker(records[header.start : header.start + header.size])
+    except CorruptData as error:
+        raise _Unreadable(header, str(error)) from error
+
+
+def _ways(
+    batches: Sequence[BatchHeader],
+    position: int,
+    max_bytes: int,
+    options: CopyOptions,
+    end: int | None,
+) -> list[tuple[Way, list[BatchHeader]]]:
+    """Runs of batches that go the same way, with runs of tiny batches turned to RECORDS."""
+    runs: list[tuple[Way, bool, list[BatchHeader]]] = []
+    for header in batches:
+        way = choose(header, position, max_bytes, options, end)
+        tiny = header.size <= TINY_BATCH_BYTES and 0 < header.records <= TINY_BATCH_RECORDS
+        if runs and runs[-1][0] is way and runs[-1][1] == tiny:
+            runs[-1][2].append(header)
+        else:
+            runs.append((way, tiny, [header]))
+    return [
+        (Way.RECORDS if tiny and len(run) >= TINY_RUN_BATCHES else way, run)
+        for way, tiny, run in runs
+    ]
+
+
+def outgoing_batches(
+    records: memoryview,
+    headers: Sequence[BatchHeader],
+    *,
+    position: int,
+    end: int | None = None,
+    max_batch_bytes: int,
+    aborted: Sequence[tuple[int, int]],
+    options: CopyOptions,
+    buffer: FetchBuffer,
+    budget: MemoryBudget,
+) -> Chosen:
+    """One partition's fetched records as batches for the target, in order.
+
+    `position` is the first source offset wanted, `end` the first that is not, `max_batch_bytes` the
+    target's limit (0: not known). Shallow batches stay slices of `buffer`; others get memory of
+    their own, charged to `budget` until the caller's `retain` and `release`.
+    """
+    limit = max_batch_bytes or MAX_UNKNOWN_LIMIT
+    wanted: list[BatchHeader] = []
+    unreadable: _Unreadable | None = None
+    try:
+        for header in _data_batches(records, headers, position, end, aborted, options):
+            wanted.append(header)
+    except _Unreadable as error:
+        unreadable = error
+    outgoing: list[Outgoing] = []
+    try:
+        for way, run in _ways(wanted, position, limit, options, end):
+            if way is Way.RECORDS:
+                _record_by_record(records, run, position, end, limit, options, budget, outgoing)
+            elif way is Way.RECOMPRESS:
+                for header in run:
+                    outgoing.append(_recompressed(records, header, options, budget))
+            else:
+                outgoing += [_shallow(records, header, buffer) for header in run]
+    except _Unreadable as error:
+        unreadable = error  # an earlier one than that found before
+    if unreadable is None:
+        return Chosen(outgoing, None)
+    first = max(position, unreadable.header.base_offset)
+    reason = f"the batch at source offset {first} is corrupt: {unreadable}"
+    return Chosen(outgoing, Unreadable(first, reason, unreadable.header))
+
+
+class _Unreadable(Exception):
+    """The batch with this header cannot be copied."""
+
+    def __init__(self, header: BatchHeader, reason: str) -> None:
+        super().__init__(reason)
+        self.header = header
+
+
+MAX_UNKNOWN_LIMIT = 1 << 30
+"""Stands for "no limit known": the target then says so by refusing."""
+
+
+def _shallow(records: memoryview, header: BatchHeader, buffer: FetchBuffer) -> Outgoing:
+    return Outgoing(
+        data=records[header.start : header.start + header.size],
+        records=header.records,
+        runs=((header.base_offset, header.records),),
+        resume=header.next_offset,
+        max_timestamp=header.max_timestamp,
+        shallow=True,
+        buffer=buffer,
+    )
+
+
+def _recompressed(
+    records: memoryview, header: BatchHeader, options: CopyOptions, budget: MemoryBudget
+) -> Outgoing:
+    batch = records[header.start : header.start + header.size]
+    try:
+        data = recompress(batch, options.codec or 0, options.level)
+    except CorruptData as error:
+        raise _Unreadable(header, str(error)) from error
+    return Outgoing(
+        data=memoryview(data),
+        records=header.records,
+        runs=((header.base_offset, header.records),),
+        resume=header.next_offset,
+        max_timestamp=header.max_timestamp,
+        shallow=True,
+        buffer=FetchBuffer(budget, data),
+    )
+
+
+def _record_by_record(
+    records: memoryview,
+    run: Sequence[BatchHeader],
+    position: int,
+    end: int | None,
+    limit: int,
+    options: CopyOptions,
+    budget: MemoryBudget,
+    into: list[Outgoing],
+) -> None:
+    batches = [records[header.start : header.start + header.size] for header in run]
+    largest = max(header.size for header in run)
+    try:
+        rebatched = rebatch(
+            batches,
+            from_offset=position,
+            until_offset=end,
+            codec=KEEP_CODEC if options.codec is None else options.codec,
+            level=options.level,
+            max_bytes=min(limit, max(options.merge_bytes, largest)),
+        )
+        _check_beginning(rebatched, run[0])
+    except CorruptData as error:
+        if len(run) == 1:
+            raise _Unreadable(run[0], str(error)) from error
+        for header in run:  # up to the one that is corrupt
+            _record_by_record(records, [header], position, end, limit, options, budget, into)
+        return
+    outgoing = [from_rebatched(part, FetchBuffer(budget, part.data)) for part in rebatched]
+    if outgoing:
+        resume = run[-1].next_offset
+        outgoing[-1].resume = resume if end is None else min(resume, end)
+    into += outgoing
+
+
+def _check_beginning(rebatched: Sequence[Rebatched], header: BatchHeader) -> None:
+    """A message of magic 0 or 1 shows only now where it begins. Before the end of the batch before
+    it, offsets would be copied twice. Raises CorruptData."""
+    if rebatched and rebatched[0].runs[0][0] < header.base_offset:
+        raise CorruptData(
+            f"it begins at offset {rebatched[0].runs[0][0]}, and the batch before it ends at "
+            f"{header.base_offset}"
+        )
+
+
+def from_rebatched(part: Rebatched, buffer: FetchBuffer) -> Outgoing:
+    """A re-encoded batch as one for the target."""
+    return Outgoing(
+        data=memoryview(part.data),
+        records=part.records,
+        runs=part.runs,
+        resume=part.last_source_offset + 1,
+        max_timestamp=part.max_timestamp,
+        shallow=False,
+        buffer=buffer,
+    )

@@ -1,0 +1,75 @@
+"""Which brokers a flow can work with, and the sentence for those it cannot.
+
+Copying speaks one version of Fetch and one of Produce; all else is negotiated with each broker.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from connect.clients.transactions.coordinator import CLAIM
+from connect.clients.wire.api_versions import ApiNeed, BrokerApis
+from connect.protocol.messages import FETCH_API, FETCH_VERSION, PRODUCE_API, PRODUCE_VERSION
+
+__all__ = ["STORED_FORMAT", "Side", "exactly_once_refusal", "format_refusal", "refusal"]
+
+STORED_FORMAT = "message.format.version"
+"""How brokers before Kafka 4.0 store a topic's batches; from 3.0 on it has no effect."""
+
+Side = Literal["source", "target"]
+
+_FETCH = ApiNeed(FETCH_API, "Fetch", FETCH_VERSION, FETCH_VERSION)
+_PRODUCE = ApiNeed(PRODUCE_API, "Produce", PRODUCE_VERSION, PRODUCE_VERSION)
+_OLDEST = "2.4"
+_FIRST_IDEMPOTENT = (0, 11)
+
+
+def refusal(alias: str, side: Side, apis: BrokerApis) -> str | None:
+    """Why the cluster `alias` cannot be this side of a flow, and what to do; None if it can."""
+    need = _FETCH if side == "source" else _PRODUCE
+    lack = apis.lacks(need)
+    if lack is None:
+        return None
+    direction = "from" if side == "source" else "to"
+    return (
+        f"Cluster {alias} cannot be mirrored {direction}: its broker {apis.address} {lack}. "
+        f"{_remedy(need, apis)}"
+    )
+
+
+def exactly_once_refusal(alias: str, key: str, apis: BrokerApis) -> str | None:
+    """Why a flow to the cluster `alias` cannot write exactly once, and what to do. `key`: the
+    property that asks for it."""
+    lack = apis.lacks(CLAIM)
+    if lack is None:
+        return None
+    return (
+        f"Cluster {alias} is too old for exactly-once: its broker {apis.address} {lack} "
+        f"(KIP-360). Upgrade its brokers to Kafka 2.5 or newer, or set {key}=disabled"
+    )
+
+
+def format_refusal(stored_format: str | None) -> str | None:
+    """Why a topic of a target before Kafka 3.0 cannot hold copies, and what to do, as the end of a
+    sentence about the topic. `stored_format`: its message.format.version."""
+    if stored_format is None or _major_minor(stored_format) >= _FIRST_IDEMPOTENT:
+        return None
+    return (
+        f"stores messages in the format of Kafka {stored_format}, where brokers refuse idempotent "
+        "producers, which copies are written with; set its message.format.version, or "
+        "log.message.format.version of the brokers, to 0.11.0 or newer"
+    )
+
+
+def _major_minor(version: str) -> tuple[int, int]:
+    """`0.10.2-IV0` as (0, 10). What is no version counts as new."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else _FIRST_IDEMPOTENT
+
+
+def _remedy(need: ApiNeed, apis: BrokerApis) -> str:
+    offered = apis.versions.get(need.api_key)
+    if offered is not None and offered[0] > need.highest:
+        return "This release is too old for it: upgrade kafka-connect-mirror"
+    return f"Upgrade its brokers to Kafka {_OLDEST} or newer"

@@ -1,0 +1,293 @@
+"""One broker as the copy engine sees it: a connection that is made when needed, and made again.
+
+`BrokerNode` owns the channel and its life; `SourceNode` and `TargetNode` say what is sent on it.
+Everything here runs on the engine's loop thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import CancelledError, Future
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.config.settings import WireSettings
+from connect.clients.wire.channel import BufferPool, Channel
+from connect.clients.wire.connection import WireConnection
+from connect.clients.wire.selector_loop import READ, WRITE, SelectorLoop
+from connect.errors import BrokerUnavailable, ConnectError, CorruptData
+
+__all__ = ["PATIENCE_S", "BrokerNode"]
+
+_LOG = logging.getLogger(__name__)
+
+RENEW_AT = 0.85
+"""A SASL session is replaced after this share of its lifetime (as Java does: 85 to 95 %)."""
+
+_RENEW_POLL_S = 0.05
+
+MOST_THROTTLE_S = 300.0
+"""A broker that asks for a longer pause is asked again: quotas are kept over seconds."""
+
+PATIENCE_S = 5.0
+"""A connection on which something is awaited, and no byte comes for so long, is replaced: it may be
+dead without a sound. Asking again is safe, for fetches and for idempotent produce requests. Each
+time that did not help the next waits twice as long, up to the request's own timeout."""
+
+
+class BrokerNode:
+    """The connection to one broker of one cluster."""
+
+    role = "broker"
+    speaks: tuple[int, int, str]
+    """The api that is spoken on the connection, in which version, and its name."""
+
+    def __init__(
+        self,
+        node_id: int,
+        link: ClusterAccess,
+        settings: WireSettings,
+        loop: SelectorLoop,
+        pool: BufferPool,
+    ) -> None:
+        self.node_id = node_id
+        self.channel: Channel | None = None
+        self.error: str | None = None
+        self._link = link
+        self._settings = settings
+        self._loop = loop
+        self._pool = pool
+        self._connecting: Future[WireConnection] | None = None
+        self._retry_pending = False
+        self._renewing = False
+        self._losing = False
+        self._failures = 0
+        self._closed = False
+        self.round_trip_s = 0.0
+        """To the broker and back, as the system measures it; 0 where it is not known."""
+        self._heard_bytes = 0
+        self._heard_at = loop.now()
+        self.throttled_at = float("-inf")
+        """When the broker last asked for a pause, by a quota that people set."""
+        self._stalls = 0
+
+    # What subclasses say.
+
+    def needed(self) -> bool:
+        """Whether there is work for a connection."""
+        raise NotImplementedError
+
+    def pump(self) -> None:
+        """Send what can be sent now."""
+        raise NotImplementedError
+
+    def on_lost(self, error: ConnectError) -> None:
+        """The connection is gone, or could not be made: `error` says why. Sends nothing."""
+        raise NotImplementedError
+
+    def on_connected(self) -> None:
+        """There is a connection again."""
+
+    @property
+    def patience_s(self) -> float:
+        """How long a broker that works may be silent before it answers."""
+        return PATIENCE_S
+
+    # The connection's life.
+
+    @property
+    def sendable(self) -> bool:
+        """Whether requests may be sent now; if not, starts or awaits what must come first."""
+        channel = self.channel
+        if channel is None:
+            self._connect()
+            return False
+        if self._renewing or self._losing:
+            return False
+        wait = channel.throttled_until - self._loop.now()
+        return wait <= 0
+
+    def throttle(self, milliseconds: int) -> None:
+        """The broker asked for a pause (KIP-219): keep silent for that long."""
+        if milliseconds > 0:
+            self.throttled_at = self._loop.now()
+        if milliseconds > 0 and self.channel is not None:
+            seconds = min(milliseconds / 1000, MOST_THROTTLE_S)
+            until = self._loop.now() + seconds
+            self.channel.throttled_until = max(until, self.channel.throttled_until)
+            self.channel.postpone(seconds)
+            self._loop.after(seconds, self._pump_if_open)
+
+    def _connect(self) -> None:
+        if self._connecting is not None or self._retry_pending or self._closed:
+            return
+        try:
+            future = self._link.connect(self.node_id)
+        except ConnectError as error:
+            self._failed(error)
+            return
+        self._connecting = future
+        future.add_done_callback(lambda done: self._loop.post(lambda: self._connected(done)))
+
+    def _connected(self, future: Future[WireConnection]) -> None:
+        if self._connecting is not future:
+            _close_result(future)
+            return
+        self._connecting = None
+        try:
+            connection = future.result(timeout=0)
+        except CancelledError:
+            return
+        except ConnectError as error:
+            self._failed(error)
+            return
+        if self._closed:
+            connection.close()
+            return
+        api, version, name = self.speaks
+        try:
+            connection.version_of(api, version, version, name)
+        except ConnectError as error:
+            connection.close()
+            self._failed(error)
+            return
+        self.channel = Channel(connection, self._settings.client_id, self._pool)
+        self.round_trip_s = self.channel.round_trip_s()
+        self._heard_bytes, self._heard_at = 0, self._loop.now()
+        self._loop.watch(self.channel, self._on_event)
+        self.error = None
+        lifetime = connection.session_lifetime_ms / 1000
+        if lifetime > 0:
+            channel = self.channel
+            self._loop.after(lifetime * RENEW_AT, lambda: self._renew(channel))
+        self.on_connected()
+        self.pump()
+
+    def _failed(self, error: ConnectError) -> None:
+        self._failures += 1
+        self.error = str(error)
+        level = logging.WARNING if self._failures in (1, 10) else logging.DEBUG
+        _LOG.log(level, "%s %d: %s; trying again", self.role, self.node_id, error)
+        self._retry_pending = True
+        self._loop.after(self._backoff(), self._retry)
+        self._link.request_refresh()
+        self.on_lost(error)
+
+    def _backoff(self) -> float:
+        first = self._settings.reconnect_backoff_ms
+        most = self._settings.reconnect_backoff_max_ms
+        return float(min(most, first * 2 ** min(self._failures - 1, 16))) / 1000
+
+    def _retry(self) -> None:
+        self._retry_pending = False
+        if not self._closed and self.channel is None and self.needed():
+            self._connect()
+
+    def _renew(self, channel: Channel | None) -> None:
+        """Replace a connection whose SASL session ends soon, once nothing is in flight on it."""
+        if self.channel is not channel or channel is None:
+            return
+        self._renewing = True
+        if channel.in_flight:
+            self._loop.after(_RENEW_POLL_S, lambda: self._renew(channel))
+            return
+        self._drop_channel()
+        self._connect()
+
+    def _on_event(self, mask: int) -> None:
+        channel = self.channel
+        if channel is None:
+            return
+        try:
+            if mask & WRITE:
+                channel.flush()
+            if mask & READ:
+                channel.receive()
+        except ConnectError as error:
+            if self.channel is channel:
+                self.lose(error)
+            return
+        if self.channel is channel:
+            self._loop.update(channel)
+
+    def check_deadline(self, now: float) -> None:
+        """Each second: give the connection up if its oldest request was not answered in time, or
+        if it fell silent; make it if there is work for it."""
+        channel = self.channel
+        if channel is None:
+            # A broker that was not in the metadata for a while is not tried again by itself.
+            if self.needed():
+                self._connect()
+            return
+        self.round_trip_s = channel.round_trip_s()
+        deadline = channel.next_deadline
+        if deadline is not None and deadline < now:
+            self.lose(BrokerUnavailable(f"{self.role} {channel.name} did not answer in time"))
+        elif self._fell_silent(channel, now):
+            self._stalls += 1
+            why = f"{self.role} {channel.name} was silent for {now - self._heard_at:.0f} s"
+            self.lose(BrokerUnavailable(why))
+
+    def _fell_silent(self, channel: Channel, now: float) -> bool:
+        """Whether something is awaited and nothing came for longer than we are patient. Called
+        every second."""
+        if channel.bytes_in != self._heard_bytes:
+            self._stalls = 0
+        if channel.bytes_in != self._heard_bytes or not channel.in_flight:
+            self._heard_bytes, self._heard_at = channel.bytes_in, now
+        most = self._settings.request_timeout_ms / 1000
+        patience = min(self.patience_s * 2.0**self._stalls, most)
+        return now - max(self._heard_at, channel.throttled_until) > patience
+
+    def lose_soon(self, channel: Channel, error: ConnectError) -> None:
+        """Sending failed: give the connection up once the event at hand is handled. Partitions do
+        not change in the middle of sending."""
+        self._losing = True
+        self._loop.soon(lambda: self._lose_if_open(channel, error))
+
+    def _lose_if_open(self, channel: Channel, error: ConnectError) -> None:
+        if self.channel is channel and not self._closed:
+            self.lose(error)
+
+    def lose(self, error: ConnectError) -> None:
+        """The connection failed: close it, tell the subclass, reconnect if there is work.
+
+        One that never answered anything, or not what was asked, counts as not made: the next
+        waits, longer each time.
+        """
+        channel = self.channel
+        idle = channel is None or channel.in_flight == 0
+        self._drop_channel()
+        if channel is not None and (not channel.responses or isinstance(error, CorruptData)):
+            self._failed(error)
+            return
+        self._failures = 0
+        if not idle:
+            _LOG.warning("%s %d: %s", self.role, self.node_id, error)
+        self._link.request_refresh()
+        self.on_lost(error)
+        if self.needed():
+            self._connect()
+
+    def _drop_channel(self) -> None:
+        if self.channel is not None:
+            self._loop.unwatch(self.channel)
+            self.channel.close()
+            self.channel = None
+        self._renewing = self._losing = False
+
+    def _pump_if_open(self) -> None:
+        if not self._closed:
+            self.pump()
+
+    def close(self) -> None:
+        """Close the connection for good."""
+        self._closed = True
+        self._drop_channel()
+        if self._connecting is not None:
+            pending, self._connecting = self._connecting, None
+            pending.add_done_callback(_close_result)
+
+
+def _close_result(future: Future[WireConnection]) -> None:
+    if not future.cancelled() and future.exception(timeout=0) is None:
+        future.result(timeout=0).close()

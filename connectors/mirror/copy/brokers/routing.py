@@ -1,0 +1,267 @@
+"""Which brokers each partition is read from and written to, and whether it is, now.
+
+`Placement` has the broker nodes, follows the leaders of both clusters, and brings fetch sessions
+and ready lists in line with the states of partitions. `refresh_interest` only keeps these lists:
+batches are sent once the event at hand is handled, so no caller is re-entered. Belongs to the copy
+engine's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.errors import code_facts
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import BrokerUnavailable
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.brokers.connection import BrokerNode
+from connectors.mirror.copy.brokers.source import SourceNode
+from connectors.mirror.copy.brokers.target import TargetNode
+from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
+from connectors.mirror.copy.partition.produce_errors import TOPIC_AUTHORIZATION_FAILED
+from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
+
+__all__ = ["Placement"]
+
+
+class Placement:
+    """See the module."""
+
+    def __init__(
+        self,
+        source: ClusterAccess,
+        target: ClusterAccess,
+        loop: SelectorLoop,
+        partitions: Mapping[TopicPartition, PartitionCopy],
+        offsets_partitions: Callable[[], Collection[OffsetsPartition]],
+        partition_bytes: int,
+        make_source: Callable[[int], SourceNode],
+        make_target: Callable[[int], TargetNode],
+        on_placing: Callable[[PartitionCopy], None],
+        relieve: Callable[[TargetPartition], None],
+    ) -> None:
+        """Args: offsets_partitions: those of the offsets topic, which are only written.
+        partition_bytes: the bytes that a partition may hold before it is left out of fetches.
+        make_...: a node that was not there yet. on_placing: its leaders may be others. relieve: it
+        cannot be sent for now."""
+        self._source = source
+        self._target = target
+        self._loop = loop
+        self._partitions = partitions
+        self._offsets_partitions = offsets_partitions
+        self._partition_bytes = partition_bytes
+        self._make_source = make_source
+        self._make_target = make_target
+        self._on_placing = on_placing
+        self._relieve = relieve
+        self.sources: dict[int, SourceNode] = {}
+        self.targets: dict[int, TargetNode] = {}
+        self._to_pump: dict[TargetNode, None] = {}
+
+    @property
+    def nodes(self) -> list[BrokerNode]:
+        return [*self.sources.values(), *self.targets.values()]
+
+    # Leaders.
+
+    def follow(self) -> None:
+        """What is known of either cluster has changed."""
+        for partition in self._partitions.values():
+            self.place(partition)
+        for written in self._offsets_partitions():
+            self._place_on_target(written)
+
+    def drop_removed(self) -> None:
+        """Close connections to brokers that left their clusters."""
+        nodes: list[tuple[ClusterAccess, BrokerNode]] = [
+            *((self._source, node) for node in self.sources.values()),
+            *((self._target, node) for node in self.targets.values()),
+        ]
+        for link, node in nodes:
+            known = link.snapshot.nodes
+            if known and node.node_id not in known and node.channel is not None:
+                node.lose(BrokerUnavailable("the broker is not part of its cluster any more"))
+
+    def ask_for_leaders(self) -> None:
+        """Each second: ask for those of partitions that have none."""
+        sources = {p.source[0] for p in self._partitions.values() if p.source_node == UNKNOWN}
+        written = (*self._partitions.values(), *self._offsets_partitions())
+        targets = {p.target[0] for p in written if p.target_node == UNKNOWN}
+        if sources:
+            self._source.request_refresh(sources)
+        if targets:
+            self._target.request_refresh(targets)
+
+    def place(self, partition: PartitionCopy) -> None:
+        """Follow the partition's leaders on both sides."""
+        source = self._source.snapshot
+        self._on_placing(partition)
+        leader, epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))
+        if epoch != partition.source_epoch or self._loop.now() >= partition.preferred_until:
+            partition.preferred_replica = UNKNOWN
+        if partition.preferred_replica in source.nodes:
+            leader = partition.preferred_replica
+        if leader not in source.nodes:
+            leader = UNKNOWN
+        if leader != partition.source_node:
+            self._leave_source(partition)
+            partition.source_node = leader
+        partition.source_epoch = epoch
+        self._place_on_target(partition)
+        self._explain(partition)
+        self.refresh_interest(partition)
+
+    def _place_on_target(self, partition: TargetPartition) -> None:
+        target = self._target.snapshot
+        leader, epoch = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))
+        if leader not in target.nodes:
+            leader = UNKNOWN
+        partition.target_epoch = epoch
+        if leader == partition.target_node:
+            return
+        if partition.target_node != UNKNOWN:
+            self._target_node(partition.target_node).withdraw(partition)
+        partition.target_node = leader
+        self._note_reachable(partition)
+        if leader == UNKNOWN:
+            self._relieve(partition)
+
+    def _note_reachable(self, partition: TargetPartition) -> None:
+        """Say whether the partition's leader on the target can be reached."""
+        leader = self.targets.get(partition.target_node)
+        waits_for = self.targets.get(partition.sent_node) if partition.in_flight else None
+        stalled = next((n for n in (leader, waits_for) if n is not None and n.stalled), None)
+        if stalled is None:
+            partition.unreachable = None
+        else:
+            silent = f"{stalled.role} {stalled.node_id} does not answer"
+            partition.unreachable = stalled.error or silent
+
+    def on_flow(self, node: TargetNode) -> None:
+        """A target broker fell silent, or answers again."""
+        for partition in (*self._partitions.values(), *self._offsets_partitions()):
+            if node.node_id in (partition.target_node, partition.sent_node):
+                self._note_reachable(partition)
+                if node.stalled:
+                    self._relieve(partition)
+                self.refresh_interest(partition)
+
+    def _explain(self, partition: PartitionCopy) -> None:
+        """Say why a partition has no leader, once the clusters answered."""
+        partition.placement_error = None
+        for node, key, link, side in (
+            (partition.source_node, partition.source, self._source, "source"),
+            (partition.target_node, partition.target, self._target, "target"),
+        ):
+            if node != UNKNOWN or link.snapshot.version == 0:
+                continue
+            code = link.snapshot.errors.get(key[0], link.snapshot.partition_errors.get(key))
+            if code is None and key[0] not in link.snapshot.partition_counts:
+                continue  # the cluster was not asked for this topic yet
+            why = code_facts(code).name if code else "it has no leader"
+            if code == TOPIC_AUTHORIZATION_FAILED:
+                why += "; grant Describe on the topic"
+            partition.placement_error = (
+                f"the {side} partition {key[0]}-{key[1]} is not available: {why}"
+            )
+            return
+
+    def _source_node(self, node_id: int) -> SourceNode:
+        node = self.sources.get(node_id)
+        if node is None:
+            node = self.sources[node_id] = self._make_source(node_id)
+        return node
+
+    def _target_node(self, node_id: int) -> TargetNode:
+        node = self.targets.get(node_id)
+        if node is None:
+            node = self.targets[node_id] = self._make_target(node_id)
+        return node
+
+    # Which partitions are fetched and sent.
+
+    def refresh_interest(self, partition: TargetPartition) -> None:
+        """Bring the source's fetch session and the target's ready list in line with the state.
+        Sends nothing itself."""
+        if isinstance(partition, PartitionCopy):
+            if self._partitions.get(partition.source) is not partition:
+                return  # it left, and another may be in its place
+            self._refresh_fetches(partition)
+        else:
+            self._place_on_target(partition)
+        if partition.queue:
+            self.offer(partition)
+
+    def _refresh_fetches(self, partition: PartitionCopy) -> None:
+        if partition.source_node == UNKNOWN:
+            return
+        target = self.targets.get(partition.target_node)
+        wanted = (
+            partition.state is CopyState.ACTIVE
+            and not partition.leaving
+            and partition.position != UNKNOWN
+            and not partition.fetched_all
+            and not partition.held_back
+            and not partition.paced
+            and partition.target_node != UNKNOWN
+            and not (target is not None and target.stalled)
+            and not self.waits_for_silent(partition)
+            and not (partition.failing and partition.queue)
+            and partition.source_retry_at <= self._loop.now()
+        )
+        held = wanted and partition.pending_bytes >= self._partition_bytes
+        self._show_source(partition, wanted and not held, held)
+
+    def waits_for_silent(self, partition: TargetPartition) -> bool:
+        """Whether the batches in flight went to a broker that has fallen silent."""
+        node = self.targets.get(partition.sent_node) if partition.in_flight else None
+        return node is not None and node.stalled
+
+    def cut_off(self, partition: TargetPartition) -> None:
+        """Close the connection that its answers do not come on."""
+        node = self.targets.get(partition.sent_node)
+        if node is not None and node.channel is not None:
+            node.lose(BrokerUnavailable("the broker did not answer in time"))
+
+    def offer(self, partition: TargetPartition) -> None:
+        """It has batches to send. They are sent once the event at hand is handled."""
+        if partition.target_node == UNKNOWN:
+            return
+        node = self._target_node(partition.target_node)
+        node.offer(partition)
+        if not self._to_pump:
+            self._loop.soon(self.pump_targets)
+        self._to_pump[node] = None
+
+    def pump_sources(self) -> None:
+        """Ask for what is wanted."""
+        for node in self.sources.values():
+            node.pump()
+
+    def pump_targets(self) -> None:
+        """Send the batches that were offered. Only between events, or at the end of one."""
+        nodes, self._to_pump = self._to_pump, {}
+        for node in nodes:
+            node.pump()
+
+    def leave(self, partition: PartitionCopy) -> None:
+        """Neither fetch nor send it any more."""
+        self._leave_source(partition)
+        if partition.target_node != UNKNOWN:
+            self._target_node(partition.target_node).withdraw(partition)
+
+    def _show_source(self, partition: PartitionCopy, fetch: bool, held: bool) -> None:
+        node = self._source_node(partition.source_node)
+        if held != partition.held:
+            partition.held = held
+            node.held += 1 if held else -1
+        if fetch:
+            node.want(partition)
+        else:
+            node.drop(partition)
+
+    def _leave_source(self, partition: PartitionCopy) -> None:
+        if partition.source_node != UNKNOWN:
+            self._show_source(partition, fetch=False, held=False)

@@ -1,0 +1,223 @@
+"""A broker that is read from: one fetch session, one fetch under way at any time.
+
+The next fetch is sent before the batches of the last are looked at, so that the broker works
+while we do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.cluster.fetch_session import FetchSession
+from connect.clients.config.settings import (
+    DEFAULT_MAX_PARTITION_FETCH_BYTES,
+    FetchSettings,
+    WireSettings,
+)
+from connect.clients.errors import error_from_code
+from connect.clients.wire.channel import Response
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import ConnectError
+from connect.protocol.messages import (
+    FETCH_API,
+    FETCH_VERSION,
+    FetchPartition,
+    FetchResponse,
+    encode_fetch,
+    parse_fetch,
+)
+from connectors.mirror.copy.brokers.connection import PATIENCE_S, BrokerNode
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.throttle import Throttle
+
+__all__ = ["SourceNode"]
+
+_LOG = logging.getLogger(__name__)
+
+OnFetched = Callable[["SourceNode", FetchResponse, FetchBuffer], None]
+OnSourceLost = Callable[["SourceNode", ConnectError], None]
+
+FETCH_SESSION_ID_NOT_FOUND = 70
+INVALID_FETCH_SESSION_EPOCH = 71
+_STALE_SESSION = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH)
+
+HELD_WAIT_MS = 5
+"""How long a fetch may wait at the broker while partitions are held back: they join the next."""
+
+_ERROR_PAUSE_S = 0.5
+
+
+class SourceNode(BrokerNode):
+    """See the module. `held` counts its partitions that wait for room."""
+
+    role = "source broker"
+    speaks = (FETCH_API, FETCH_VERSION, "Fetch")
+
+    def __init__(
+        self,
+        node_id: int,
+        link: ClusterAccess,
+        settings: WireSettings,
+        loop: SelectorLoop,
+        budget: MemoryBudget,
+        fetch: FetchSettings,
+        throttle: Throttle,
+        on_fetched: OnFetched,
+        on_source_lost: OnSourceLost,
+    ) -> None:
+        super().__init__(node_id, link, settings, loop, budget.pool)
+        self._budget = budget
+        self._fetch = fetch
+        self._throttle = throttle
+        self._on_fetched = on_fetched
+        self._on_source_lost = on_source_lost
+        self._session = FetchSession()
+        budget.readers += 1
+        self._reserved = 0
+        self.waits_since: float | None = None
+        """Since when an answer is awaited, over all connections that were made for it meanwhile."""
+        self._silent_until = 0.0
+        self.held = 0
+        self.paused = False
+
+    def needed(self) -> bool:
+        return not self._session.empty
+
+    def want(self, partition: PartitionCopy) -> None:
+        """Fetch this partition from its position on."""
+        self._session.want(
+            partition.source,
+            FetchPartition(
+                partition.position,
+                partition.source_epoch,
+                self._throttle.fetch_bytes_of(partition, self._usual_partition_bytes()),
+                partition.moves,
+            ),
+        )
+
+    def _usual_partition_bytes(self) -> int:
+        """What was set, or else as much of one partition as fits in a fetch over this way."""
+        given = self._fetch.max_partition_fetch_bytes
+        if given != DEFAULT_MAX_PARTITION_FETCH_BYTES:
+            return given
+        return max(given, self._budget.response_bytes(self.round_trip_s))
+
+    def drop(self, partition: PartitionCopy) -> None:
+        """Do not fetch this partition any more."""
+        self._session.drop(partition.source)
+        if self._session.empty:
+            self.waits_since = None
+
+    def answers(self, partition: PartitionCopy) -> bool:
+        """Whether the fetch just answered asked for the partition's position, in its log."""
+        asked = self._session.requested(partition.source)
+        return asked is not None and (asked.offset, asked.log) == (
+            partition.position,
+            partition.moves,
+        )
+
+    @property
+    def patience_s(self) -> float:
+        return PATIENCE_S + self._fetch.fetch_max_wait_ms / 1000
+
+    def pump(self) -> None:
+        if self._reserved:
+            return
+        channel = self.channel if self._may_fetch() else None
+        if channel is None:
+            self._budget.withdraw(self)
+            self._note_waiting_to_connect()
+            return
+        self._budget.reach(self.round_trip_s)
+        size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes(self.round_trip_s))
+        if self._throttle.on:
+            size = min(size, self._throttle.response_bytes or size)
+        if not self._budget.admit(self, size):
+            return
+        request = self._session.next_request()
+        wait_ms = self._fetch.fetch_max_wait_ms
+        if self.held:
+            wait_ms = min(wait_ms, HELD_WAIT_MS)
+        elif self._throttle.on:
+            wait_ms = self._throttle.wait_ms(wait_ms)
+        body = encode_fetch(
+            request.partitions,
+            request.forgotten,
+            max_wait_ms=wait_ms,
+            min_bytes=self._fetch.fetch_min_bytes,
+            max_bytes=size,
+            isolation=self._fetch.isolation_level,
+            session_id=request.session_id,
+            session_epoch=request.epoch,
+            rack=self._fetch.client_rack,
+        )
+        self._reserve(size)
+        self._note_waiting()
+        deadline = self._loop.now() + (wait_ms + self._settings.request_timeout_ms) / 1000
+        try:
+            channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
+            self._loop.update(channel)
+        except ConnectError as error:
+            self.lose_soon(channel, error)
+
+    def _note_waiting(self) -> None:
+        if self.waits_since is None:
+            self.waits_since = self._loop.now()
+
+    def _note_waiting_to_connect(self) -> None:
+        if self.paused:
+            self.waits_since = None
+        elif self.channel is None and self.needed() and not self._throttle.holds:
+            self._note_waiting()
+
+    def _may_fetch(self) -> bool:
+        return (
+            not self.paused
+            and not self._throttle.holds
+            and not self._session.empty
+            and self.sendable
+            and self._loop.now() >= self._silent_until
+        )
+
+    def _reserve(self, size: int) -> None:
+        """Hold back the memory that the response under way may need."""
+        self._budget.used += size - self._reserved
+        self._reserved = size
+
+    def _answered(self, response: Response) -> None:
+        self._reserve(0)
+        self.waits_since = None
+        fetched = parse_fetch(response.body)
+        self.throttle(fetched.throttle_ms)
+        buffer = FetchBuffer(self._budget, response.buffer, held=True)
+        try:
+            if fetched.error:
+                self._refused(fetched.error)
+            else:
+                self._session.accepted(fetched.session_id)
+                self.error = None
+                self._on_fetched(self, fetched, buffer)
+        finally:
+            buffer.release()
+        self.pump()
+
+    def _refused(self, code: int) -> None:
+        self._session.reset()
+        if code in _STALE_SESSION:
+            return
+        error = error_from_code(code, f"fetch from {self.role} {self.node_id}")
+        if self.error is None:
+            _LOG.warning("%s; trying again", error)
+        self.error = str(error)
+        self._silent_until = self._loop.now() + _ERROR_PAUSE_S
+        self._loop.after(_ERROR_PAUSE_S, self._pump_if_open)
+        self._on_source_lost(self, error)
+
+    def on_lost(self, error: ConnectError) -> None:
+        self._reserve(0)
+        self._budget.withdraw(self)
+        self._session.reset()
+        self._on_source_lost(self, error)

@@ -1,0 +1,247 @@
+"""A broker that is written to: idempotent Produce requests, up to five in flight, in order."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.config.settings import ProduceSettings, WireSettings
+from connect.clients.wire.channel import Response
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import ConnectError, CorruptData
+from connect.protocol.batches import stamp_for_produce
+from connect.protocol.messages import (
+    PRODUCE_API,
+    PRODUCE_VERSION,
+    ProducedPartition,
+    TopicPartition,
+    encode_produce,
+    parse_produce,
+)
+from connectors.mirror.copy.batches.outgoing import Outgoing
+from connectors.mirror.copy.brokers.connection import BrokerNode
+from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.partition.states import CopyState
+from connectors.mirror.copy.partition.target_partition import MOST_IN_FLIGHT, TargetPartition
+
+__all__ = ["ProduceResult", "SendGate", "TargetNode"]
+
+
+class ProduceResult(NamedTuple):
+    """The answer to one batch that was sent, or why its connection was lost."""
+
+    partition: TargetPartition
+    batch: Outgoing
+    answer: ProducedPartition | ConnectError
+
+
+Sent = Sequence[tuple[TargetPartition, Outgoing]]
+OnResults = Callable[[Sequence[ProduceResult]], None]
+OnFlow = Callable[["TargetNode"], None]
+
+STALLED_AFTER_S = 3.0
+"""A broker that answers nothing for so long takes no more of the memory until it answers again."""
+
+_MOST_GRACE_MS = 5_000
+"""The broker may use the whole timeout for replication before it answers."""
+
+REQUEST_SHARE = 32
+"""A request carries at most this fraction of the task's memory, so that five in flight to a broker
+that stopped answering leave most of it to the others."""
+
+
+class SendGate(Protocol):
+    """Transactions, as far as sending must know them."""
+
+    @property
+    def transactional_id(self) -> str: ...
+    def admits(self, partition: TargetPartition) -> bool:
+        """Whether its next batch may be sent now. If not, it is offered again when it may."""
+
+
+class TargetNode(BrokerNode):
+    """See the module.
+
+    `on_results` is told of every batch that was sent, once, and of all batches of a response
+    together. `on_flow` is told when the broker stops answering (`stalled`) and when it answers
+    again. Neither may send.
+    """
+
+    role = "target broker"
+    speaks = (PRODUCE_API, PRODUCE_VERSION, "Produce")
+
+    def __init__(
+        self,
+        node_id: int,
+        link: ClusterAccess,
+        settings: WireSettings,
+        loop: SelectorLoop,
+        budget: MemoryBudget,
+        produce: ProduceSettings,
+        on_results: OnResults,
+        on_flow: OnFlow,
+        gate: SendGate | None = None,
+    ) -> None:
+        """`gate` None: nothing is sent in transactions."""
+        super().__init__(node_id, link, settings, loop, budget.pool)
+        self._produce = produce
+        self._on_results = on_results
+        self._on_flow = on_flow
+        self._gate = gate
+        self.stalled = False
+        self._gone = False
+        self._progress_at = 0.0
+        self._ready: OrderedDict[TargetPartition, None] = OrderedDict()
+        self._sent: deque[Sent] = deque()
+        self._request_bytes = max(produce.max_request_size, budget.limit // REQUEST_SHARE)
+
+    def needed(self) -> bool:
+        known = self.node_id in self._link.snapshot.nodes
+        # Batches that are not sent yet wait for the connection, too.
+        return bool(self._ready) or ((self.stalled or self._gone) and known)
+
+    def offer(self, partition: TargetPartition) -> None:
+        """This partition has a batch to send; `pump` sends it."""
+        self._ready[partition] = None
+
+    def withdraw(self, partition: TargetPartition) -> None:
+        """This partition is led by another broker now."""
+        self._ready.pop(partition, None)
+
+    def pump(self) -> None:
+        while self._ready and self.sendable:
+            channel = self.channel
+            if channel is None or channel.in_flight >= self._produce.max_in_flight:
+                return
+            if not self._send_one():
+                return
+
+    def _send_one(self) -> bool:
+        batches: dict[TopicPartition, memoryview | bytearray] = {}
+        sent: list[tuple[TargetPartition, Outgoing]] = []
+        size = 0
+        now = self._loop.now()
+        again: list[TargetPartition] = []
+        while self._ready:
+            partition = next(iter(self._ready))
+            if not self._may_send(partition, now):
+                del self._ready[partition]
+                continue
+            if sent and size + len(partition.queue[0].data) > self._request_bytes:
+                break
+            del self._ready[partition]
+            batch = self._stamp(partition)
+            batches[partition.target] = batch.data
+            sent.append((partition, batch))
+            size += len(batch.data)
+            if partition.queue:
+                again.append(partition)
+        for partition in again:
+            self._ready[partition] = None
+        if sent:
+            self._transmit(batches, sent)
+        return bool(sent)
+
+    def _may_send(self, partition: TargetPartition, now: float) -> bool:
+        if (
+            not partition.queue
+            or partition.target_node != self.node_id
+            or partition.state is not CopyState.ACTIVE
+            or partition.send_held
+            or partition.producer_id < 0
+        ):
+            return False
+        # A broker that knows nothing of the producer takes a batch with any sequence number. So a
+        # later batch must not reach one before an earlier batch surely did: not another leader
+        # while the old one has not answered, and not one that never answered this producer.
+        sent_to = (partition.sent_node, partition.sent_epoch)
+        moved = sent_to != (self.node_id, partition.target_epoch)
+        if moved and not partition.in_flight:
+            partition.pipelined_until = 0.0
+        partition.awaits_answers = bool(partition.in_flight) and (
+            moved or now >= partition.pipelined_until or len(partition.in_flight) >= MOST_IN_FLIGHT
+        )
+        if partition.awaits_answers:
+            return False
+        return self._gate is None or self._gate.admits(partition)
+
+    def _stamp(self, partition: TargetPartition) -> Outgoing:
+        """Take the partition's next batch, made ready to be sent."""
+        partition.sent_node, partition.sent_epoch = self.node_id, partition.target_epoch
+        batch = partition.take_next()
+        stamp_for_produce(
+            batch.data,
+            partition.producer_id,
+            partition.producer_epoch,
+            batch.sequence,
+            transactional=self._gate is not None,
+        )
+        return batch
+
+    def _transmit(
+        self,
+        batches: dict[TopicPartition, memoryview | bytearray],
+        sent: list[tuple[TargetPartition, Outgoing]],
+    ) -> None:
+        channel = self.channel
+        assert channel is not None
+        timeout_ms = self._produce.request_timeout_ms
+        transactional_id = None if self._gate is None else self._gate.transactional_id
+        body, size = encode_produce(batches, timeout_ms, transactional_id)
+        self._sent.append(sent)
+        now = self._loop.now()
+        deadline = now + (timeout_ms + min(timeout_ms, _MOST_GRACE_MS)) / 1000
+        if not channel.in_flight:
+            self._progress_at = now
+        try:
+            channel.send(PRODUCE_API, PRODUCE_VERSION, body, size, deadline, self._answered)
+            self._loop.update(channel)
+        except ConnectError as error:
+            self.lose_soon(channel, error)
+
+    def _answered(self, response: Response) -> None:
+        results, throttle_ms = parse_produce(response.body)
+        self._pool.release(response.buffer)
+        self.throttle(throttle_ms)
+        self._progress_at = self._loop.now()
+        sent = self._sent.popleft()
+        by_partition = {(result.topic, result.partition): result for result in results}
+        missing = CorruptData(f"{self.role} {self.node_id} left a batch unanswered")
+        self._on_results(
+            [
+                ProduceResult(partition, batch, by_partition.get(partition.target) or missing)
+                for partition, batch in sent
+            ]
+        )
+        self._flow(stalled=False)
+        self.pump()
+
+    def on_connected(self) -> None:
+        self._gone = False
+        self._flow(stalled=False)
+
+    def check_deadline(self, now: float) -> None:
+        super().check_deadline(now)
+        channel = self.channel
+        if channel is None or not channel.in_flight:
+            return
+        silent_since = max(self._progress_at, channel.throttled_until)
+        if now - silent_since > STALLED_AFTER_S:
+            self._flow(stalled=True)
+
+    def _flow(self, *, stalled: bool) -> None:
+        if self.stalled != stalled:
+            self.stalled = stalled
+            self._on_flow(self)
+
+    def on_lost(self, error: ConnectError) -> None:
+        # Also where nothing is sent: whoever leads now may not have all that was acknowledged, and
+        # only trying to connect tells that another does.
+        self._gone = True
+        waiting, self._sent = self._sent, deque()
+        lost = [each for sent in waiting for each in sent]
+        self._on_results([ProduceResult(partition, batch, error) for partition, batch in lost])
+        if self.error is not None:
+            self._flow(stalled=True)

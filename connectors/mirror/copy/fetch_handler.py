@@ -1,0 +1,369 @@
+"""Handles Fetch responses: positions, batches for the target, and the source's errors.
+
+A response is handled in three steps, so that the source's broker works while batches are looked at:
+note how far each partition is fetched; send the next fetch; queue the batches. No partition moves
+between the steps, as nothing that is called on the way does more than bookkeeping.
+
+`Arrivals` is the counterpart of `Deliveries` on the source's side. Runs on the copy engine's
+thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.errors import code_facts, error_from_code
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import ConnectError, CorruptData
+from connect.protocol.batches import BatchHeader, read_headers
+from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
+from connectors.mirror.copy.batches.conversion import CopyOptions, Unreadable, outgoing_batches
+from connectors.mirror.copy.batches.outgoing import UNKNOWN, Outgoing
+from connectors.mirror.copy.brokers.source import SourceNode
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.partition.produce_errors import TOPIC_AUTHORIZATION_FAILED
+from connectors.mirror.copy.partition.states import InvariantBroken
+from connectors.mirror.copy.positions.log_validation import LogChecks
+from connectors.mirror.copy.quarantine import (
+    OnQuarantined,
+    PutAside,
+    Quarantine,
+    offset_after,
+    unreadable_batch,
+)
+from connectors.mirror.copy.throttle import Throttle
+
+__all__ = ["ArrivalHooks", "Arrivals"]
+
+_LOG = logging.getLogger(__name__)
+
+_SOURCE_RETRY_FIRST_S = 0.1
+_SOURCE_RETRY_MOST_S = 10.0
+_OFFSET_OUT_OF_RANGE = 1
+_UNREADABLE_TRIES = 5
+"""So often a batch is fetched before it counts as unreadable for good: a network may have been at
+fault."""
+_QUIET_FAILURES = 3
+"""Retriable errors are not shown as the partition's error before there were more than this."""
+
+_Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
+"""A partition with new records, their headers, and the position they were fetched from."""
+
+
+class ArrivalHooks(Protocol):
+    """What `Arrivals` asks of `Placement`. Only `pump_targets` sends."""
+
+    def refresh_interest(self, partition: PartitionCopy) -> None:
+        """Its state changed: fetch and send it accordingly."""
+
+    def place(self, partition: PartitionCopy) -> None:
+        """Follow its leaders and replicas."""
+
+    def offer(self, partition: PartitionCopy) -> None:
+        """It has batches to send."""
+
+    def pump_targets(self) -> None:
+        """Send what was offered."""
+
+
+class Arrivals:
+    """See the module."""
+
+    def __init__(
+        self,
+        partitions: Mapping[TopicPartition, PartitionCopy],
+        link: ClusterAccess,
+        loop: SelectorLoop,
+        budget: MemoryBudget,
+        options: CopyOptions,
+        checks: LogChecks,
+        hooks: ArrivalHooks,
+        throttle: Throttle,
+        partition_bytes: int,
+        preference_s: float,
+        quarantine: Quarantine | None = None,
+        on_quarantined: OnQuarantined | None = None,
+    ) -> None:
+        """Args: partition_bytes: how much of a partition may wait before it is held back.
+        preference_s: how long the leader's choice of a replica to read from is followed."""
+        self._partitions = partitions
+        self._link = link
+        self._loop = loop
+        self._budget = budget
+        self._options = options
+        self._checks = checks
+        self._hooks = hooks
+        self._throttle = throttle
+        self._partition_bytes = partition_bytes
+        self._preference_s = preference_s
+        self._quarantine = quarantine
+        self._on_quarantined = on_quarantined or (lambda *_: None)
+        self.ignoring = False
+        """While True, records that arrive are left for a later fetch."""
+
+    def on_fetched(self, node: SourceNode, response: FetchResponse, buffer: FetchBuffer) -> None:
+        fresh: list[_Fresh] = []
+        now_ms = self._loop.now_ms()
+        for fetched in response.partitions:
+            partition = self._partitions.get((fetched.topic, fetched.partition))
+            if (
+                partition is None
+                or partition.leaving
+                or partition.held_back
+                or partition.source_node != node.node_id
+                or not node.answers(partition)
+            ):
+                continue
+            if fetched.error:
+                self._fetch_failed(partition, fetched.error)
+            else:
+                self._note(partition, fetched, fresh)
+            partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
+        if self.ignoring:
+            for partition, _, _, _ in fresh:
+                partition.fetch_again()
+                self._hooks.refresh_interest(partition)
+            return
+        if self._throttle.on:
+            self._throttle.count([(each, headers) for each, _, headers, _ in fresh])
+        node.pump()
+        for partition, fetched, headers, position in fresh:
+            try:
+                self._copy(partition, fetched, headers, position, buffer)
+            except InvariantBroken as error:
+                self._stop_broken(partition, error)
+        self._hooks.pump_targets()
+
+    def _note(
+        self, partition: PartitionCopy, fetched: FetchedPartition, fresh: list[_Fresh]
+    ) -> None:
+        """Take in what a fetch says about a partition, and move its position past the records."""
+        end = fetched.high_watermark
+        if self._options.read_committed:
+            stable = fetched.last_stable_offset
+            undecided = max(0, end - stable) if stable >= 0 else 0
+            if not undecided or not partition.undecided or stable != partition.high_watermark:
+                partition.undecided_since = self._loop.now()
+            partition.undecided = undecided
+            end = stable
+        partition.high_watermark = end
+        partition.log_start_offset = fetched.log_start_offset
+        if fetched.preferred_replica >= 0:
+            self._prefer(partition, fetched.preferred_replica)
+            return
+        if not len(fetched.records):
+            self._source_works(partition)
+            return
+        try:
+            headers = read_headers(fetched.records)
+        except CorruptData as error:
+            self._source_failed(partition, str(error))
+            return
+        if not headers:
+            self._source_works(partition)
+            return
+        headers = _believable(headers, partition)
+        if not headers:
+            self._source_failed(
+                partition,
+                f"the source answered at offset {partition.position} with other offsets, or with "
+                f"some beyond its end, {partition.high_watermark}",
+                visible=False,
+            )
+            return
+        partition.epochs.saw(fetched.records, headers)
+        position = partition.position
+        after = max(position, headers[-1].next_offset)
+        if partition.end is not None:
+            after = min(after, partition.end)
+        partition.fetched_to(after)
+        fresh.append((partition, fetched, headers, position))
+        self._hooks.refresh_interest(partition)
+
+    def _copy(
+        self,
+        partition: PartitionCopy,
+        fetched: FetchedPartition,
+        headers: list[BatchHeader],
+        position: int,
+        buffer: FetchBuffer,
+    ) -> None:
+        batches, unreadable = outgoing_batches(
+            fetched.records,
+            headers,
+            position=position,
+            end=partition.end,
+            max_batch_bytes=partition.max_batch_bytes,
+            aborted=fetched.aborted,
+            options=self._options,
+            buffer=buffer,
+            budget=self._budget,
+        )
+        if _out_of_order(batches, position):
+            partition.fetch_again()
+            self._source_failed(partition, f"the batches at offset {position} are out of order")
+            return
+        after = partition.position if unreadable is None else unreadable.position
+        start = position
+        for batch in batches:
+            partition.enqueue(batch, start)
+            start = batch.resume
+        partition.queued(after)
+        if batches:
+            now_ms = self._loop.now_ms()
+            for batch in batches:
+                partition.metrics.fetched(
+                    len(batch.data), batch.records, batch.max_timestamp, now_ms
+                )
+            self._hooks.offer(partition)
+        if unreadable is not None:
+            self._source_failed(partition, unreadable.reason)
+            self._put_aside(partition, fetched.records, headers, unreadable)
+            return
+        self._source_works(partition)
+        if partition.pending_bytes >= self._partition_bytes:
+            self._hooks.refresh_interest(partition)
+
+    def _put_aside(
+        self,
+        partition: PartitionCopy,
+        records: memoryview,
+        headers: list[BatchHeader],
+        unreadable: Unreadable,
+    ) -> None:
+        """Put a batch that stays unreadable into the quarantine, once all before it is copied."""
+        header = unreadable.header
+        if (
+            self._quarantine is None
+            or partition.source_failures < _UNREADABLE_TRIES
+            or partition.queue
+            or partition.in_flight
+        ):
+            return
+        after = offset_after(records, unreadable, headers, partition.high_watermark)
+        if after is None:
+            partition.source_error = f"{unreadable.reason}; where it ends cannot be told"
+            return
+        data = bytes(records[header.start : header.start + header.size])
+        first = unreadable.position
+        aside = unreadable_batch(partition, data, first, after - 1, unreadable.reason)
+        partition.quarantining = True
+        self._hooks.refresh_interest(partition)
+        self._quarantine.put(aside).add_done_callback(
+            lambda done: self._loop.post(lambda: self._put(partition, aside, done))
+        )
+
+    def _put(self, partition: PartitionCopy, aside: PutAside, done: Future[None]) -> None:
+        partition.quarantining = False
+        error = done.exception(timeout=0)
+        if error is not None:
+            partition.source_error = f"{aside.reason}; it cannot be put aside: {error}"
+        elif partition.position == aside.first and not partition.searching:
+            partition.skip_to(aside.last + 1)
+            partition.source_retry_at = 0.0
+            self._source_works(partition)
+            self._on_quarantined(partition, aside)
+        self._hooks.refresh_interest(partition)
+
+    def _prefer(self, partition: PartitionCopy, replica: int) -> None:
+        """The leader sent us to a replica in our rack (KIP-392). Only it may, and not to itself."""
+        if replica == partition.source_node or partition.preferred_replica != UNKNOWN:
+            partition.preferred_replica = UNKNOWN
+            self._source_failed(
+                partition,
+                f"broker {partition.source_node} refuses reads, and names broker {replica}",
+                visible=False,
+            )
+            self._hooks.place(partition)
+        elif replica in self._link.snapshot.nodes:
+            partition.preferred_replica = replica
+            partition.preferred_until = self._loop.now() + self._preference_s
+            self._hooks.place(partition)
+        else:
+            self._link.request_refresh((partition.source[0],))
+            self._source_failed(
+                partition, f"reads go to broker {replica}, which is not known", visible=False
+            )
+
+    # Trouble on the source's side.
+
+    def _stop_broken(self, partition: PartitionCopy, error: InvariantBroken) -> None:
+        """Fail closed: nothing more of this partition is copied or stored."""
+        _LOG.error("%s", error)
+        partition.stop_broken(str(error))
+        self._hooks.refresh_interest(partition)
+
+    @staticmethod
+    def _source_works(partition: PartitionCopy) -> None:
+        partition.source_failures = 0
+        partition.source_error = None
+
+    def _fetch_failed(self, partition: PartitionCopy, code: int) -> None:
+        if partition.preferred_replica != UNKNOWN:
+            # Only the leader's word counts: the replica may lag, or be one no more.
+            partition.preferred_replica = UNKNOWN
+            self._hooks.place(partition)
+            self._source_failed(
+                partition, f"the preferred replica answered {code_facts(code).name}", visible=False
+            )
+            return
+        if code == _OFFSET_OUT_OF_RANGE:
+            self._checks.out_of_range(partition)
+            self._hooks.refresh_interest(partition)
+            return
+        topic, number = partition.source
+        error = error_from_code(code, f"fetch of {topic}-{number}")
+        if code_facts(code).stale_metadata:
+            self._link.request_refresh((topic,))
+        text = str(error)
+        if code == TOPIC_AUTHORIZATION_FAILED:
+            text += f"; grant Read on topic {topic} at the source"
+        self._source_failed(partition, text, visible=not error.retriable)
+
+    def _source_failed(
+        self, partition: PartitionCopy, reason: str, *, visible: bool = True
+    ) -> None:
+        """Leave the partition out of fetches for a while."""
+        partition.source_failures += 1
+        failures = partition.source_failures
+        if visible or failures > _QUIET_FAILURES:
+            partition.source_error = reason
+            if failures in (1, _QUIET_FAILURES + 1):
+                _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
+        wait = min(_SOURCE_RETRY_MOST_S, _SOURCE_RETRY_FIRST_S * 2 ** min(failures - 1, 10))
+        partition.source_retry_at = self._loop.now() + wait
+        self._hooks.refresh_interest(partition)
+        self._loop.after(wait, lambda: self._hooks.refresh_interest(partition))
+
+    def on_source_lost(self, node: SourceNode, error: ConnectError) -> None:
+        for partition in self._partitions.values():
+            if partition.source_node == node.node_id:
+                partition.preferred_replica = UNKNOWN
+                if node.error is not None:
+                    partition.source_error = str(error)
+
+
+def _believable(headers: list[BatchHeader], partition: PartitionCopy) -> list[BatchHeader]:
+    """The batches up to the end that the source knows of. Offsets have no checksum: one that is
+    far ahead would have everything before it passed over. Records that were appended while it
+    answered come with the next answer. None, where they all are before what was asked for."""
+    if headers[-1].next_offset <= partition.position:
+        return []
+    end = partition.high_watermark
+    if end < 0 or headers[-1].next_offset <= end:
+        return headers
+    return [header for header in headers if header.next_offset <= end]
+
+
+def _out_of_order(batches: Sequence[Outgoing], position: int) -> bool:
+    """Whether batches overlap, or begin before `position`. Offsets have no checksum."""
+    for batch in batches:
+        if batch.runs[0][0] < position or batch.resume <= batch.runs[0][0]:
+            return True
+        position = batch.resume
+    return False

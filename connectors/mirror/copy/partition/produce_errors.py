@@ -1,0 +1,88 @@
+"""Error codes of Produce responses, and how the copier goes on after each. Pure."""
+
+from __future__ import annotations
+
+from connect.clients.errors import code_facts
+from connect.protocol.messages import ProducedPartition
+from connectors.mirror.copy.batches.outgoing import Failure, Outgoing
+
+__all__ = [
+    "DUPLICATE_SEQUENCE_NUMBER",
+    "SPOILS",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "classify",
+    "surely_refused",
+]
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+MESSAGE_TOO_LARGE = 10
+RECORD_LIST_TOO_LARGE = 18
+NOT_ENOUGH_REPLICAS = 19
+TOPIC_AUTHORIZATION_FAILED = 29
+INVALID_TIMESTAMP = 32
+OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+DUPLICATE_SEQUENCE_NUMBER = 46
+INVALID_PRODUCER_EPOCH = 47
+INVALID_PRODUCER_ID_MAPPING = 49
+UNKNOWN_PRODUCER_ID = 59
+INVALID_RECORD = 87
+PRODUCER_FENCED = 90
+
+_TOO_LARGE = (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
+_LOST_SEQUENCE = (
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    UNKNOWN_PRODUCER_ID,
+    PRODUCER_FENCED,
+)
+
+_BAD_RECORD = (INVALID_TIMESTAMP, INVALID_RECORD)
+"""One record of the batch or more breaks a rule of the target topic: one without a key in a
+compacted topic, a timestamp out of bounds. The broker refuses the whole batch."""
+
+_NOT_APPENDED = (UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS, *_TOO_LARGE, *_LOST_SEQUENCE)
+"""Answers given before the log was touched. After others the batch may be in it all the same: a
+leader that steps down after it appended answers NOT_LEADER_OR_FOLLOWER."""
+
+_INVALID_TXN_STATE = 48
+_TRANSACTION_ABORTABLE = 120
+SPOILS = frozenset({*_LOST_SEQUENCE, _INVALID_TXN_STATE, _TRANSACTION_ABORTABLE})
+"""Answers to a batch after which its transaction cannot be committed. Only the coordinator knows
+whether another producer has the transactional id: the copier asks it to abort."""
+
+
+def classify(
+    batch: Outgoing, result: ProducedPartition, *, quarantine: bool = False
+) -> tuple[Failure, str]:
+    """How to go on after an error answer, and a sentence that says what the error was.
+
+    `quarantine`: records that are at fault themselves go to the quarantine topic.
+    """
+    facts = code_facts(result.error)
+    first = batch.runs[0][0]
+    reason = f"the target refused the batch at source offset {first}: {facts.name}"
+    if result.message:
+        reason += f" ({result.message})"
+    if result.error in _TOO_LARGE:
+        if batch.records > 1:
+            return Failure.SPLIT, reason
+        return Failure.QUARANTINE if quarantine else Failure.BLOCK, (
+            f"the record at source offset {first} ({len(batch.data)} bytes as a batch) is larger "
+            "than the target topic's max.message.bytes: raise it there, and copying goes on"
+        )
+    if quarantine and result.error in _BAD_RECORD:
+        return Failure.SPLIT if batch.records > 1 else Failure.QUARANTINE, reason
+    if result.error in _LOST_SEQUENCE:
+        return Failure.NEW_PRODUCER, reason
+    if facts.retriable or facts.stale_metadata:
+        return Failure.RETRY, reason
+    if result.error == TOPIC_AUTHORIZATION_FAILED:
+        reason += "; grant Write on the target's topic"
+    return Failure.BLOCK, reason
+
+
+def surely_refused(code: int) -> bool:
+    """Whether this answer says that the batch is not in the log, now or soon."""
+    facts = code_facts(code)
+    return code in _NOT_APPENDED or not (facts.retriable or facts.stale_metadata)

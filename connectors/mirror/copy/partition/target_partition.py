@@ -1,0 +1,452 @@
+"""One partition of the target: batches that wait, batches in flight, sequence numbers, recoveries.
+
+A pure state machine: no clock, socket or callback. Its owner on the copy engine's thread tells it
+what happened and asks what to do. Brokers accept a producer's batches strictly by sequence number,
+so after one failure every later batch in flight fails too, or its outcome is unknown. Therefore a
+recovery waits until everything sent is answered; then the oldest batch's failure decides for all.
+
+Invariants (`validate` checks all; each step checks the cheap ones and raises `InvariantBroken`):
+
+* The batches in flight, then those queued, cover source offsets without gap or overlap, from
+  `acked_position` on.
+* Those with a sequence number come first, and their numbers are consecutive up to `next_sequence`.
+* At most `MOST_IN_FLIGHT` batches are in flight: brokers remember so many.
+* A sequence number is used again only if its batch cannot be on the target.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from connect.protocol.messages import TopicPartition
+from connect.protocol.records import split
+from connectors.mirror.copy.batches.conversion import from_rebatched
+from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.partition.states import CopyEvent, CopyLife, CopyState, InvariantBroken
+from connectors.mirror.metrics import PartitionMetrics
+
+__all__ = ["MOST_IN_FLIGHT", "TargetPartition"]
+
+MOST_IN_FLIGHT = 5
+"""Brokers keep the sequence numbers of the last five batches of a producer (KIP-98)."""
+
+_SEQUENCES = 0x7FFFFFFF
+_FAILING_AFTER = 2
+_FIRST_BLOCK_S = 1.0
+_LONGEST_BLOCK_S = 60.0
+
+
+@dataclass(slots=True, eq=False)
+class TargetPartition:
+    """See the module. `source` and `target` are (topic, partition)."""
+
+    source: TopicPartition
+    target: TopicPartition
+    metrics: PartitionMetrics
+    life: CopyLife = field(default_factory=CopyLife)
+    acked_position: int = UNKNOWN
+    """Next source offset after the last one acknowledged: what is stored is one less."""
+    queue: deque[Outgoing] = field(default_factory=deque)
+    """Batches to send, in order."""
+    in_flight: deque[Outgoing] = field(default_factory=deque)
+    """Batches sent, in order, until they and all before them are acknowledged or failed."""
+    unanswered: int = 0
+    """How many batches in flight await an answer."""
+    pending_bytes: int = 0
+    """Bytes of the batches queued and in flight."""
+    producer_id: int = UNKNOWN
+    producer_epoch: int = UNKNOWN
+    next_sequence: int = 0
+    failures: int = 0
+    """Failed attempts since the last success."""
+    retry_at: float = 0.0
+    max_batch_bytes: int = 0
+    """The target's limit as far as known; 0: not known."""
+    target_error: str | None = None
+    """Why the target took nothing of it last; None: it did, or nothing was tried."""
+    unreachable: str | None = None
+    """Why its leader on the target cannot be reached now; None: it can, or has not been tried."""
+    target_node: int = UNKNOWN
+    """The leader on the target; UNKNOWN: it has none, as far as the metadata says."""
+    target_epoch: int = UNKNOWN
+    sent_node: int = UNKNOWN
+    """The broker that everything in flight was sent to."""
+    sent_epoch: int = UNKNOWN
+    pipelined_until: float = 0.0
+    """Until then the leader surely knows the producer's last sequence number, so that several
+    batches may be in flight (monotonic seconds)."""
+    awaits_answers: bool = False
+    """Has more to send, and must not before the batches in flight are answered."""
+    broken: str | None = None
+    """Which invariant did not hold."""
+
+    refetchable: ClassVar[bool] = True
+    """Whether a batch that is dropped can be fetched again."""
+
+    @property
+    def state(self) -> CopyState:
+        return self.life.state
+
+    @property
+    def name(self) -> str:
+        return f"{self.source[0]}-{self.source[1]}"
+
+    @property
+    def resume(self) -> int:
+        """The source offset after the last batch queued or in flight."""
+        if self.queue:
+            return self.queue[-1].resume
+        return self.in_flight[-1].resume if self.in_flight else self.acked_position
+
+    @property
+    def outcome_unknown(self) -> bool:
+        """Whether the target has, or may have, batches that it did not acknowledge."""
+        return bool(self.in_flight) or any(batch.maybe_written for batch in self.queue)
+
+    @property
+    def failing(self) -> bool:
+        """Whether the target refused it more than once in a row: fetching more is no use then."""
+        return self.failures >= _FAILING_AFTER
+
+    @property
+    def send_held(self) -> bool:
+        """Whether nothing may be sent for now, whatever else is the case."""
+        return self.broken is not None
+
+    # Queueing.
+
+    def enqueue(self, batch: Outgoing, start: int) -> None:
+        """Add a batch that covers the source offsets from `start` up to its `resume`."""
+        if start != self.resume or batch.resume < start:
+            raise self._broken(
+                f"a batch of offsets {start} to {batch.resume} was queued behind {self.resume}"
+            )
+        batch.start = start
+        self.queue.append(batch)
+        self._hold(batch)
+
+    def skip_to(self, offset: int) -> None:
+        """The offsets from `resume` up to `offset` need no copying."""
+        if offset < self.resume:
+            raise self._broken(f"offsets up to {offset} were skipped behind {self.resume}")
+        if self.queue:
+            self.queue[-1].resume = offset
+        elif self.in_flight:
+            self.in_flight[-1].resume = offset
+        else:
+            self.acked_position = offset
+
+    def _hold(self, batch: Outgoing) -> None:
+        self.pending_bytes += len(batch.data)
+        self.metrics.waits(batch.records)
+        batch.buffer.retain()
+
+    def _let_go(self, batch: Outgoing) -> None:
+        self.pending_bytes -= len(batch.data)
+        self.metrics.waits(-batch.records)
+        batch.buffer.release()
+
+    # Sending.
+
+    def take_next(self) -> Outgoing:
+        """Move the oldest queued batch into flight, with its sequence number."""
+        if len(self.in_flight) >= MOST_IN_FLIGHT or self.state is not CopyState.ACTIVE:
+            raise self._broken(
+                f"a batch was sent while {self.state.name}, with {len(self.in_flight)} in flight"
+            )
+        batch = self.queue.popleft()
+        if batch.sequence == UNKNOWN:
+            batch.sequence = self.next_sequence
+            self.next_sequence = (self.next_sequence + batch.records) & _SEQUENCES
+        if self.in_flight:
+            last = self.in_flight[-1]
+            if (last.sequence + last.records) & _SEQUENCES != batch.sequence:
+                raise self._broken(
+                    f"sequence number {batch.sequence} was sent behind {last.sequence} with "
+                    f"{last.records} records"
+                )
+        batch.awaits_answer = True
+        batch.answered = False
+        batch.failure = None
+        self.in_flight.append(batch)
+        self.unanswered += 1
+        self.life.note("sent", batch.start, batch.resume, batch.sequence)
+        return batch
+
+    # Answers.
+
+    def accepted(self, batch: Outgoing, base_offset: int) -> None:
+        """The target has this batch from `base_offset` on; below 0: it did not say where."""
+        self._answer(batch)
+        batch.answered = True
+        batch.base_offset = base_offset
+
+    def failed(self, batch: Outgoing, failure: Failure, reason: str, *, maybe: bool) -> None:
+        """The target did not take this batch. `maybe`: it may have it all the same."""
+        self._answer(batch)
+        batch.maybe_written |= maybe
+        batch.failure = failure
+        batch.reason = reason
+        if self.state in (CopyState.ACTIVE, CopyState.RECOVERING):
+            self.life.on(CopyEvent.FAILED, self.name)
+
+    def _answer(self, batch: Outgoing) -> None:
+        if not batch.awaits_answer:
+            raise self._broken(f"the batch at {batch.start} was answered twice")
+        batch.awaits_answer = False
+        self.unanswered -= 1
+
+    def next_acknowledged(self) -> Outgoing | None:
+        """Take the oldest batch in flight if it is acknowledged, and move `acked_position`."""
+        if not self.in_flight or not self.in_flight[0].answered:
+            return None
+        batch = self.in_flight.popleft()
+        if batch.start != self.acked_position:
+            raise self._broken(
+                f"the batch at {batch.start} was acknowledged behind {self.acked_position}"
+            )
+        self.acked_position = batch.resume
+        self._let_go(batch)
+        self.life.note("acknowledged", batch.start, batch.resume, "at", batch.base_offset)
+        return batch
+
+    @property
+    def to_resolve(self) -> bool:
+        """Whether a recovery has all its answers."""
+        return self.state is CopyState.RECOVERING and not self.unanswered
+
+    # Recoveries. `requeue` first; then one of the others, by the failure that it returns.
+
+    def requeue(self) -> tuple[Failure, str] | None:
+        """Put everything sent and not acknowledged back in front of the queue, in order.
+
+        Returns the oldest batch's failure; None if nothing is left to do.
+        """
+        if not self.in_flight:
+            self.life.on(CopyEvent.RECOVERED, self.name)
+            return None
+        head = self.in_flight[0]
+        failure, reason = head.failure or Failure.RETRY, head.reason
+        for batch in self.in_flight:
+            batch.maybe_written |= batch.answered
+        self.queue.extendleft(reversed(self.in_flight))
+        self.in_flight.clear()
+        self.life.note("requeued", failure.name, head.start)
+        if failure in (Failure.SPLIT, Failure.BLOCK, Failure.QUARANTINE) and head.maybe_written:
+            # An earlier try of it may be there. Only in another transaction, or from another
+            # producer, can it be sent in another form.
+            failure = Failure.ABORT
+        elif failure in (Failure.BLOCK, Failure.QUARANTINE) and any(
+            batch.maybe_written for batch in self.queue
+        ):
+            # Later batches are not there, as this one is not: their sequence numbers follow its
+            # own. Another producer forgets that they were sent.
+            failure = Failure.NEW_PRODUCER
+        return failure, reason
+
+    def recovered(self) -> None:
+        """Send again what waits, at once."""
+        self.life.on(CopyEvent.RECOVERED, self.name)
+
+    def delay(self) -> None:
+        """Send again what waits, after a pause."""
+        self.life.on(CopyEvent.DELAYED, self.name)
+
+    def waited(self) -> bool:
+        """The pause is over; False where it is not in one any more."""
+        if self.state not in (CopyState.BACKOFF, CopyState.BLOCKED):
+            return False
+        self.life.on(CopyEvent.WAITED, self.name)
+        return True
+
+    def refuse_head(self) -> None:
+        """The target refuses the oldest batch for good, and it is kept for now."""
+        self.life.on(CopyEvent.REFUSED, self.name)
+
+    def block(self) -> float:
+        """The target refuses the oldest batch for good: drop everything, to be fetched again after
+        the returned seconds."""
+        self.life.on(CopyEvent.REFUSED, self.name)
+        self._drop_from(0)
+        self.max_batch_bytes = 0
+        return float(min(_LONGEST_BLOCK_S, _FIRST_BLOCK_S * 2 ** min(self.failures - 1, 6)))
+
+    def skip_head(self) -> None:
+        """The oldest batch went to the quarantine: go on after it; the rest is fetched anew."""
+        after = self.queue[0].resume
+        self._drop_from(0)
+        self.acked_position = after
+        self.max_batch_bytes = 0
+
+    def split_head(self, budget: MemoryBudget) -> None:
+        """Replace the oldest batch by its halves. Later sequence numbers stay right.
+
+        Raises:
+            CorruptData: its records do not parse; nothing has changed.
+        """
+        head = self.queue[0]
+        parts = split(head.data, runs=list(head.runs))
+        self.queue.popleft()
+        self.max_batch_bytes = max(1, len(head.data) - 1)
+        halves = [from_rebatched(part, FetchBuffer(budget, part.data)) for part in parts]
+        halves[-1].resume = head.resume
+        start, sequence = head.start, head.sequence
+        for half in halves:
+            half.start, start = start, half.resume
+            if sequence != UNKNOWN:
+                half.sequence = sequence
+                sequence = (sequence + half.records) & _SEQUENCES
+        for half in reversed(halves):
+            self.queue.appendleft(half)
+            self._hold(half)
+        self._let_go(head)
+
+    def restart_sequence(self) -> None:
+        """Begin with a new producer: the broker forgot or refused this one. Batches that the target
+        may have are sent again as new ones."""
+        self.producer_id = UNKNOWN
+        self.producer_epoch = UNKNOWN
+        self.next_sequence = 0
+        self.pipelined_until = 0.0
+        for batch in self.queue:
+            batch.sequence = UNKNOWN
+            batch.maybe_written = False
+        self.life.note("new producer")
+
+    # Dropping.
+
+    def drop_unsent(self) -> None:
+        """Drop the batches that were never sent."""
+        kept = len(self.queue)
+        while kept and self.queue[kept - 1].sequence == UNKNOWN:
+            kept -= 1
+        self._drop_from(kept)
+
+    def drop_surely_absent(self) -> None:
+        """Drop every batch behind the last one that the target may have."""
+        self._drop_from(self._maybe_written_count())
+
+    def shed(self, budget: MemoryBudget) -> None:
+        """Keep only the batches that the target may have, and the oldest to try again with, in
+        memory of their own: a partition that cannot move must not hold whole fetch responses. The
+        rest is fetched again. Where memory is short, the oldest is not kept either."""
+        kept = self._maybe_written_count()
+        sent = bool(self.queue) and self.queue[0].sequence != UNKNOWN
+        if not kept and sent and 2 * budget.used < budget.limit:
+            kept = 1
+        self._drop_from(kept)
+        self._own_memory(self.queue, budget)
+
+    def evacuate(self, budget: MemoryBudget) -> None:
+        """As `shed`, for a partition whose broker is silent: batches in flight get memory of their
+        own, too. The old memory may be half sent, so it is not used again."""
+        self.shed(budget)
+        self._own_memory(self.in_flight, budget)
+
+    def go_back(self, offset: int) -> None:
+        """Drop everything and go on at this source offset. Nothing may await an answer: the memory
+        of a batch would be used again while it is being sent."""
+        self.drop_all()
+        self.acked_position = offset
+        self.awaits_answers = False
+        self.life.on(CopyEvent.RESET, self.name)
+
+    def drop_all(self) -> None:
+        """Drop every batch, whatever the target has of it. The partition is left, or its producer
+        is replaced."""
+        if self.unanswered:
+            raise self._broken(f"{self.unanswered} unanswered batches were dropped")
+        for batch in (*self.in_flight, *self.queue):
+            self._let_go(batch)
+        self.in_flight.clear()
+        self.queue.clear()
+        self.life.note("dropped all")
+
+    def _maybe_written_count(self) -> int:
+        return max((n for n, batch in enumerate(self.queue, 1) if batch.maybe_written), default=0)
+
+    def _drop_from(self, kept: int) -> None:
+        """Drop all but the first `kept` queued batches and give their sequence numbers back."""
+        while len(self.queue) > kept:
+            batch = self.queue.pop()
+            if batch.maybe_written:
+                self.queue.append(batch)
+                raise self._broken(f"the batch at {batch.start} was dropped, and may be written")
+            if batch.sequence != UNKNOWN:
+                self.next_sequence = batch.sequence
+            self._let_go(batch)
+            self.life.note("dropped", batch.start, batch.resume)
+
+    @staticmethod
+    def _own_memory(batches: deque[Outgoing], budget: MemoryBudget) -> None:
+        for batch in batches:
+            size = len(batch.data)
+            if batch.buffer.size == size:
+                continue
+            own = bytearray(batch.data)
+            old = batch.buffer
+            batch.data = memoryview(own)
+            batch.buffer = FetchBuffer(budget, own)
+            batch.buffer.retain()
+            old.abandon()
+
+    # Invariants.
+
+    def _broken(self, invariant: str) -> InvariantBroken:
+        return self.life.broken(self.name, invariant)
+
+    def stop_broken(self, why: str) -> None:
+        """An invariant does not hold: copy and store nothing more of this partition."""
+        self.broken = self.broken or (
+            f"the copier found a defect of its own, so this partition stands still: {why}. Restart "
+            "the task, and please report this text"
+        )
+        self.life.on(CopyEvent.BROKE, self.name)
+
+    def validate(self) -> None:
+        """Check every invariant of the module's list. Raises `InvariantBroken`."""
+        batches = [*self.in_flight, *self.queue]
+        for problem in (
+            *self._range_problems(batches),
+            *self._sequence_problems(batches),
+            *self._count_problems(batches),
+        ):
+            raise self._broken(problem)
+
+    def _range_problems(self, batches: list[Outgoing]) -> Iterator[str]:
+        at = self.acked_position
+        for batch in batches:
+            if batch.start != at:
+                yield f"a batch begins at {batch.start}, and the one before it ends at {at}"
+            if batch.runs and not batch.start <= batch.runs[0][0] <= batch.resume:
+                yield f"records from {batch.runs[0][0]} on are in a batch that begins at {at}"
+            at = batch.resume
+
+    def _sequence_problems(self, batches: list[Outgoing]) -> Iterator[str]:
+        expected = None
+        for batch in reversed(batches):
+            if batch.sequence == UNKNOWN:
+                if expected is not None:
+                    yield f"the batch at {batch.start} has no sequence number, a later one has"
+                continue
+            after = (batch.sequence + batch.records) & _SEQUENCES
+            if after != (self.next_sequence if expected is None else expected):
+                yield f"sequence number {batch.sequence} is not followed by the next"
+            expected = batch.sequence
+
+    def _count_problems(self, batches: list[Outgoing]) -> Iterator[str]:
+        if self.pending_bytes != sum(len(batch.data) for batch in batches):
+            yield f"{self.pending_bytes} bytes are counted as pending"
+        if self.unanswered != sum(batch.awaits_answer for batch in batches):
+            yield f"{self.unanswered} batches are counted as unanswered"
+        if any(batch.awaits_answer for batch in self.queue):
+            yield "a queued batch awaits an answer"
+        if len(self.in_flight) > MOST_IN_FLIGHT:
+            yield f"{len(self.in_flight)} batches are in flight"
+        paused = self.state in (CopyState.BACKOFF, CopyState.BLOCKED, CopyState.STARTING)
+        if paused and self.in_flight:
+            yield f"batches are in flight while {self.state.name}"

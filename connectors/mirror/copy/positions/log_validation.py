@@ -1,0 +1,337 @@
+"""Whether both logs of a partition still are those that were copied.
+
+Looked at where that can have changed: at the start, when a log has another leader, when a topic has
+another id, and when the target puts a batch before the end of what it had acknowledged. Meanwhile
+the partition is not fetched (`checking`). What is found goes to `StartPositions`, which decides.
+
+Runs on the copy engine's thread; asks in one request for all partitions that wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.cluster.list_offsets import LATEST, OffsetResult
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.losses import LossKind
+from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.positions.offset_reset import StartPositions
+from connectors.mirror.copy.positions.tail_checks import TailChecks
+
+__all__ = ["LogChecks"]
+
+_LOG = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+_ASK_TIMEOUT_S = 5.0
+
+_FRESH = 2
+"""The next metadata may have been asked for before the event; the one after it was not."""
+
+Answers = Mapping[TopicPartition, OffsetResult]
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One question about one partition: the source's log up to `position`, of `epoch`; or, with
+    epoch None, whether the target's reaches `position`."""
+
+    partition: PartitionCopy
+    position: int
+    epoch: int | None
+    out_of_range: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Shorter:
+    """The source's log does not have the position. `version`: of its metadata then; `then`: what to
+    do if its topic is the same."""
+
+    version: int
+    then: Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Side:
+    """The questions to one cluster, by the partition's name there."""
+
+    link: ClusterAccess
+    waiting: dict[TopicPartition, _Check] = field(default_factory=dict)
+    asked: bool = False
+
+
+class LogChecks:
+    """See the module. `on_checked(partition)`: it may be fetched again; `on_explained(partition)`:
+    the cause of a batch that landed early is reported, and the batch can be acknowledged."""
+
+    def __init__(
+        self,
+        source: ClusterAccess,
+        target: ClusterAccess,
+        loop: SelectorLoop,
+        starts: StartPositions,
+        on_checked: Callable[[PartitionCopy], None],
+        on_explained: Callable[[PartitionCopy], None],
+        tails: TailChecks | None = None,
+    ) -> None:
+        """`tails`: compares the target's end with the source after a crash; None: it is copied
+        again."""
+        self._source = _Side(source)
+        self._target = _Side(target)
+        self._loop = loop
+        self._starts = starts
+        self._on_checked = on_checked
+        self._on_explained = on_explained
+        self._shorter: dict[PartitionCopy, _Shorter] = {}
+        self._tails = tails
+        self._closed = False
+
+    # What calls for a look.
+
+    def follow(self, partition: PartitionCopy) -> None:
+        """The clusters' metadata is new: compare topic ids and leader epochs."""
+        if partition.landed_early is not None:
+            self._explain_early(partition)
+            return
+        if partition in self._shorter:
+            self._explain_shorter(partition)
+            return
+        if not self._watched(partition):
+            return
+        source, target = self._source.link.snapshot, self._target.link.snapshot
+        if self._another_source(partition, source.topic_ids.get(partition.source[0])):
+            return
+        if self._another_target(partition, target.topic_ids.get(partition.target[0])):
+            return
+        epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))[1]
+        if epoch > partition.source_checked:
+            partition.source_checked = epoch
+            self._look_at_source(partition)
+        epoch = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[1]
+        if epoch > partition.target_checked:
+            partition.target_checked = epoch
+            if partition.target_end != UNKNOWN:
+                self._ask_soon(
+                    self._target,
+                    partition.target,
+                    _Check(partition, partition.target_end, None),
+                )
+
+    def _another_source(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
+        """A topic that was deleted and created again has another id, and all its records are new;
+        its offsets may well reach beyond those that were copied."""
+        if topic_id is None or topic_id == partition.source_topic_id:
+            return False
+        if topic_id in partition.former_source_ids:
+            return False  # a broker with old metadata
+        if partition.source_topic_id is None:
+            partition.source_topic_id = topic_id
+            return False
+        partition.next_source_id = topic_id
+        partition.source_checked = UNKNOWN
+        self._starts.created_again(partition)
+        return True
+
+    def _another_target(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
+        if topic_id is None or topic_id == partition.target_topic_id:
+            return False
+        if topic_id in partition.former_target_ids:
+            return False  # a broker with old metadata
+        if partition.target_topic_id is None:
+            partition.target_topic_id = topic_id
+            return False
+        partition.next_target_id = topic_id
+        partition.target_checked = UNKNOWN
+        end = max(0, partition.target_end)
+        self._starts.target_lost(partition, LossKind.TARGET_RECREATED, 0, end, None)
+        return True
+
+    @staticmethod
+    def _watched(partition: PartitionCopy) -> bool:
+        """Whether anything found now would be news."""
+        return not (
+            partition.leaving
+            or partition.standing
+            or partition.searching
+            or partition.position == UNKNOWN
+        )
+
+    def landed_early(self, partition: PartitionCopy, base: int) -> None:
+        """The target put the oldest batch in flight at `base`, before the end of its log as far as
+        known. Either it lost its end, or its topic is another one: fresh metadata tells which."""
+        if not self._watched(partition) or partition.landed_early is not None:
+            return
+        link = self._target.link
+        partition.landed_early = base
+        partition.landed_version = link.snapshot.version
+        link.request_refresh((partition.target[0],))
+
+    def _explain_early(self, partition: PartitionCopy) -> None:
+        """The target's metadata may be fresh: say what happened to its log."""
+        base, snapshot = partition.landed_early, self._target.link.snapshot
+        if base is None:
+            return
+        if not self._watched(partition):
+            partition.landed_early = None
+            self._on_explained(partition)
+            return
+        if snapshot.version < partition.landed_version + _FRESH:
+            self._target.link.request_refresh((partition.target[0],))
+            return
+        topic_id = snapshot.topic_ids.get(partition.target[0])
+        if topic_id is None and partition.target_topic_id is not None:
+            partition.landed_version = snapshot.version
+            self._target.link.request_refresh((partition.target[0],))
+            return
+        partition.landed_early = None
+        recreated = self._another_target(partition, topic_id)
+        if not recreated and base < partition.target_end:
+            self._target_ends(partition, base, partition.target_end)
+        self._on_explained(partition)
+
+    def out_of_range(self, partition: PartitionCopy) -> None:
+        """The source does not have the position."""
+        if not self._look_at_source(partition, out_of_range=True):
+            self._with_fresh_id(partition, lambda: self._starts.locate(partition))
+
+    def _with_fresh_id(self, partition: PartitionCopy, then: Callable[[], None]) -> None:
+        """The source's log is not the one that was copied. If its topic is another one, say so;
+        else call `then`. Metadata older than the answer cannot tell."""
+        link = self._source.link
+        partition.checking = True
+        self._shorter[partition] = _Shorter(link.snapshot.version, then)
+        link.request_refresh((partition.source[0],))
+
+    def _explain_shorter(self, partition: PartitionCopy) -> None:
+        """The source's metadata may be fresh: say what happened to its log."""
+        found, snapshot = self._shorter[partition], self._source.link.snapshot
+        if self._watched(partition):
+            if snapshot.version < found.version + _FRESH:
+                self._source.link.request_refresh((partition.source[0],))
+                return
+            if snapshot.topic_ids.get(partition.source[0]) is None and partition.source_topic_id:
+                self._shorter[partition] = _Shorter(snapshot.version, found.then)
+                self._source.link.request_refresh((partition.source[0],))
+                return
+        del self._shorter[partition]
+        partition.checking = self._asked_about(partition)
+        if not self._watched(partition):
+            return
+        if not self._another_source(partition, snapshot.topic_ids.get(partition.source[0])):
+            found.then()
+
+    def _look_at_source(self, partition: PartitionCopy, *, out_of_range: bool = False) -> bool:
+        position = partition.position
+        epoch = partition.epochs.before(position)
+        if epoch is None or position <= 0:
+            return False
+        check = _Check(partition, position, epoch, out_of_range)
+        self._ask_soon(self._source, partition.source, check)
+        return True
+
+    # Questions and answers.
+
+    def _ask_soon(self, side: _Side, key: TopicPartition, check: _Check) -> None:
+        check.partition.checking = True
+        if check.epoch is None:
+            check.partition.target_checking = True
+        side.waiting[key] = check
+        self._loop.post(lambda: self._ask(side))
+
+    def _ask(self, side: _Side) -> None:
+        if side.asked or self._closed:
+            return
+        for key in [key for key, check in side.waiting.items() if check.partition.leaving]:
+            left = side.waiting.pop(key).partition
+            left.checking = left.target_checking = False
+        asked = dict(side.waiting)
+        if not asked:
+            return
+        side.asked = True
+        epochs = {key: check.epoch for key, check in asked.items() if check.epoch is not None}
+        if side is self._source:
+            future = side.link.epoch_ends(epochs, _ASK_TIMEOUT_S)
+        else:
+            future = side.link.list_offsets(asked, LATEST, 0, _ASK_TIMEOUT_S)
+        future.add_done_callback(
+            lambda done: self._loop.post(lambda: self._answered(side, done, asked))
+        )
+
+    def _answered(
+        self, side: _Side, future: Future[Answers], asked: Mapping[TopicPartition, _Check]
+    ) -> None:
+        side.asked = False
+        try:
+            answers = future.result(timeout=0)
+        except CancelledError:
+            return
+        except ConnectError as error:
+            answers = dict.fromkeys(asked, error)
+        failed = False
+        for key, check in asked.items():
+            if side.waiting.get(key) is not check:
+                continue  # it is asked anew
+            answer = answers.get(key)
+            if isinstance(answer, ConnectError) and answer.retriable:
+                failed = True
+                continue
+            del side.waiting[key]
+            if check.epoch is None:
+                check.partition.target_checking = False
+            check.partition.checking = self._asked_about(check.partition)
+            if answer is None or isinstance(answer, ConnectError):
+                # The cluster cannot say, as very old ones: then fetching is the only test.
+                _LOG.info("%s-%d: its log was not looked at: %s", *key, answer)
+                answer = UNKNOWN
+            self._judge(side, check, answer)
+        if failed:
+            self._loop.after(_RETRY_S, lambda: self._ask(side))
+        else:
+            self._ask(side)  # what came while this was asked
+
+    def _asked_about(self, partition: PartitionCopy) -> bool:
+        """Whether a question about the partition is open."""
+        checks = (
+            self._source.waiting.get(partition.source),
+            self._target.waiting.get(partition.target),
+        )
+        return partition in self._shorter or any(
+            check is not None and check.partition is partition for check in checks
+        )
+
+    def _judge(self, side: _Side, check: _Check, end: int) -> None:
+        """`end`: where the epoch, or the target's log, ends; UNKNOWN: nobody can say."""
+        partition = check.partition
+        if not self._watched(partition):
+            return
+        if side is self._target:
+            if UNKNOWN < end < check.position == partition.target_end:
+                self._target_ends(partition, end, check.position)
+            elif self._tails is None or not self._tails.look(partition, end):
+                self._on_checked(partition)
+        elif partition.position != check.position:
+            # Something arrived meanwhile, of a later epoch perhaps.
+            if not self._look_at_source(partition):
+                self._on_checked(partition)
+        elif UNKNOWN < end < check.position:
+            self._with_fresh_id(partition, lambda: self._starts.truncated(partition, end))
+        elif check.out_of_range:
+            self._with_fresh_id(partition, lambda: self._starts.locate(partition))
+        else:
+            self._on_checked(partition)
+
+    def _target_ends(self, partition: PartitionCopy, end: int, before: int) -> None:
+        """The target has nothing from `end` on, where it had everything up to `before`."""
+        anchor = partition.anchored(end)
+        again = None if anchor is None else anchor[0]
+        self._starts.target_lost(partition, LossKind.TARGET_LOSS, end, before, again)
+
+    def close(self) -> None:
+        self._closed = True

@@ -1,0 +1,294 @@
+"""Where to begin a partition: without a stored offset, and after one of its logs lost something.
+
+Asks the source for its earliest or latest offsets, in one request for all partitions that wait,
+and tries again until it knows. What was lost is told to `on_loss`, and the user's policy decides
+how it goes on. Runs on the copy engine's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.cluster.list_offsets import EARLIEST, LATEST
+from connect.clients.config.settings import FetchSettings
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
+from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
+
+__all__ = ["OnLoss", "StartPositions"]
+
+_LOG = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+_PENDING_S = 0.1
+
+_ASK_TIMEOUT_S = 5.0
+"""Partitions that can be answered wait no longer for those that cannot."""
+
+_KEEPS_SOURCE = (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED, LossKind.TRUNCATION)
+"""Losses after which the source's log still is the one with the position."""
+
+OnLoss = Callable[[PartitionCopy, Loss], None]
+"""Called before anything is done about it."""
+
+Located = Mapping[TopicPartition, "int | ConnectError"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """`kind`: which offset to ask for; None: `resume` is known. `loss`: what was found before the
+    search, and the offsets that are lost; None: the answer tells."""
+
+    partition: PartitionCopy
+    kind: int | None
+    loss: LossKind | None = None
+    first: int = UNKNOWN
+    end: int = UNKNOWN
+    resume: int = UNKNOWN
+
+
+class StartPositions:
+    """See the module. `on_located(partition)` is called once its position is set."""
+
+    def __init__(
+        self,
+        link: ClusterAccess,
+        loop: SelectorLoop,
+        fetch: FetchSettings,
+        on_located: Callable[[PartitionCopy], None],
+        policies: LossPolicies | None = None,
+        on_loss: OnLoss | None = None,
+    ) -> None:
+        self._link = link
+        self._loop = loop
+        self._fetch = fetch
+        self._on_located = on_located
+        self._policies = policies or LossPolicies()
+        self._on_loss = on_loss or (lambda *_: None)
+        self._waiting: dict[TopicPartition, _Search] = {}
+        self._asked = False
+        self._retry_posted = False
+        self._closed = False
+
+    def locate(self, partition: PartitionCopy) -> None:
+        """Find the offset to begin this partition at, as auto.offset.reset says."""
+        if self._fetch.auto_offset_reset == "none":
+            partition.searching = True
+            partition.source_error = (
+                f"there is no usable offset for {partition.source[0]}-{partition.source[1]} and "
+                "auto.offset.reset=none forbids choosing one: set it to earliest or latest, or "
+                "store an offset"
+            )
+            return
+        kind = LATEST if self._fetch.auto_offset_reset == "latest" else EARLIEST
+        known = self._waiting.get(partition.source)
+        if known is None or known.partition is not partition:
+            self._search(_Search(partition, kind))
+
+    def truncated(self, partition: PartitionCopy, end: int) -> None:
+        """The source has other records from `end` on than those that were copied."""
+        position = partition.position
+        if position <= end:
+            # Batches beyond the end were dropped meanwhile: nothing that was copied is gone.
+            self._keeps(partition, end)
+            return
+        if self._stands(partition, LossKind.TRUNCATION, end, position):
+            return
+        again = self._policies.of(LossKind.TRUNCATION) is LossPolicy.COPY
+        kind = EARLIEST if again else None
+        self._search(_Search(partition, kind, LossKind.TRUNCATION, end, position, end))
+
+    def created_again(self, partition: PartitionCopy) -> None:
+        """The source's topic is another one: begin at its first record."""
+        kind = LossKind.SOURCE_RECREATED
+        if not self._stands(partition, kind, 0, partition.position):
+            self._search(_Search(partition, EARLIEST, kind, 0, partition.position))
+
+    def was_begun_before(self, partition: PartitionCopy, first: int, begun: int) -> None:
+        """It was begun at the source offset `first` once, and now at `begun`, where the log began
+        (with auto.offset.reset=latest, ended, so that nobody knows): the rest is lost."""
+        kind = LossKind.RETENTION
+        if self._fetch.auto_offset_reset != "earliest" or partition.position == UNKNOWN:
+            return
+        if not self._stands(partition, kind, first, begun):
+            self._tell(_Search(partition, None, kind, first, begun), partition.position)
+
+    def target_lost(
+        self, partition: PartitionCopy, kind: LossKind, first: int, end: int, again: int | None
+    ) -> None:
+        """The target has not (any more) its offsets `first` to `end` - 1. `again`: the source
+        offset to copy again from if that is wanted; None: where the source begins."""
+        if self._stands(partition, kind, first, end):
+            return
+        if self._policies.of(kind) is LossPolicy.REPORT:
+            self._tell(_Search(partition, None, kind, first, end), partition.acked_position)
+            self._on_located(partition)
+            return
+        partition.halted = True
+        partition.landed_early = None
+        ask = EARLIEST if again is None else None
+        self._search(_Search(partition, ask, kind, first, end, again or 0))
+
+    def _stands(self, partition: PartitionCopy, kind: LossKind, first: int, end: int) -> bool:
+        """Whether the policy says that it is to stand still from now on."""
+        if self._policies.of(kind) is not LossPolicy.FAIL:
+            return False
+        self.forget(partition)
+        self._tell(_Search(partition, None, kind, first, end), None)
+        partition.halted = kind in (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED)
+        self._on_located(partition)
+        return True
+
+    def forget(self, partition: PartitionCopy) -> None:
+        """Search no more for this partition."""
+        known = self._waiting.get(partition.source)
+        if known is not None and known.partition is partition:
+            del self._waiting[partition.source]
+        partition.searching = False
+
+    def _tell(self, search: _Search, resume: int | None) -> None:
+        partition, kind = search.partition, search.loss
+        assert kind is not None
+        loss = Loss(
+            kind,
+            self._policies.of(kind),
+            partition.source,
+            partition.target,
+            search.first,
+            search.end,
+            max(0, partition.position),
+            resume,
+        )
+        _LOG.error("%s", loss)
+        if resume is None:
+            partition.standing = str(loss)
+        else:
+            partition.forget_lost(loss)
+        partition.lost_records += loss.never_copied
+        partition.metrics.lost(loss.records)
+        self._on_loss(partition, loss)
+
+    def _search(self, search: _Search) -> None:
+        search.partition.searching = True
+        self._waiting[search.partition.source] = search
+        self._loop.post(self.ask)
+
+    def _ask_after(self, seconds: float) -> None:
+        if not self._retry_posted:
+            self._retry_posted = True
+            self._loop.after(seconds, self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._retry_posted = False
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask for what waits. Call when the source's leaders may be others."""
+        if self._asked or self._closed:
+            return
+        for search in [each for each in self._waiting.values() if each.partition.leaving]:
+            self.forget(search.partition)
+        if not self._waiting:
+            return
+        # What was fetched before is copied before: until then its positions are not replaced.
+        idle = [s for s in self._waiting.values() if self._idle(s.partition)]
+        for search in [s for s in idle if s.kind is None]:
+            del self._waiting[search.partition.source]
+            self._move(search, search.resume)
+        idle = [s for s in idle if s.kind is not None]
+        led = [s for s in idle if s.partition.source in self._link.snapshot.leaders]
+        if not led:
+            if self._waiting:
+                self._ask_after(_RETRY_S if idle else _PENDING_S)
+            return
+        kind = led[0].kind
+        assert kind is not None
+        keys = tuple(s.partition.source for s in led if s.kind == kind)
+        self._asked = True
+        isolation = self._fetch.isolation_level
+        future = self._link.list_offsets(keys, kind, isolation, _ASK_TIMEOUT_S)
+        asked = {key: self._waiting[key] for key in keys}
+        future.add_done_callback(lambda done: self._loop.post(lambda: self._answered(done, asked)))
+
+    @staticmethod
+    def _idle(partition: PartitionCopy) -> bool:
+        if partition.halted and not partition.unanswered:
+            partition.abandon()
+        return not partition.queue and not partition.in_flight
+
+    def _answered(self, future: Future[Located], asked: Mapping[TopicPartition, _Search]) -> None:
+        self._asked = False
+        try:
+            located = future.result(timeout=0)
+        except CancelledError:
+            return
+        except ConnectError as error:
+            _LOG.warning("cannot list the source's offsets: %s; trying again", error)
+            for search in asked.values():
+                search.partition.source_error = str(error)
+            self._ask_after(_RETRY_S)
+            return
+        failed = False
+        for key, offset in located.items():
+            search = asked[key]
+            if self._waiting.get(key) is not search:
+                continue  # it is searched anew
+            if search.partition.leaving:
+                self.forget(search.partition)
+                continue
+            if isinstance(offset, ConnectError):
+                search.partition.source_error = str(offset)
+                failed = True
+                continue
+            del self._waiting[key]
+            self._set(search, offset)
+        if self._waiting:
+            self._ask_after(_RETRY_S if failed else 0.0)
+
+    def _set(self, search: _Search, offset: int) -> None:
+        partition = search.partition
+        before = partition.position
+        if search.loss is not None or before == UNKNOWN:
+            self._move(search, offset)
+            return
+        # The source answered that it has not the offset that was next.
+        kind = LossKind.RETENTION if offset > before else LossKind.TRUNCATION
+        end = offset if kind is LossKind.RETENTION else before
+        if not self._stands(partition, kind, before, end):
+            self._move(_Search(partition, None, kind, before, end), offset)
+
+    def _move(self, search: _Search, offset: int) -> None:
+        partition = search.partition
+        cut_off = search.loss is LossKind.TRUNCATION and search.resume != UNKNOWN
+        if cut_off and partition.position <= search.first:
+            self._keeps(partition, search.first)
+            return
+        if search.loss is not None:
+            start = search.first if search.loss is LossKind.TRUNCATION else partition.position
+            self._tell(search, offset)
+            if search.loss in _KEEPS_SOURCE and 0 <= start < offset:
+                # The source deleted records before they could be copied because of the other loss.
+                if self._stands(partition, LossKind.RETENTION, start, offset):
+                    return
+                self._tell(_Search(partition, None, LossKind.RETENTION, start, offset), offset)
+        partition.relocate(offset)
+        self._go_on(partition)
+
+    def _keeps(self, partition: PartitionCopy, end: int) -> None:
+        """The source's log ends at `end` now, and that is not before the position."""
+        partition.epochs.cut(end)
+        self._go_on(partition)
+
+    def _go_on(self, partition: PartitionCopy) -> None:
+        partition.searching = partition.halted = False
+        partition.source_error = None
+        self._on_located(partition)
+
+    def close(self) -> None:
+        self._closed = True

@@ -1,0 +1,196 @@
+"""After a crash: records that are on the target beyond the stored offset are not copied again.
+
+A start compares the target's end with the one that was stored with the source offset. Where the
+target has more, the rest is compared with the source's next records (`TailLookup`). Equal records
+are told as acknowledged and passed over; from the first difference on everything is copied as
+usual. Meanwhile the partition is neither fetched nor sent. A lookup that takes too long or fails is
+given up: the records are copied again then, as at-least-once allows.
+
+Runs on the copy engine's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.batches.outgoing import OffsetRun
+from connectors.mirror.copy.partition.partition import PartitionCopy
+
+__all__ = ["FoundTail", "TailChecks", "TailLookup", "TailPlan", "TailQuestion", "spans_from"]
+
+_LOG = logging.getLogger(__name__)
+
+_WITHIN_S = 30.0
+"""Copying again costs less than a partition that stands still for longer."""
+
+_MOST_OFFSETS = 20_000_000
+"""A crash leaves the records of one offset.flush.interval.ms at most. Another end of the target
+is somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailQuestion:
+    """Which of the source's records from `source_start` on are on the target from `target_start`
+    to before `target_end` (None: to its end)?"""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_start: int
+    target_start: int
+    target_end: int | None
+
+
+class FoundTail(Protocol):
+    """The answer: equal records, in order."""
+
+    @property
+    def position(self) -> int:
+        """The source offset after the last equal record."""
+
+    @property
+    def epochs(self) -> tuple[tuple[int, int], ...]:
+        """(leader epoch, first offset) of the source's batches among them."""
+
+    @property
+    def spans(self) -> Sequence[tuple[int, int, int]]:
+        """(source offset, target offset, count) of consecutive equal records."""
+
+
+def spans_from(found: FoundTail, position: int) -> Iterator[tuple[int, int, int]]:
+    """The spans as far as they are at or after this source offset: what is before was only
+    compared, as it is stored already."""
+    for first, landed, count in found.spans:
+        passed = max(0, position - first)
+        if passed < count:
+            yield first + passed, landed + passed, count - passed
+
+
+class TailLookup(Protocol):
+    """Reads both logs. Its owner closes it after the engine."""
+
+    def look(self, question: TailQuestion) -> Future[FoundTail]:
+        """Done on any thread; never blocks. Fails with a `ConnectError`."""
+
+
+class TailPlan(NamedTuple):
+    """How a flow looks for records that a crash left. `on_passed(partition, first, records)`: so
+    many records from source offset `first` on were there, and are not copied again."""
+
+    lookup: TailLookup
+    on_passed: Callable[[PartitionCopy, int, int], None]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A question under way. `end`: of the target; `moves`: the partition's, when it was asked."""
+
+    question: TailQuestion
+    end: int
+    moves: int
+    answer: Future[FoundTail] | None = None
+
+
+class TailChecks:
+    """See the module. `on_found(partition, runs, base)`: these records are on the target from
+    `base` on; `on_done(partition)`: it goes on."""
+
+    def __init__(
+        self,
+        loop: SelectorLoop,
+        plan: TailPlan,
+        on_found: Callable[[PartitionCopy, Sequence[OffsetRun], int], None],
+        on_done: Callable[[PartitionCopy], None],
+    ) -> None:
+        self._loop = loop
+        self._plan = plan
+        self._on_found = on_found
+        self._on_done = on_done
+        self._waiting: dict[PartitionCopy, _Waiting] = {}
+        self._closed = False
+
+    def look(self, partition: PartitionCopy, end: int) -> bool:
+        """The target ends at `end`: begin to compare; False if there is nothing to compare."""
+        start, partition.tail_start = partition.tail_start, None
+        if start is None or not start[1] < end <= start[1] + _MOST_OFFSETS:
+            return False
+        question = TailQuestion(partition.source, partition.target, *start, end)
+        waiting = self._waiting[partition] = _Waiting(question, end, partition.moves)
+        partition.comparing = True
+        self._loop.after(_WITHIN_S, lambda: self._give_up(partition, question, "it took too long"))
+        waiting.answer = self._plan.lookup.look(question)
+        waiting.answer.add_done_callback(
+            lambda done: self._loop.post(lambda: self._answered(partition, question, done))
+        )
+        return True
+
+    def _answered(
+        self, partition: PartitionCopy, question: TailQuestion, done: Future[FoundTail]
+    ) -> None:
+        if self._closed or self._asked(partition) is not question:
+            return
+        if done.cancelled():
+            return
+        error = done.exception(timeout=0)
+        if error is not None:
+            # Whatever it is, copying again is always right.
+            self._give_up(partition, question, str(error) or type(error).__name__)
+            return
+        self._take(partition, self._waiting.pop(partition), done.result(timeout=0))
+
+    def _asked(self, partition: PartitionCopy) -> TailQuestion | None:
+        waiting = self._waiting.get(partition)
+        return None if waiting is None else waiting.question
+
+    def _take(self, partition: PartitionCopy, asked: _Waiting, found: FoundTail) -> None:
+        partition.comparing = False
+        position = partition.position
+        records = 0
+        usable = partition.moves == asked.moves and not (
+            partition.leaving or partition.standing or partition.searching
+        )
+        if usable and not partition.queue and not partition.in_flight:
+            for first, landed, count in spans_from(found, position):
+                records += count
+                self._on_found(partition, ((first, count),), landed)
+            if found.position > position:
+                partition.relocate(found.position)
+                partition.epochs.follow(found.epochs)
+            partition.target_end = max(partition.target_end, asked.end)
+        if records:
+            _LOG.info(
+                "%s: %d records up to offset %d were on the target already, beyond the stored "
+                "offset; they are not copied again",
+                partition.name,
+                records,
+                partition.position - 1,
+            )
+            partition.metrics.found_on_target(records)
+            self._plan.on_passed(partition, position, records)
+        self._on_done(partition)
+
+    def _give_up(self, partition: PartitionCopy, question: TailQuestion, why: str) -> None:
+        if self._closed or self._asked(partition) is not question:
+            return
+        asked = self._waiting.pop(partition)
+        if asked.answer is not None:
+            asked.answer.cancel()
+        partition.comparing = False
+        _LOG.warning(
+            "%s: the target's records from offset %d to %d were not compared with the source: %s; "
+            "records among them may be copied again",
+            partition.name,
+            question.target_start,
+            asked.end - 1,
+            why,
+        )
+        self._on_done(partition)
+
+    def close(self) -> None:
+        self._closed = True
+        self._waiting.clear()

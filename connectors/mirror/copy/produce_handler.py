@@ -1,0 +1,433 @@
+"""Handles Produce results: batches are acknowledged in order, or recovered.
+
+`Deliveries` hears every result from the target nodes and executes what the partitions' state
+machine (`target_partition.py`) decides: pauses, splits, quarantine, producer ids, log lines. It
+handles all results of a response before anything is sent. Runs on the copy engine's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.config.settings import WireSettings
+from connect.clients.errors import code_facts
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import ConnectError, CorruptData
+from connect.protocol.messages import ProducedPartition, TopicPartition
+from connectors.mirror.copy.brokers.target import ProduceResult
+from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.partition.partition import (
+    UNKNOWN,
+    CopyState,
+    Failure,
+    OffsetRun,
+    Outgoing,
+    PartitionCopy,
+)
+from connectors.mirror.copy.partition.produce_errors import (
+    DUPLICATE_SEQUENCE_NUMBER,
+    classify,
+    surely_refused,
+)
+from connectors.mirror.copy.partition.states import InvariantBroken
+from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.quarantine import (
+    OnQuarantined,
+    PutAside,
+    Quarantine,
+    refused_record,
+)
+from connectors.mirror.copy.transactions.interfaces import Settled
+from connectors.mirror.copy.transactions.manager import Transactions
+
+__all__ = ["Deliveries", "OnAcked"]
+
+_LOG = logging.getLogger(__name__)
+
+OnAcked = Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
+"""(partition, source offset runs, target offset of the first record)."""
+
+_PIPELINED_S = 600.0
+"""A target forgets an idle producer only after `producer.id.expiration.ms`, a day by default."""
+
+_PRODUCER_RETRY_S = 1.0
+_REPEAT_WARNING_EVERY = 20
+
+
+class Deliveries:
+    """See the module. `on_moved(partition)`: it may be sent or fetched again; `on_left(partition)`:
+    nothing of a leaving partition is in flight any more; `on_early(partition, offset)`: the target
+    put the oldest batch in flight at this offset, before the end of its log as far as known. The
+    batch is acknowledged when `advance` is called after `landed_early` was cleared."""
+
+    def __init__(
+        self,
+        link: ClusterAccess,
+        loop: SelectorLoop,
+        settings: WireSettings,
+        budget: MemoryBudget,
+        on_acked: OnAcked,
+        on_moved: Callable[[TargetPartition], None],
+        on_left: Callable[[PartitionCopy], None],
+        on_early: Callable[[PartitionCopy, int], None],
+        quarantine: Quarantine | None = None,
+        on_quarantined: OnQuarantined | None = None,
+    ) -> None:
+        self._link = link
+        self._loop = loop
+        self._settings = settings
+        self._budget = budget
+        self._on_acked = on_acked
+        self._on_moved = on_moved
+        self._on_left = on_left
+        self._on_early = on_early
+        self._quarantine = quarantine
+        self._on_quarantined = on_quarantined or (lambda *_: None)
+        self._producer: tuple[int, int] | None = None
+        self._producer_asked = False
+        self._producerless: set[PartitionCopy] = set()
+        self._served: set[TopicPartition] = set()
+        self._retired: dict[TopicPartition, tuple[int, int, int]] = {}
+        self.transactions: Transactions | None = None
+        """Set before anything is sent, where batches are sent in transactions."""
+        self._closed = False
+
+    # Results.
+
+    def on_results(self, results: Sequence[ProduceResult]) -> None:
+        """All batches of one response were answered, or their connection was lost."""
+        some_idle = False
+        for partition, batch, answer in results:
+            try:
+                self._take(partition, batch, answer)
+                self._follow_up(partition)
+            except InvariantBroken as error:  # inline: this is the hot path
+                self._stop_broken(partition, error)
+            some_idle |= not partition.queue and not partition.in_flight
+        if self.transactions is not None:
+            self.transactions.answered(some_idle=some_idle)
+
+    def _take(
+        self, partition: TargetPartition, batch: Outgoing, result: ProducedPartition | ConnectError
+    ) -> None:
+        """Tell the partition about one result."""
+        if not isinstance(result, ConnectError) and result.error == 0 and result.base_offset < 0:
+            result = CorruptData(f"the target took a batch, and put it at {result.base_offset}")
+        if isinstance(result, ConnectError):
+            partition.failed(batch, Failure.RETRY, str(result), maybe=True)
+        elif result.error in (0, DUPLICATE_SEQUENCE_NUMBER):
+            partition.accepted(batch, result.base_offset)
+            if partition.sent_epoch == partition.target_epoch:
+                partition.pipelined_until = self._loop.now() + _PIPELINED_S
+        elif self.transactions is not None and self.transactions.spoils(result):
+            partition.failed(batch, Failure.ABORT, classify(batch, result)[1], maybe=False)
+        else:
+            keep = self._quarantine is not None and partition.refetchable
+            failure, reason = classify(batch, result, quarantine=keep)
+            partition.failed(batch, failure, reason, maybe=not surely_refused(result.error))
+
+    def _follow_up(self, partition: TargetPartition) -> None:
+        """Acknowledge and recover as far as the answers allow."""
+        if isinstance(partition, PartitionCopy):
+            self._advance(partition)
+        else:
+            while partition.next_acknowledged() is not None:
+                pass
+            self._note_success(partition)
+        if partition.to_resolve:
+            self._resolve(partition)
+        if isinstance(partition, PartitionCopy) and partition.may_leave:
+            self._on_left(partition)
+        elif partition.awaits_answers and not partition.unanswered:
+            partition.awaits_answers = False
+            self._on_moved(partition)
+
+    def _guarded(self, partition: TargetPartition, action: Callable[[], None]) -> None:
+        """Do this for a partition; if an invariant of it breaks, only it stops."""
+        try:
+            action()
+        except InvariantBroken as error:
+            self._stop_broken(partition, error)
+
+    def advance(self, partition: PartitionCopy) -> None:
+        """Go on after `landed_early` was cleared."""
+        self._guarded(partition, lambda: self._follow_up(partition))
+        if self.transactions is not None:
+            self.transactions.answered(some_idle=True)
+        self._on_moved(partition)
+
+    def _stop_broken(self, partition: TargetPartition, error: InvariantBroken) -> None:
+        """Fail closed: nothing more of this partition is copied or stored. Under exactly-once its
+        records share transactions with all others, so the whole task fails."""
+        _LOG.error("%s", error)
+        partition.stop_broken(str(error))
+        if self.transactions is not None:
+            self.transactions.fail(error)
+        self._on_moved(partition)
+
+    def _advance(self, partition: PartitionCopy) -> None:
+        metrics = partition.metrics
+        before = partition.acked_position
+        while partition.in_flight and partition.in_flight[0].answered:
+            head = partition.in_flight[0]
+            # DUPLICATE_SEQUENCE_NUMBER without an offset: the batch was appended at or after the
+            # known log end.
+            base = head.base_offset if head.base_offset >= 0 else partition.target_end
+            if 0 <= base < partition.target_end:
+                self._on_early(partition, base)
+            if partition.landed_early is not None:
+                break
+            batch = partition.next_acknowledged()
+            if batch is None:
+                break
+            if batch.max_timestamp > partition.acked_timestamp:
+                partition.acked_timestamp = batch.max_timestamp
+            if not partition.halted and not 0 <= base < partition.target_end:
+                # An early landing that nobody could look into yet is found by this end later.
+                partition.target_end = UNKNOWN if base < 0 else base + batch.records
+            settled = Settled(
+                partition, batch.runs, base, batch.records, batch.max_timestamp, batch.shallow
+            )
+            if self.transactions is None:
+                self.settle(settled)
+            else:
+                self.transactions.hold(settled)
+        if partition.acked_position == before:
+            return
+        metrics.set_lag(partition.lag, partition.lag_ms(self._loop.now_ms()))
+        failing = partition.failing
+        self._note_success(partition)
+        if partition.held or failing:
+            self._on_moved(partition)
+
+    @staticmethod
+    def _note_success(partition: TargetPartition) -> None:
+        if partition.state is CopyState.ACTIVE:
+            partition.failures = 0
+            partition.target_error = None
+            partition.unreachable = None  # its leader has just answered
+
+    def settle(self, settled: Settled) -> None:
+        """A batch is on the target for good."""
+        metrics = settled.partition.metrics
+        metrics.acked(settled.records, settled.max_timestamp, self._loop.now_ms())
+        if settled.shallow:
+            metrics.shallow(settled.records, 1)
+        else:
+            metrics.record_level(settled.records, 1)
+        self._on_acked(settled.partition, settled.runs, settled.base_offset)
+
+    # Recoveries.
+
+    def _resolve(self, partition: TargetPartition) -> None:
+        """Everything sent was answered: act on the oldest failure."""
+        found = partition.requeue()
+        if found is None:
+            self._on_moved(partition)
+            return
+        failure, reason = found
+        if isinstance(partition, PartitionCopy) and partition.leaving:
+            return  # nothing of it is sent any more: `on_left` drops the rest
+        if failure is Failure.ABORT and self.transactions is None:
+            failure = Failure.NEW_PRODUCER
+        if failure is not Failure.SPLIT:
+            partition.failures += 1
+        partition.target_error = reason
+        self._log(partition, failure, reason)
+        if failure is Failure.SPLIT:
+            failure = self._split(partition)
+        if failure is Failure.ABORT and self.transactions is not None:
+            self.transactions.spoil(partition, reason)
+        if failure is Failure.SPLIT:
+            self._recovered(partition)
+        elif failure is Failure.BLOCK:
+            self._wait(partition, partition.block())
+        elif failure is Failure.QUARANTINE and isinstance(partition, PartitionCopy):
+            self._put_aside(partition, reason)
+        elif failure is Failure.NEW_PRODUCER and not partition.failing:
+            partition.restart_sequence()
+            self._recovered(partition)
+        else:
+            if failure is Failure.NEW_PRODUCER:
+                partition.restart_sequence()
+            elif partition.failing:
+                partition.shed(self._budget)
+            self._delay(partition)
+
+    def _split(self, partition: TargetPartition) -> Failure:
+        """Split the oldest batch. If it cannot be split, it waits for the target's limit."""
+        try:
+            partition.split_head(self._budget)
+        except CorruptData as error:
+            partition.target_error = f"{partition.target_error}; it cannot be split: {error}"
+            partition.failures += 1
+            return Failure.BLOCK
+        return Failure.SPLIT
+
+    def refuse(self, partition: PartitionCopy, code: int) -> None:
+        """The transaction does not take this partition; nothing of it is in flight."""
+        reason = f"the target does not take it into a transaction: {code_facts(code).name}"
+        partition.failures += 1
+        partition.target_error = reason
+        if code_facts(code).retriable or not partition.queue:
+            self._log(partition, Failure.RETRY, reason)
+            self._delay(partition)
+        else:
+            self._log(partition, Failure.BLOCK, reason)
+            self._wait(partition, partition.block())
+
+    def _put_aside(self, partition: PartitionCopy, reason: str) -> None:
+        """Put the record of the oldest batch into the quarantine, then go on after it."""
+        assert self._quarantine is not None
+        head = partition.queue[0]
+        try:
+            aside = refused_record(partition, head, reason)
+        except (CorruptData, ValueError) as error:
+            partition.target_error = f"{reason}; it cannot be put aside: {error}"
+            self._wait(partition, partition.block())
+            return
+        partition.refuse_head()
+        self._on_moved(partition)
+        self._quarantine.put(aside).add_done_callback(
+            lambda done: self._loop.post(
+                lambda: self._guarded(partition, lambda: self._put(partition, head, aside, done))
+            )
+        )
+
+    def _put(
+        self, partition: PartitionCopy, head: Outgoing, aside: PutAside, done: Future[None]
+    ) -> None:
+        if self._closed or partition.state is not CopyState.BLOCKED:
+            return
+        if not partition.queue or partition.queue[0] is not head:
+            # Its memory was needed: it is fetched, and put aside, again.
+            self._waited(partition)
+            return
+        error = done.exception(timeout=0)
+        if error is not None:
+            partition.target_error = f"{aside.reason}; it cannot be put aside: {error}"
+            self._wait(partition, partition.block())
+            return
+        partition.skip_head()
+        partition.failures = 0
+        partition.target_error = None
+        self._on_quarantined(partition, aside)
+        self._waited(partition)
+
+    def relieve(self, partition: TargetPartition) -> None:
+        """Its leader is silent or not known: hold no more memory for it than must be."""
+        if partition.queue or partition.in_flight:
+            partition.evacuate(self._budget)
+
+    def _log(self, partition: TargetPartition, failure: Failure, reason: str) -> None:
+        repeated = partition.failures > 1 and partition.failures % _REPEAT_WARNING_EVERY
+        level = logging.DEBUG if repeated or failure is Failure.SPLIT else logging.WARNING
+        _LOG.log(level, "%s: %s (%s)", partition.name, reason, failure.value)
+
+    def _backoff(self, partition: TargetPartition) -> float:
+        first = self._settings.retry_backoff_ms
+        most = self._settings.retry_backoff_max_ms
+        return float(min(most, first * 2 ** min(partition.failures - 1, 16))) / 1000
+
+    def _delay(self, partition: TargetPartition) -> None:
+        """Send the same batches again after a pause; perhaps to another leader."""
+        partition.delay()
+        self._link.request_refresh((partition.target[0],))
+        self._wait(partition, self._backoff(partition))
+
+    def _wait(self, partition: TargetPartition, seconds: float) -> None:
+        partition.retry_at = self._loop.now() + seconds
+        if seconds < float("inf"):
+            self._loop.after(
+                seconds, lambda: self._guarded(partition, lambda: self._waited(partition))
+            )
+        self._on_moved(partition)
+
+    def _waited(self, partition: TargetPartition) -> None:
+        if not self._closed and partition.waited():
+            self._equip_and_move(partition)
+
+    def _recovered(self, partition: TargetPartition) -> None:
+        partition.recovered()
+        self._equip_and_move(partition)
+
+    def _equip_and_move(self, partition: TargetPartition) -> None:
+        if isinstance(partition, PartitionCopy):
+            self.equip(partition)
+        self._on_moved(partition)
+
+    # Producer ids.
+
+    def equip(self, partition: PartitionCopy) -> None:
+        """Give the partition a producer id, now or when there is one."""
+        if partition.producer_id != UNKNOWN:
+            return
+        if self.transactions is not None:
+            self.transactions.equip(partition)
+            return
+        before = self._retired.pop(partition.target, None)
+        if before is not None:
+            partition.producer_id, partition.producer_epoch, partition.next_sequence = before
+            return
+        self._producerless.add(partition)
+        self._hand_out()
+
+    def retire(self, partition: PartitionCopy) -> None:
+        """It left. Should the target partition come back, its producer's sequence goes on: brokers
+        remember every producer id for a day, so they must not get one for each coming."""
+        if partition.outcome_unknown or partition.producer_id == UNKNOWN or self.transactions:
+            return
+        if partition.state in (CopyState.ACTIVE, CopyState.BLOCKED, CopyState.BACKOFF):
+            partition.drop_surely_absent()
+            self._retired[partition.target] = (
+                partition.producer_id,
+                partition.producer_epoch,
+                partition.next_sequence,
+            )
+
+    def _hand_out(self) -> None:
+        """A producer id serves a target partition once: from sequence number 0 on again, the
+        target would take new batches for duplicates of those it has."""
+        if self._producer is None:
+            self._ask_producer()
+            return
+        waiting, self._producerless = self._producerless, set()
+        for partition in waiting:
+            if partition.target in self._served:
+                self._producerless.add(partition)
+                continue
+            self._served.add(partition.target)
+            partition.producer_id, partition.producer_epoch = self._producer
+            partition.target_error = None
+            self._on_moved(partition)
+        if self._producerless:
+            self._producer = None
+            self._ask_producer()
+
+    def _ask_producer(self) -> None:
+        if self._producer_asked or self._closed:
+            return
+        self._producer_asked = True
+        future = self._link.init_producer_id()
+        future.add_done_callback(lambda done: self._loop.post(lambda: self._got_producer(done)))
+
+    def _got_producer(self, future: Future[tuple[int, int]]) -> None:
+        self._producer_asked = False
+        try:
+            self._producer = future.result(timeout=0)
+        except CancelledError:
+            return
+        except ConnectError as error:
+            _LOG.warning("no producer id from the target: %s; trying again", error)
+            for partition in self._producerless:
+                partition.target_error = str(error)
+            self._loop.after(_PRODUCER_RETRY_S, self._ask_producer)
+            return
+        self._served.clear()
+        self._hand_out()
+
+    def close(self) -> None:
+        self._closed = True

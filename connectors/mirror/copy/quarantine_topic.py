@@ -1,0 +1,165 @@
+"""Keeps records that cannot be copied in a topic on the target, with where they come from.
+
+Each is a record of the topic with its own key, value, headers and timestamp, and these headers
+behind them, all text in UTF-8:
+
+    __mirror.quarantine.cluster    alias of the source cluster
+    __mirror.quarantine.topic      topic, partition and (first) offset on the source
+    __mirror.quarantine.partition
+    __mirror.quarantine.offset
+    __mirror.quarantine.last.offset
+    __mirror.quarantine.timestamp  the record's own, ms since 1970
+    __mirror.quarantine.kind       record; or batch: the value is the bytes of a whole record batch
+    __mirror.quarantine.reason     why
+
+At least once: a crash can put a record there twice. The topic is made where it is missing. One
+thread does all of it, from the first record on; there is none before.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+
+import confluent_kafka
+
+from connect.clients.errors import from_librdkafka
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.factory import producer
+from connect.errors import ConnectError, DeadlineExceeded
+from connectors.mirror.copy.quarantine import PutAside
+
+__all__ = ["HEADER_PREFIX", "QuarantineTopic"]
+
+_LOG = logging.getLogger(__name__)
+
+HEADER_PREFIX = "__mirror.quarantine."
+LARGEST_BYTES = 100 * 1024 * 1024
+"""What a broker takes in one request (`socket.request.max.bytes`)."""
+_WRITE_S = 30.0
+_CLOSE_S = 2.0
+
+_Header = tuple[str, str | bytes | None]
+_Item = tuple[PutAside, "Future[None]"]
+
+
+class QuarantineTopic:
+    """See the module; a `Quarantine`."""
+
+    def __init__(
+        self,
+        topic: str,
+        cluster: str,
+        replication_factor: int,
+        producer_properties: Mapping[str, str],
+        admin_properties: Mapping[str, str],
+    ) -> None:
+        """`cluster`: the source's alias. Java properties of the target cluster."""
+        self._topic = topic
+        self._cluster = cluster
+        self._factor = replication_factor
+        self._producer_properties = dict(producer_properties)
+        self._admin_properties = dict(admin_properties)
+        self._items: SimpleQueue[_Item | None] = SimpleQueue()
+        self._producer: confluent_kafka.Producer | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def put(self, aside: PutAside) -> Future[None]:
+        written: Future[None] = Future()
+        self._items.put((aside, written))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._main, name="quarantine", daemon=True)
+            self._thread.start()
+        return written
+
+    def close(self) -> None:
+        """End, also while the target is away; what was not written fails."""
+        self._closed = True
+        self._items.put(None)
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S)
+
+    def _main(self) -> None:
+        while (item := self._items.get()) is not None:
+            aside, written = item
+            try:
+                self._write(aside)
+            except ConnectError as error:
+                written.set_exception(error)
+            except Exception as error:  # noqa: BLE001 - the top of a thread; the partition says it
+                _LOG.exception("writing to the quarantine topic failed")
+                written.set_exception(ConnectError(f"{type(error).__name__}: {error}"))
+            else:
+                written.set_result(None)
+        while True:
+            try:
+                rest = self._items.get_nowait()
+            except Empty:
+                return
+            if rest is not None:
+                rest[1].set_exception(ConnectError("the task has ended"))
+
+    def _write(self, aside: PutAside) -> None:
+        if self._producer is None:
+            self._create_topic()
+            self._producer = producer(
+                self._producer_properties,
+                overrides={"message.max.bytes": LARGEST_BYTES, "enable.idempotence": True},
+            )
+        failed: list[confluent_kafka.KafkaError] = []
+        done = threading.Event()
+
+        def delivered(error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message) -> None:
+            if error is not None:
+                failed.append(error)
+            done.set()
+
+        headers: list[_Header] = [*aside.headers, *_provenance(self._cluster, aside)]
+        self._producer.produce(
+            self._topic,
+            value=aside.value,
+            key=aside.key,
+            headers=headers,
+            timestamp=max(0, aside.timestamp),
+            on_delivery=delivered,
+        )
+        left = _WRITE_S
+        while not done.is_set() and left > 0 and not self._closed:
+            self._producer.poll(0.2)
+            left -= 0.2
+        if failed:
+            what, needs = f"a write to {self._topic}", f"Write on topic {self._topic}"
+            raise from_librdkafka(failed[0], what, needs)
+        if not done.is_set():
+            self._producer.purge()
+            self._producer = None
+            raise DeadlineExceeded(f"a write to {self._topic} took longer than {_WRITE_S:g} s")
+
+    def _create_topic(self) -> None:
+        admin = Admin(self._admin_properties)
+        try:
+            created = admin.create_topic(
+                self._topic, 1, self._factor, {"max.message.bytes": str(LARGEST_BYTES)}
+            )
+        finally:
+            admin.close()
+        if created:
+            _LOG.info("created the quarantine topic %s", self._topic)
+
+
+def _provenance(cluster: str, aside: PutAside) -> list[_Header]:
+    values = {
+        "cluster": cluster,
+        "topic": aside.source[0],
+        "partition": aside.source[1],
+        "offset": aside.first,
+        "last.offset": aside.last,
+        "timestamp": aside.timestamp,
+        "kind": "batch" if aside.whole_batch else "record",
+        "reason": aside.reason,
+    }
+    return [(HEADER_PREFIX + name, str(value).encode()) for name, value in values.items()]

@@ -1,0 +1,391 @@
+"""Copies bounded ranges of partitions and tells what landed where: the copier as finite jobs.
+
+Used where somebody else decides what is copied and keeps the books: Spark tasks and backfills. The
+records themselves pass through here as they do in a worker's task; what comes back is the ledger.
+`copy_ranges` is one such job; a `RangeCopier` does one after the other over the same connections.
+
+Under exactly-once each job has transactions of its own, with the source offsets in them, and the
+ledger has what was committed.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import DeadlineExceeded, RetriableError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.losses import Loss
+from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
+from connectors.mirror.copy.engine import CopyEngine, EngineSettings
+from connectors.mirror.copy.partition.partition import CopyState, OffsetRun, PartitionCopy
+from connectors.mirror.copy.rate_limiter import Pace
+from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.metrics import PartitionMetrics
+
+__all__ = [
+    "DRAIN_S",
+    "CopiedRange",
+    "CopyStopped",
+    "OnProgress",
+    "RangeCopier",
+    "RangeProgress",
+    "SourceRange",
+    "copy_ranges",
+]
+
+_TURN_S = 0.2
+DRAIN_S = 10.0
+"""At its end a copy waits so long at most for the answers to what it has sent."""
+
+_FLUSH_S = 1.0
+"""Where the time of a copy is over, what it has fetched may take so long to arrive."""
+
+_TOPICS_KEPT_S = 60.0
+"""A `RangeCopier` keeps metadata of topics that it copied for so long. Not longer: topics go."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRange:
+    """Source offsets `start` (first) to `end` (first not wanted) of a partition, to be copied to
+    the same-numbered place `target`. `end` is not beyond what readers may read."""
+
+    source: TopicPartition
+    target: TopicPartition
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRange:
+    """`records` consecutive source offsets from `source_start` on are on the target from
+    `target_start` on. One line of the ledger."""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_start: int
+    target_start: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeProgress:
+    """How far one range is: everything before source offset `position` is on the target or needs
+    no copying. `bytes` of batches were fetched for that; `lost` source offsets were gone before
+    they could be copied; of `records` acknowledged ones `shallow_records` went as bytes, in
+    `shallow_batches`. For `throttled_ms` its records waited because of a limit, `limited_by` being
+    the last such. Offsets of the source and the newest timestamp: -1 where not known."""
+
+    range: SourceRange
+    position: int
+    bytes: int
+    lost: int
+    error: str | None
+    records: int = 0
+    shallow_records: int = 0
+    shallow_batches: int = 0
+    level_batches: int = 0
+    high_watermark: int = -1
+    log_start: int = -1
+    newest_timestamp: int = -1
+    throttled_ms: int = 0
+    limited_by: str | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.position >= self.range.end
+
+
+class CopyStopped(RetriableError):
+    """A copy was stopped before all its ranges were done; what its ledger says is there."""
+
+
+class _Ledger:
+    """Lines that grow as long as the next records follow on both sides."""
+
+    def __init__(self) -> None:
+        self._lines: list[CopiedRange] = []
+        self._open: dict[TopicPartition, CopiedRange] = {}
+
+    def acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
+        if base < 0:
+            # The target has them, and said so in a way that does not tell where.
+            return
+        for source, count in runs:
+            self._add(CopiedRange(partition.source, partition.target, source, base, count))
+            base += count
+
+    def _add(self, line: CopiedRange) -> None:
+        before = self._open.get(line.source)
+        if before is not None and (
+            before.source_start + before.records == line.source_start
+            and before.target_start + before.records == line.target_start
+        ):
+            self._open[line.source] = replace(before, records=before.records + line.records)
+            return
+        if before is not None:
+            self._lines.append(before)
+        self._open[line.source] = line
+
+    def take(self) -> list[CopiedRange]:
+        """The lines since the last call."""
+        lines = [*self._lines, *self._open.values()]
+        self._lines, self._open = [], {}
+        return lines
+
+
+OnProgress = Callable[[Sequence[RangeProgress], Sequence[CopiedRange]], None]
+
+
+class RangeCopier:
+    """Copies ranges again and again: connections, metadata and producer ids are kept in between,
+    where no thread but those of the cluster links does anything. Belongs to one thread."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        clock: Clock = SYSTEM_CLOCK,
+        transactions: TransactionPlan | None = None,
+    ) -> None:
+        """`transactions`: to write exactly once, each job with another producer."""
+        self._clock = clock
+        self._ledger = _Ledger()
+        self.losses: list[Loss] = []
+        """What the source lost, as found by the last `copy`."""
+        self._once = transactions is not None
+        self._engine = CopyEngine(
+            settings,
+            lambda partition, runs, base: self._ledger.acked(partition, runs, base),
+            clock,
+            transactions=transactions,
+            on_loss=lambda partition, loss: self.losses.append(loss),
+        )
+        self._topics: dict[tuple[str, str], float] = {}
+        self._limits = NO_LIMITS
+        self.usable = True
+        """Whether it may be used again: nothing is under way of which the outcome is not known."""
+
+    def copy(
+        self,
+        ranges: Sequence[SourceRange],
+        on_progress: OnProgress,
+        *,
+        stop: threading.Event,
+        stall_s: float,
+        report_s: float = 1.0,
+        most_s: float = math.inf,
+        rate: float | None = None,
+        limits: FlowLimits = NO_LIMITS,
+    ) -> None:
+        """As `copy_ranges`. After `most_s` seconds it ends where it is, without an error. `rate`:
+        bytes a second that are not exceeded, all ranges together; what one fetch brings may come at
+        once, and is then waited for; `limits`: as those of a flow's task. Under exactly-once an
+        error may be one of not knowing whether the last transaction was committed: then it is to be
+        read what is stored."""
+        by_source = {wanted.source: wanted for wanted in ranges}
+        if len(by_source) != len(ranges):
+            raise ValueError("a partition is in more than one range")
+        engine = self._engine
+        self._ledger = _Ledger()
+        self.losses = []
+        job = _Job(engine, self._ledger, by_source, on_progress, self._clock, once=self._once)
+        try:
+            if self._once:
+                engine.renew_producer()
+            # The first requests keep to the limits, too.
+            engine.set_fetching(False)
+            job.begin(self._used(ranges))
+            if limits != NO_LIMITS or self._limits != NO_LIMITS:
+                engine.limit(limits, 1.0)
+                self._limits = limits
+            engine.set_fetching(True)
+            pace = None if rate is None else Pace(rate, self._clock)
+            if not job.run(stop, stall_s, report_s, most_s, pace) or self._once:
+                self._drain()
+            engine.note_limits()
+            self._leave(by_source)
+        except BaseException:
+            self.usable = False
+            if not self._once:  # there what is open is dropped
+                engine.drain(Deadline(DRAIN_S, self._clock))
+            job.report()
+            raise
+        job.report()
+
+    def _drain(self) -> None:
+        self.usable = self._engine.drain(Deadline(DRAIN_S, self._clock))
+        if self._once and not self.usable:
+            raise DeadlineExceeded(
+                f"the last transaction did not end within {DRAIN_S:g} s: {self._ailing()}"
+            )
+
+    def _ailing(self) -> str:
+        reasons = [
+            f"{p.source[0]}-{p.source[1]}: {p.error or 'not answered'}"
+            for p in self._engine.partitions
+            if p.error or p.outcome_unknown
+        ]
+        return "; ".join(sorted(reasons)) or "its coordinator did not answer"
+
+    def _used(self, ranges: Iterable[SourceRange]) -> Iterable[tuple[str, str]]:
+        """The topics of these ranges and of those just before."""
+        now = self._clock.monotonic()
+        self._topics.update({(each.source[0], each.target[0]): now for each in ranges})
+        self._topics = {
+            topics: at for topics, at in self._topics.items() if now - at < _TOPICS_KEPT_S
+        }
+        return self._topics
+
+    def _leave(self, keys: Iterable[TopicPartition]) -> None:
+        for key in keys:
+            self._engine.remove(key)
+        self._engine.take_departed()
+        self.usable &= not any(self._engine.partitions)
+
+    def close(self) -> None:
+        """Close every connection and thread."""
+        self._engine.close()
+
+
+def copy_ranges(
+    settings: EngineSettings,
+    ranges: Sequence[SourceRange],
+    on_progress: OnProgress,
+    *,
+    stop: threading.Event,
+    stall_s: float,
+    report_s: float = 1.0,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """Copy all ranges, at most one of each partition; returns when they are done.
+
+    `on_progress` gets every range's progress and the new lines of the ledger: about each
+    `report_s` seconds, and once more at the end, also when that is an error. Raises `CopyStopped`
+    after `stop` was set, and `DeadlineExceeded` when nothing at all has moved for `stall_s`
+    seconds; its message has each partition's reason. Blocks; everything happens on this thread.
+    """
+    copier = RangeCopier(settings, clock)
+    try:
+        copier.copy(ranges, on_progress, stop=stop, stall_s=stall_s, report_s=report_s)
+    finally:
+        copier.close()
+
+
+class _Job:
+    """One call of `RangeCopier.copy`."""
+
+    def __init__(
+        self,
+        engine: CopyEngine,
+        ledger: _Ledger,
+        by_source: dict[TopicPartition, SourceRange],
+        on_progress: OnProgress,
+        clock: Clock,
+        *,
+        once: bool,
+    ) -> None:
+        self._once = once
+        self._engine = engine
+        self._ledger = ledger
+        self._by_source = by_source
+        self._on_progress = on_progress
+        self._clock = clock
+        self._partitions: dict[TopicPartition, PartitionCopy] = {}
+
+    def begin(self, topics: Iterable[tuple[str, str]]) -> None:
+        for wanted in self._by_source.values():
+            metrics = PartitionMetrics("", "", *wanted.target, clock=self._clock)
+            self._engine.add(wanted.source, wanted.target, wanted.start, metrics, end=wanted.end)
+        self._engine.watch(topics)
+        self._partitions = {partition.source: partition for partition in self._engine.partitions}
+
+    def run(
+        self,
+        stop: threading.Event,
+        stall_s: float,
+        report_s: float,
+        most_s: float,
+        pace: Pace | None,
+    ) -> bool:
+        """False: the time was over before all was done."""
+        began = moved_at = reported_at = self._clock.monotonic()
+        reached = -1
+        while not all(partition.done for partition in self._partitions.values()):
+            pause = 0.0 if pace is None else self._hold(pace)
+            self._engine.step(min(_TURN_S, pause) if pause else _TURN_S)
+            now = self._clock.monotonic()
+            if pause:
+                moved_at = now  # it stands still because it is told to
+            position = sum(partition.acked_position for partition in self._partitions.values())
+            if position != reached:
+                reached, moved_at = position, now
+            elif now - moved_at > stall_s:
+                raise DeadlineExceeded(_stalled(self._partitions, stall_s))
+            if stop.is_set():
+                raise CopyStopped("the copy was stopped before all its ranges were done")
+            if now - began >= most_s:
+                self._flush(min(_FLUSH_S, most_s / 2))
+                return False
+            if now - reported_at >= report_s:
+                reported_at = now
+                self.report()
+        return True
+
+    def _hold(self, pace: Pace) -> float:
+        """Keep to the pace: seconds for which nothing more is asked for."""
+        pause = pace.pause_s(sum(p.metrics.byte_count for p in self._partitions.values()))
+        self._engine.hold_fetches(on=pause > 0)
+        return pause
+
+    def _flush(self, most_s: float) -> None:
+        """Fetch no more, and let what was fetched arrive: a drain would drop what is not sent."""
+        self._engine.set_fetching(False)
+        deadline = Deadline(most_s, self._clock)
+        while not deadline.expired() and any(
+            (partition.queue or partition.in_flight) and partition.state is CopyState.ACTIVE
+            for partition in self._partitions.values()
+        ):
+            self._engine.step(min(_TURN_S, deadline.remaining()))
+
+    def report(self) -> None:
+        progress = [
+            _progress(
+                self._by_source[key],
+                partition,
+                partition.stored_position if self._once else partition.acked_position,
+            )
+            for key, partition in self._partitions.items()
+        ]
+        self._on_progress(progress, self._ledger.take())
+
+
+def _progress(wanted: SourceRange, partition: PartitionCopy, position: int) -> RangeProgress:
+    figures = partition.metrics.read()
+    return RangeProgress(
+        wanted,
+        position,
+        partition.metrics.byte_count,
+        partition.lost_records,
+        partition.error,
+        int(figures["record-count"]),
+        int(figures["shallow-record-count"]),
+        int(figures["shallow-batch-count"]),
+        int(figures["record-level-batch-count"]),
+        partition.high_watermark,
+        partition.log_start_offset,
+        partition.acked_timestamp,
+        int(figures["throttle-time-ms"]),
+        partition.limited_by,
+    )
+
+
+def _stalled(partitions: dict[TopicPartition, PartitionCopy], stall_s: float) -> str:
+    reasons = "; ".join(
+        f"{key[0]}-{key[1]} at {partition.acked_position}: {partition.error or 'no answer'}"
+        for key, partition in sorted(partitions.items())
+        if not partition.done
+    )
+    return f"nothing was copied for {stall_s:g} s: {reasons}"

@@ -1,0 +1,159 @@
+"""Which partitions do not move, and since when: also where no error says so.
+
+A partition is well when it moves or is caught up, as of an answer that is not old. A broker that is
+silent, a queue nobody serves, a fault of ours: all look the same from here, and are said.
+
+The figures of a partition that is not fetched would stand still, too: so its source is asked for
+both ends of its log now and then, and its lag and its time to loss stay true.
+
+Runs on the copy engine's thread, once a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import CancelledError, Future
+from datetime import UTC, datetime
+from typing import Literal
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.cluster.list_offsets import EARLIEST, LATEST, OffsetResult
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.brokers.source import SourceNode
+from connectors.mirror.copy.brokers.target import TargetNode
+from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
+
+__all__ = ["StallWatch"]
+
+_SILENT_S = 5.0
+"""Beyond the time that a fetch may wait at the broker."""
+_IDLE_S = 10.0
+"""So long records may wait without one of them being acknowledged."""
+_QUOTA_S = 60.0
+"""So long a broker's request to pause explains that nothing moves. Brokers ask for up to the length
+of their quotas' windows, 11 s unless set otherwise."""
+_HANGING_S = 960.0
+"""A transaction that is open for so long hangs: brokers end them after transaction.max.timeout.ms,
+15 minutes unless set otherwise. Shorter ones are their writers' business."""
+_PROBE_EVERY_S = 10.0
+_ASK_TIMEOUT_S = 5.0
+
+
+class StallWatch:
+    """See the module. `isolation`: as fetches have it."""
+
+    def __init__(
+        self, link: ClusterAccess, loop: SelectorLoop, isolation: Literal[0, 1], fetch_wait_s: float
+    ) -> None:
+        self._link = link
+        self._loop = loop
+        self._isolation = isolation
+        self._silent_s = _SILENT_S + fetch_wait_s
+        self._probe_at = 0.0
+        self._asked = 0
+
+    def look(
+        self,
+        partitions: Iterable[PartitionCopy],
+        nodes: Mapping[int, SourceNode],
+        targets: Mapping[int, TargetNode],
+        *,
+        paused: bool,
+    ) -> None:
+        """Call once a second. `nodes`: of the source. `paused`: nothing is to move."""
+        now = self._loop.now()
+        unfetched: dict[TopicPartition, PartitionCopy] = {}
+        for partition in partitions:
+            waits = partition.limited_by and not partition.queue and not partition.in_flight
+            well = paused or waits or partition.lag == 0
+            if well or partition.acked_position != partition.progress[0]:
+                partition.progress = (partition.acked_position, now)
+            if not partition.held_back or paused:
+                partition.held_since = now
+            partition.stall = None if paused else self._stall(partition, nodes, targets, now)
+            ill = partition.error is not None
+            partition.metrics.set_stuck(ill)
+            if (ill or partition.limited_by) and partition.position != UNKNOWN:
+                unfetched[partition.source] = partition
+        if unfetched and now >= self._probe_at and not self._asked:
+            self._probe_at = now + _PROBE_EVERY_S
+            self._probe(unfetched)
+
+    def _stall(
+        self,
+        partition: PartitionCopy,
+        nodes: Mapping[int, SourceNode],
+        targets: Mapping[int, TargetNode],
+        now: float,
+    ) -> str | None:
+        if partition.leaving or partition.done:
+            return None
+        node = nodes.get(partition.source_node)
+        waits = None if node is None else node.waits_since
+        if waits is not None and now - waits > self._silent_s and not partition.in_flight:
+            return f"source broker {partition.source_node} has not answered {self._ago(now, waits)}"
+        if now - partition.held_since > _SILENT_S:
+            return f"its logs are being looked at {self._ago(now, partition.held_since)}"
+        open_for = now - partition.undecided_since
+        if partition.undecided and partition.lag == 0 and open_for > _HANGING_S:
+            return (
+                f"a transaction of the source, from offset {partition.high_watermark} on, is open "
+                f"{self._ago(now, partition.undecided_since)}, and what follows cannot be read: "
+                "abort it (kafka-transactions.sh find-hanging), if nobody will end it"
+            )
+        since = partition.progress[1]
+        if partition.lag == 0 or now - since < _IDLE_S:
+            return None
+        what = "its position is not known" if partition.lag is None else "records wait"
+        sent = partition.in_flight or partition.queue
+        doing = "being sent" if sent else "to be fetched"
+        said = f"nothing was copied {self._ago(now, since)}, though {what} {doing}"
+        slow = targets.get(partition.target_node) if sent else node
+        if slow is None or now - slow.throttled_at > _QUOTA_S:
+            return said
+        return f"{said}; {slow.role} {slow.node_id} slows us down by a quota"
+
+    def _ago(self, now: float, since: float) -> str:
+        """As a moment: a text that stays the same is told once."""
+        seconds = self._loop.now_ms() / 1000 - (now - since)
+        return f"since {datetime.fromtimestamp(round(seconds), UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+    # The ends of logs that are not fetched.
+
+    def _probe(self, unfetched: Mapping[TopicPartition, PartitionCopy]) -> None:
+        known = {key: p for key, p in unfetched.items() if key in self._link.snapshot.leaders}
+        if not known:
+            return
+        for kind in (EARLIEST, LATEST):
+            self._asked += 1
+            future = self._link.list_offsets(known, kind, self._isolation, _ASK_TIMEOUT_S)
+            future.add_done_callback(
+                lambda done, kind=kind: self._loop.post(  # type: ignore[misc]
+                    lambda: self._answered(done, kind, known)
+                )
+            )
+
+    def _answered(
+        self,
+        future: Future[Mapping[TopicPartition, OffsetResult]],
+        kind: int,
+        asked: Mapping[TopicPartition, PartitionCopy],
+    ) -> None:
+        self._asked -= 1
+        try:
+            found = future.result(timeout=0)
+        except (CancelledError, ConnectError):
+            return  # the partitions say already why they do not move
+        now_ms = self._loop.now_ms()
+        for key, partition in asked.items():
+            offset = found.get(key)
+            fetched = partition.error is None and partition.limited_by is None
+            if not isinstance(offset, int) or fetched:
+                continue
+            if kind == EARLIEST:
+                partition.log_start_offset = max(offset, partition.log_start_offset)
+            else:
+                partition.high_watermark = offset
+            partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))

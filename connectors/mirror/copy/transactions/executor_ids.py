@@ -1,0 +1,55 @@
+"""Transactional ids beside a task's own, for those who write exactly once in its place.
+
+A lane is one such id. The task claims it and has somebody write with the producer that it got; the
+next claim fences that one out, wherever it still runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from connect.clients.config.settings import WireSettings
+from connect.clients.transactions.coordinator import ProducerIdentity
+from connect.clients.transactions.fence_producers import claim_producers, was_claimed
+from connect.clients.wire.cancellation import Cancellation
+from connect.clock import Deadline
+
+__all__ = ["LANES", "LaneClaim", "fence_lanes", "lane_id"]
+
+_FENCE_S = 60.0
+_TRANSACTION_TIMEOUT_MS = 1000
+
+LANES = 128
+"""Of a task. A new run fences all of them, so a later version must not have fewer."""
+
+
+class LaneClaim(NamedTuple):
+    """What to write with, once."""
+
+    transactional_id: str
+    producer: ProducerIdentity
+
+
+def lane_id(task_id: str, lane: int) -> str:
+    """`task_id`: the task's own transactional id, which ends with the number of the task: so no
+    task of any connector has this one."""
+    return f"{task_id}.lane-{lane}-spark"
+
+
+def fence_lanes(
+    target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None = None
+) -> None:
+    """Before a task that writes by itself begins: nobody may still write for one that had lanes,
+    which is the connector's task 0. `task_id`: the transactional id of task number `task`. Raises
+    `Interrupted` once it is cancelled."""
+    first = f"{task_id.removesuffix(str(task))}0"
+    deadline = Deadline(_FENCE_S)
+    if was_claimed(target, lane_id(first, 0), deadline, cancellation):
+        names = [lane_id(first, lane) for lane in range(LANES)]
+        claim_producers(
+            target,
+            names,
+            deadline,
+            timeout_ms=_TRANSACTION_TIMEOUT_MS,
+            cancellation=cancellation,
+        )

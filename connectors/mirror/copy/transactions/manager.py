@@ -1,0 +1,471 @@
+"""Batches and source offsets in the same transactions: exactly-once for the copy engine.
+
+Transactions follow one another (`states.py`); in each, partitions take part that have
+something to send. While one is committed nothing is sent, and fetching goes on. What was
+acknowledged is told to `settle` only when it is committed. What was not committed is copied again,
+from where each partition was when it was added.
+
+Runs on the copy engine's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from concurrent.futures import CancelledError, Future
+from typing import NamedTuple
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.errors import error_from_code
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import ConnectError, TaskFailed
+from connect.plugin import StoredOffset
+from connect.protocol.messages import ProducedPartition, TopicPartition
+from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.partition.produce_errors import SPOILS
+from connectors.mirror.copy.partition.states import CopyState
+from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.transactions.commit_requests import CommitRequests
+from connectors.mirror.copy.transactions.interfaces import (
+    Settled,
+    TransactionHooks,
+    TransactionPlan,
+)
+from connectors.mirror.copy.transactions.offsets_partitions import (
+    OffsetsPartition,
+    OffsetsPartitions,
+)
+from connectors.mirror.copy.transactions.participants import TransactionMembers
+from connectors.mirror.copy.transactions.states import Event, Phase, TransactionLife
+from connectors.mirror.copy.transactions.timing import LOOK_S, TransactionPace
+
+__all__ = ["Transactions"]
+
+_LOG = logging.getLogger(__name__)
+
+_STORE_POSITIONS_S = 60.0
+"""Positions that moved without records (markers, aborted records) are stored so often."""
+
+_ANSWERS_S = 5.0
+"""What is to be aborted is not waited for longer: the connection is closed instead."""
+
+_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+
+
+class _Telling(NamedTuple):
+    """Something to be told in its turn among what was acknowledged."""
+
+    call: Callable[[], None]
+
+
+class Transactions:
+    """See the module. `failure`: why there can be no more, to be raised by the task."""
+
+    def __init__(
+        self,
+        plan: TransactionPlan,
+        loop: SelectorLoop,
+        link: ClusterAccess,
+        budget: MemoryBudget,
+        hooks: TransactionHooks,
+    ) -> None:
+        self._plan = plan
+        self._control = plan.control
+        self._loop = loop
+        self._hooks = hooks
+        self._life = TransactionLife()
+        self.failure: Exception | None = None
+        self._offsets = OffsetsPartitions(plan.control, plan.source_partition, link, budget)
+        self._members = TransactionMembers(plan.control, loop, self._offsets, hooks, self)
+        self._pace = TransactionPace(plan.control.timeout_s, plan.control.boundary_s, loop.now())
+        self._held_back: dict[PartitionCopy, None] = {}
+        self._equipped: set[TopicPartition] = set()
+        self._renew_after: str | None = None
+        self._settled: list[Settled | _Telling] = []
+        self._storing: list[tuple[PartitionCopy, int]] = []
+        self._requests = CommitRequests()
+        self._look_posted = self._closed = False
+        self._reason = ""
+        self._looking = loop.after(LOOK_S, self._look)
+        loop.after(_STORE_POSITIONS_S, self._store_positions)
+
+    # What target nodes and deliveries ask.
+
+    @property
+    def transactional_id(self) -> str:
+        return self._control.transactional_id
+
+    @property
+    def phase(self) -> Phase:
+        return self._life.phase
+
+    @property
+    def offsets_partitions(self) -> Collection[OffsetsPartition]:
+        """Partitions of the offsets topic."""
+        return self._offsets.all
+
+    @property
+    def trouble(self) -> str | None:
+        return self._control.trouble
+
+    def equip(self, partition: PartitionCopy) -> None:
+        """Give a partition the producer. Its sequence begins with 0: where the target had batches
+        of this epoch before, it could take new ones for those, so there must be another epoch."""
+        if partition.target in self._equipped:
+            why = f"{partition.target[0]}-{partition.target[1]} begins its sequence numbers anew"
+            self._spoil(why)
+        self._equipped.add(partition.target)
+        partition.producer_id, partition.producer_epoch = self._control.producer
+
+    def admits(self, partition: TargetPartition) -> bool:
+        """Whether its next batch may be sent now; if not, it is offered again when it may."""
+        phase = self._life.phase
+        if not isinstance(partition, PartitionCopy):
+            return phase is Phase.STORING
+        member = self._members.begun(partition) is not None
+        if phase is Phase.OPEN and member:
+            return True
+        if phase is Phase.CLOSING and member and partition.queue[0].maybe_written:
+            return True  # nothing ends before it is known what is there
+        if phase in (Phase.IDLE, Phase.OPEN):
+            self._members.want(partition)
+        else:
+            self._held_back[partition] = None
+        return False
+
+    def spoils(self, result: ProducedPartition) -> bool:
+        """Whether a batch's answer, if no earlier one is to blame, makes committing impossible."""
+        if result.error == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            self._fail(error_from_code(result.error, "Producing in a transaction", result.message))
+            return True
+        return result.error in SPOILS
+
+    def spoil(self, partition: TargetPartition, reason: str) -> None:
+        """Its oldest batch was answered so: what is open is aborted, and copied again."""
+        self._spoil(f"{partition.target[0]}-{partition.target[1]}: {reason}")
+
+    def hold(self, settled: Settled) -> None:
+        """A batch is acknowledged: it is told when it is committed."""
+        self._settled.append(settled)
+
+    def tell(self, partition: PartitionCopy, telling: Callable[[], None]) -> None:
+        """Call it after what was acknowledged of the partition before is told, or is aborted."""
+        if self._members.begun(partition) is None:
+            telling()
+        else:
+            self._settled.append(_Telling(telling))
+
+    def answered(self, *, some_idle: bool) -> None:
+        """Batches that were sent are answered, or their connection is lost. Call once all results
+        of a response are handled. `some_idle`: a partition among them has no batch left."""
+        phase = self._life.phase
+        if phase is Phase.OPEN:
+            if some_idle:
+                self._look_soon()
+        elif phase is Phase.CLOSING:
+            self._store_offsets()
+        elif phase is Phase.STORING:
+            self._commit_if_stored()
+        elif phase is Phase.SPOILT:
+            self._abort_if_answered()
+
+    def relocated(self, partition: PartitionCopy) -> None:
+        """Its position is another, because one of its logs is."""
+        self._members.relocated(partition)
+        # What is being stored is a place in the log that was.
+        self._storing = [each for each in self._storing if each[0] is not partition]
+
+    # What the engine calls.
+
+    def request(self) -> Future[None]:
+        """Commit soon all that is acknowledged, whatever the boundary."""
+        done = self._requests.add()
+        self._serve_requests()
+        return done
+
+    def renew(self) -> None:
+        """The control has another producer, of an epoch that no partition has batches of. Nothing
+        is under way."""
+        self._equipped.clear()
+        self._renew_after = None
+        self._offsets.start_over()
+
+    def close(self) -> None:
+        self._closed = True
+        self._members.close()
+        self._requests.fail(ConnectError("The task has ended"))
+
+    # Its beginning: what the members ask and tell.
+
+    def may_add(self) -> float | None:
+        if self._life.phase not in (Phase.IDLE, Phase.OPEN):
+            return None
+        return max(0.0, self._pace.not_before - self._loop.now())
+
+    def added(self, asked_at: float) -> None:
+        first = self._life.phase is Phase.IDLE
+        self._life.on(Event.ADDED)
+        if first:
+            self._pace.opened(self._loop.now(), asked_at)
+            self._looking.cancel()
+            self._looking = self._loop.after(LOOK_S, self._look)
+
+    def nothing_to_add(self) -> None:
+        self._serve_requests()
+
+    def add_failed(self, error: ConnectError) -> None:
+        self._judge(error)
+
+    # Its end.
+
+    def _look_soon(self) -> None:
+        if not self._look_posted and self._pace.may_end_idle(self._loop.now()):
+            self._look_posted = True
+            self._loop.post(self._look_now)
+
+    def _look_now(self) -> None:
+        self._look_posted = False
+        if self._life.phase is Phase.OPEN and not self._closed and self._due():
+            self._close_it()
+
+    def _look(self) -> None:
+        """Every so often while it is open."""
+        self._look_now()
+        if self._life.phase is Phase.OPEN and not self._closed:
+            self._looking = self._loop.after(LOOK_S, self._look)
+
+    def _due(self) -> bool:
+        now = self._loop.now()
+        if self._pace.overdue(now):
+            return True
+        wanted = self._requests or not self._hooks.fetching or self._pace.full(now)
+        if not wanted and not (self._pace.may_end_idle(now) and self._idle()):
+            return False
+        # One partition in trouble does not keep the others from sending while it recovers.
+        return not any(
+            p.outcome_unknown
+            and (p.state is not CopyState.ACTIVE or self._hooks.waits_for_silent(p))
+            for p in self._members.all
+        )
+
+    def _idle(self) -> bool:
+        return not self._members.waiting and not any(
+            p.queue or p.in_flight for p in self._members.all
+        )
+
+    def _close_it(self) -> None:
+        self._life.on(Event.DUE)
+        now = self._loop.now()
+        self._pace.closing(now)
+        self._loop.after(self._pace.patience_s, lambda: self._give_up(now))
+        self._store_offsets()
+
+    def _give_up(self, closing_at: float) -> None:
+        """Some batches were not answered for very long: the others cannot wait any more."""
+        ending = self._life.phase in (Phase.CLOSING, Phase.STORING)
+        if ending and self._pace.closing_at == closing_at:
+            written = (*self._members.all, *self._offsets.all)
+            late = [p for p in written if p.outcome_unknown]
+            names = ", ".join(sorted(f"{p.target[0]}-{p.target[1]}" for p in late))
+            self._spoil(f"the target does not say whether it has what was sent to {names}")
+
+    def _store_offsets(self) -> None:
+        """Once everything is answered."""
+        if any(p.outcome_unknown for p in self._members.all):
+            return
+        self._life.on(Event.ANSWERED)
+        self._storing = [(partition, partition.acked_position) for partition in self._moved()]
+        offsets: list[StoredOffset] = [
+            (self._plan.source_partition(partition.source), {"offset": position - 1})
+            for partition, position in self._storing
+        ]
+        try:
+            records = self._control.offset_records(offsets) if offsets else []
+        except ConnectError as error:
+            self._fail(error)
+            return
+        notes = [p.facts(position).newest.encode() for p, position in self._storing]
+        for partition in self._offsets.write(records, notes, self._loop.now_ms()):
+            self._hooks.refresh_interest(partition)
+        self._commit_if_stored()
+
+    def _moved(self) -> list[PartitionCopy]:
+        """Whose offsets belong to this transaction: its members', and all that were asked for."""
+        if not self._requests.everything:
+            return [p for p in self._members.all if p.unstored]
+        moved = [p for p in self._hooks.partitions if p.unstored]
+        covered = [p for p in moved if self._offsets.has(p)]
+        if len(covered) == len(moved):
+            self._requests.covered()
+        return covered
+
+    def _commit_if_stored(self) -> None:
+        if self._life.phase is not Phase.STORING:
+            return
+        refused = self._offsets.blocked()
+        if refused is not None:
+            self._fail(TaskFailed(f"Source offsets cannot be stored: {refused.target_error}"))
+        elif self._offsets.stored:
+            self._life.on(Event.STORED)
+            records = sum(each.records for each in self._settled if isinstance(each, Settled))
+            self._then(self._control.commit(records), self._committed)
+
+    def _committed(self) -> None:
+        self._life.on(Event.COMMITTED)
+        self._pace.committed(self._loop.now())
+        for partition, position in self._storing:
+            partition.stored(position)
+        self._offsets.next_transaction()
+        settled, self._settled = self._settled, []
+        self._forget()
+        for each in settled:
+            if isinstance(each, _Telling):
+                each.call()
+            else:
+                self._hooks.settle(each)
+        self._plan.on_committed()
+        self._requests.committed()
+        why, self._renew_after = self._renew_after, None
+        if why is not None:
+            self._spoil(why)
+        self._go_on()
+
+    def _forget(self) -> None:
+        self._members.forget()
+        self._storing = []
+
+    def _go_on(self) -> None:
+        """The next transaction may begin: those that were held back are offered again."""
+        held, self._held_back = self._held_back, {}
+        for partition in held:
+            if partition.queue:
+                self._hooks.refresh_interest(partition)
+        if self._members.waiting:
+            self._members.ask_soon()
+        self._serve_requests()
+
+    # Requests to commit.
+
+    def _serve_requests(self) -> None:
+        """Those that nothing is left to do for are done; else a transaction is begun or ended."""
+        if not self._requests:
+            return
+        if self._life.phase is Phase.OPEN:
+            self._loop.post(self._look_now)
+        elif self._life.phase is Phase.IDLE and not self._store_what_moved():
+            self._requests.covered()
+            self._requests.committed()
+
+    def _store_what_moved(self) -> bool:
+        """Whether positions moved that are not stored; a transaction is begun for them then."""
+        moved = [p for p in self._hooks.partitions if p.unstored]
+        if moved:
+            self._requests.everything = True
+            self._members.want_offsets(moved)
+        return bool(moved)
+
+    def _store_positions(self) -> None:
+        if not self._closed:
+            if self._life.phase is Phase.IDLE:
+                self._store_what_moved()
+            self._loop.after(_STORE_POSITIONS_S, self._store_positions)
+
+    # Aborts.
+
+    def fail(self, error: Exception) -> None:
+        """The task is to fail with this error: nothing more is committed."""
+        self._fail(error)
+
+    def _judge(self, error: ConnectError) -> None:
+        if error.abortable and self._life.phase is not Phase.ABORTING:
+            self._spoil(str(error))
+        else:
+            self._fail(error)
+
+    def _end_refused(self, error: ConnectError) -> None:
+        """The coordinator did not commit, or did not abort."""
+        if error.abortable and self._life.phase is Phase.COMMITTING:
+            self._abort_because(str(error))
+        else:
+            self._judge(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._life.on(Event.FAIL)
+        self.failure = self.failure or error
+        self._loop.wake()
+
+    def _spoil(self, reason: str) -> None:
+        before = self._life.phase
+        if before is Phase.COMMITTING:
+            # The coordinator was told, and its answer counts. What follows needs a new epoch.
+            self._renew_after = self._renew_after or reason
+            return
+        if before is Phase.SPOILT:
+            return
+        self._abort_because(reason)
+
+    def _abort_because(self, reason: str) -> None:
+        if self._life.on(Event.SPOIL) is not Phase.SPOILT:
+            return
+        self._reason = reason
+        _LOG.warning(
+            "%s: the transaction is aborted, and copied again: %s", self.transactional_id, reason
+        )
+        self._loop.after(_ANSWERS_S, lambda: self._cut_off(reason))
+        # Its caller may be in the middle of a batch's answer.
+        self._loop.post(self._abort_if_answered)
+
+    def _unanswered(self) -> list[TargetPartition]:
+        """Partitions of which batches await an answer."""
+        return [p for p in (*self._members.all, *self._offsets.all) if p.unanswered]
+
+    def _cut_off(self, reason: str) -> None:
+        """Brokers that do not answer now may well do so after the transaction's time."""
+        if self._life.phase is Phase.SPOILT and self._reason == reason:
+            for partition in self._unanswered():
+                self._hooks.cut_off(partition)
+
+    def _abort_if_answered(self) -> None:
+        if self._life.phase is Phase.SPOILT and not self._unanswered():
+            self._life.on(Event.ANSWERED)
+            self._then(self._control.abort(self._reason), self._aborted)
+
+    def _aborted(self) -> None:
+        self._life.on(Event.ABORTED)
+        self._pace.aborted(self._loop.now())
+        settled, self._settled = self._settled, []
+        for each in settled:
+            if isinstance(each, _Telling):
+                each.call()
+        self._requests.aborted()
+        self._renew_after = None
+        self._equipped.clear()
+        for partition in self._hooks.partitions:
+            begun = self._members.begun(partition)
+            if begun is not None:
+                partition.go_back(begun)
+            partition.restart_sequence()
+            self.equip(partition)
+        self._offsets.start_over()
+        self._forget()
+        for partition in self._hooks.partitions:
+            self._hooks.refresh_interest(partition)
+        self._go_on()
+
+    def _then(self, future: Future[None], done: Callable[[], None]) -> None:
+        """Go on with the coordinator's answer, on this thread."""
+
+        def take() -> None:
+            if self._closed:
+                return
+            try:
+                future.result(timeout=0)
+            except CancelledError:
+                return
+            except ConnectError as error:
+                self._end_refused(error)
+            else:
+                done()
+
+        future.add_done_callback(lambda _: self._loop.post(take))

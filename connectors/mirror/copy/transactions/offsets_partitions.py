@@ -1,0 +1,205 @@
+"""The partitions of the offsets topic that a copy engine writes in its transactions.
+
+An `OffsetsPartition` has no source: its batches hold source offsets, go to their broker as copied
+batches do, and are retried in the same way. Two things differ. A batch cannot be fetched again, so
+it is never dropped before the transaction ends. And a refusal for good ends the task.
+
+Runs on the copy engine's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kafka.partitioner.default import murmur2
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.plugin import OFFSET_NOTE, SourcePartition, TransferTransactions
+from connect.protocol.messages import TopicPartition
+from connect.protocol.records import Record, encode_batch
+from connectors.mirror.copy.batches.outgoing import Outgoing
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.partition.states import CopyLife, CopyState
+from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.metrics import PartitionMetrics
+
+__all__ = ["OffsetsPartition", "OffsetsPartitions"]
+
+_POSITIVE = 0x7FFFFFFF
+
+
+@dataclass(slots=True, eq=False)
+class OffsetsPartition(TargetPartition):
+    """One partition of the offsets topic. `acked_position` counts the offset records that the
+    target acknowledged in the open transaction, `written` those that were queued in it."""
+
+    written: int = 0
+
+    refetchable: ClassVar[bool] = False
+
+    def write(self, batch: Outgoing) -> None:
+        """Queue a batch of offset records."""
+        batch.resume = self.written + batch.records
+        batch.runs = ((self.written, batch.records),)
+        self.enqueue(batch, self.written)
+        self.written = batch.resume
+
+    @property
+    def stored(self) -> bool:
+        """Whether the target acknowledged every offset record of the open transaction."""
+        return self.acked_position == self.written
+
+    def start_over(self, producer: tuple[int, int]) -> None:
+        """The transaction was aborted: its records are void, and the producer is another one."""
+        self.go_back(0)
+        self.written = 0
+        self.restart_sequence()
+        self.producer_id, self.producer_epoch = producer
+
+    def next_transaction(self) -> None:
+        """The transaction was committed: count from 0 again."""
+        if self.queue or self.in_flight or not self.stored:
+            raise self._broken(
+                f"a transaction ended with {self.acked_position} of {self.written} source offsets "
+                "acknowledged"
+            )
+        self.acked_position = self.written = 0
+
+    # Nothing can be fetched again, so nothing is dropped; the memory is the batches' own.
+
+    def block(self) -> float:
+        """The target refuses the source offsets for good: the task fails with them."""
+        self.refuse_head()
+        return float("inf")
+
+    def shed(self, budget: MemoryBudget) -> None:
+        """Keep everything."""
+
+    def evacuate(self, budget: MemoryBudget) -> None:
+        """Keep everything."""
+
+
+class OffsetsPartitions:
+    """See the module. `members`: the partition numbers that are in the open transaction."""
+
+    def __init__(
+        self,
+        control: TransferTransactions,
+        source_partition: Callable[[TopicPartition], SourcePartition],
+        link: ClusterAccess,
+        budget: MemoryBudget,
+    ) -> None:
+        self.topic = control.offsets_topic
+        self.members: set[int] = set()
+        self._control = control
+        self._source_partition = source_partition
+        self._link = link
+        self._budget = budget
+        self._made: dict[int, OffsetsPartition] = {}
+        self._by_key: dict[bytes, int] = {}
+        self._by_source: dict[TopicPartition, int] = {}
+
+    @property
+    def all(self) -> Collection[OffsetsPartition]:
+        """Those that were ever needed."""
+        return self._made.values()
+
+    @property
+    def known(self) -> bool:
+        """Whether the topic's partitions are known; if not, they are asked for."""
+        if self._count:
+            return True
+        self._link.request_refresh((self.topic,))
+        return False
+
+    @property
+    def _count(self) -> int:
+        return self._link.snapshot.partition_counts.get(self.topic, 0)
+
+    def number(self, partition: PartitionCopy) -> int:
+        """Which of them takes this partition's source offset. Only when they are `known`."""
+        number = self._by_source.get(partition.source)
+        if number is None:
+            key = self._control.offset_key(self._source_partition(partition.source))
+            number = self._by_source[partition.source] = self._number(key)
+        return number
+
+    def _number(self, key: bytes) -> int:
+        """As Java's default partitioner chooses; cached, as it is slow in Python."""
+        number = self._by_key.get(key)
+        if number is None:
+            number = self._by_key[key] = (murmur2(key) & _POSITIVE) % self._count
+        return number
+
+    def has(self, partition: PartitionCopy) -> bool:
+        """Whether the open transaction can take this partition's offset."""
+        return self._by_source.get(partition.source) in self.members
+
+    def add(self, number: int) -> OffsetsPartition | None:
+        """It is part of the transaction now. Returns it if it is new."""
+        self.members.add(number)
+        if number in self._made:
+            return None
+        key = (self.topic, number)
+        made = OffsetsPartition(
+            source=key,
+            target=key,
+            metrics=PartitionMetrics("", "", *key),
+            life=CopyLife(CopyState.ACTIVE),
+            acked_position=0,
+        )
+        made.producer_id, made.producer_epoch = self._control.producer
+        self._made[number] = made
+        return made
+
+    def write(
+        self,
+        records: Sequence[tuple[bytes, bytes | None]],
+        notes: Sequence[bytes],
+        now_ms: int,
+    ) -> Iterator[OffsetsPartition]:
+        """Queue these (key, value), each with its note. Yields the partitions that have something
+        to send."""
+        by_number: dict[int, list[Record]] = {}
+        for (key, value), note in zip(records, notes, strict=True):
+            mine = by_number.setdefault(self._number(key), [])
+            headers = ((OFFSET_NOTE, note),)
+            mine.append(Record(len(mine), now_ms, key, value, headers))
+        for number, part in by_number.items():
+            data = bytearray(encode_batch(part, base_offset=0))
+            batch = Outgoing(
+                data=memoryview(data),
+                records=len(part),
+                runs=(),
+                resume=0,
+                max_timestamp=now_ms,
+                shallow=False,
+                buffer=FetchBuffer(self._budget, data),
+            )
+            partition = self._made[number]
+            partition.write(batch)
+            yield partition
+
+    def blocked(self) -> OffsetsPartition | None:
+        """One that the target refuses for good."""
+        return next((p for p in self.all if p.state is CopyState.BLOCKED), None)
+
+    @property
+    def stored(self) -> bool:
+        """Whether the target acknowledged every offset record of the open transaction."""
+        return all(partition.stored for partition in self.all)
+
+    def next_transaction(self) -> None:
+        """The open transaction was committed."""
+        self.members.clear()
+        for partition in self.all:
+            partition.next_transaction()
+
+    def start_over(self) -> None:
+        """The open transaction was aborted, or the producer is another one."""
+        self.members.clear()
+        for partition in self.all:
+            partition.start_over(self._control.producer)

@@ -1,0 +1,187 @@
+"""The members of the open transaction: partitions with something to send, and the partitions of the
+offsets topic that take their source offsets.
+
+Partitions that wait are added in one request to the coordinator, one request at a time. Runs on the
+copy engine's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import CancelledError, Future
+from typing import Protocol
+
+from connect.clients.errors import code_facts, error_from_code
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.errors import ConnectError
+from connect.plugin import TransferTransactions
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.transactions.interfaces import TransactionHooks
+from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartitions
+from connectors.mirror.copy.transactions.timing import PAUSE_S
+
+__all__ = ["MembershipOwner", "TransactionMembers"]
+
+_NOT_ATTEMPTED = 55
+
+
+class MembershipOwner(Protocol):
+    """Who has the transaction."""
+
+    def may_add(self) -> float | None:
+        """Seconds until partitions may be added; None: not before `ask_soon` is called again."""
+
+    def added(self, asked_at: float) -> None:
+        """Some were; the coordinator was asked at that time."""
+
+    def nothing_to_add(self) -> None:
+        """Nobody waits any more."""
+
+    def add_failed(self, error: ConnectError) -> None: ...
+
+
+class TransactionMembers:
+    """See the module."""
+
+    def __init__(
+        self,
+        control: TransferTransactions,
+        loop: SelectorLoop,
+        offsets: OffsetsPartitions,
+        hooks: TransactionHooks,
+        owner: MembershipOwner,
+    ) -> None:
+        self._control = control
+        self._loop = loop
+        self._offsets = offsets
+        self._hooks = hooks
+        self._owner = owner
+        self._begun: dict[PartitionCopy, int] = {}
+        self._wanted: dict[PartitionCopy, None] = {}
+        self._wanted_offsets: set[int] = set()
+        self._asking = self._posted = self._closed = False
+
+    @property
+    def all(self) -> Collection[PartitionCopy]:
+        return self._begun.keys()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether somebody is to be added, or is being added."""
+        return self._asking or bool(self._wanted or self._wanted_offsets)
+
+    def begun(self, partition: PartitionCopy) -> int | None:
+        """Where a member was before the transaction (source offset)."""
+        return self._begun.get(partition)
+
+    def relocated(self, partition: PartitionCopy) -> None:
+        """Its position is another. After an abort it goes on where it is or was, whichever is
+        before the other."""
+        begun = self._begun.get(partition)
+        if begun is not None:
+            self._begun[partition] = min(begun, partition.acked_position)
+
+    def want(self, partition: PartitionCopy) -> None:
+        """It has something to send."""
+        self._wanted[partition] = None
+        self.ask_soon()
+
+    def want_offsets(self, partitions: Collection[PartitionCopy]) -> None:
+        """Their source offsets are to be stored, though nothing is sent of them."""
+        if self._offsets.known:
+            self._wanted_offsets |= {self._offsets.number(p) for p in partitions}
+        self.ask_soon()
+
+    def forget(self) -> None:
+        """The transaction has ended."""
+        self._begun.clear()
+
+    def close(self) -> None:
+        self._closed = True
+
+    def ask_soon(self, seconds: float = 0.0) -> None:
+        if self._posted or self._asking:
+            return
+        self._posted = True
+        if seconds > 0:
+            self._loop.after(seconds, self._ask)
+        else:
+            self._loop.post(self._ask)
+
+    def _ask(self) -> None:
+        self._posted = False
+        wait = self._owner.may_add()
+        if self._asking or self._closed or wait is None:
+            return
+        if wait > 0 or not self._offsets.known:
+            self.ask_soon(max(wait, PAUSE_S))
+            return
+        asked = [p for p in self._wanted if p.queue and p not in self._begun]
+        offsets = {self._offsets.number(p) for p in asked} | self._wanted_offsets
+        offsets -= self._offsets.members
+        self._wanted.clear()
+        self._wanted_offsets = set()
+        if not asked and not offsets:
+            self._owner.nothing_to_add()
+            return
+        self._asking = True
+        asked_at = self._loop.now()
+        topic = self._offsets.topic
+        future = self._control.add([*(p.target for p in asked), *((topic, n) for n in offsets)])
+        future.add_done_callback(
+            lambda done: self._loop.post(lambda: self._answered(done, asked, offsets, asked_at))
+        )
+
+    def _answered(
+        self,
+        future: Future[Mapping[TopicPartition, int]],
+        asked: list[PartitionCopy],
+        offsets: set[int],
+        asked_at: float,
+    ) -> None:
+        self._asking = False
+        if self._closed:
+            return
+        try:
+            codes = future.result(timeout=0)
+        except CancelledError:
+            return
+        except ConnectError as error:
+            self._owner.add_failed(error)
+            return
+        answers = {p: codes.get(p.target, _NOT_ATTEMPTED) for p in asked}
+        self._begun.update({p: p.acked_position for p, code in answers.items() if code == 0})
+        refused = self._take_offsets(offsets, codes)
+        if refused is not None:
+            self._owner.add_failed(refused)
+            return
+        any_added = any(code == 0 for code in codes.values())
+        if any_added:
+            self._owner.added(asked_at)
+        for partition, code in answers.items():
+            if code == _NOT_ATTEMPTED:
+                self._wanted[partition] = None
+            elif code:
+                self._hooks.refuse(partition, code)
+            else:
+                self._hooks.refresh_interest(partition)
+        if self._wanted or self._wanted_offsets:
+            self.ask_soon(0.0 if any_added else PAUSE_S)
+
+    def _take_offsets(
+        self, offsets: set[int], codes: Mapping[TopicPartition, int]
+    ) -> ConnectError | None:
+        """Why offsets can never be stored; None: they can."""
+        for number in offsets:
+            code = codes.get((self._offsets.topic, number), _NOT_ATTEMPTED)
+            if code == 0:
+                made = self._offsets.add(number)
+                if made is not None:
+                    self._hooks.refresh_interest(made)
+            elif code == _NOT_ATTEMPTED or code_facts(code).retriable:
+                self._wanted_offsets.add(number)
+            else:
+                what = f"Adding {self._offsets.topic}-{number} to the transaction"
+                return error_from_code(code, what)
+        return None

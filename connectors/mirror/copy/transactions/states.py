@@ -1,0 +1,97 @@
+"""The life of a copy engine's transactions, as a table. Pure.
+
+IDLE        none is open; batches wait until their partitions were added to one
+OPEN        batches of the partitions that were added are sent
+CLOSING     its time has come: nothing more is sent; what was sent is being answered
+STORING     its source offsets are being written
+COMMITTING  the coordinator was told to commit
+SPOILT      it is not to be committed: what was sent is being answered, whatever the answer
+ABORTING    the coordinator was told to abort; then everything since the last commit is copied
+            again
+OVER        another producer has the id, or nothing can be done: the task fails
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+
+from connectors.mirror.copy.partition.states import InvariantBroken
+
+__all__ = ["Event", "InvalidTransition", "Phase", "TransactionLife"]
+
+
+class Phase(enum.Enum):
+    IDLE = "idle"
+    OPEN = "open"
+    CLOSING = "closing"
+    STORING = "storing"
+    COMMITTING = "committing"
+    SPOILT = "spoilt"
+    ABORTING = "aborting"
+    OVER = "over"
+
+
+class Event(enum.Enum):
+    ADDED = "partitions were added"
+    DUE = "its time has come"
+    ANSWERED = "everything that was sent is answered"
+    STORED = "the source offsets are acknowledged"
+    COMMITTED = "committed"
+    SPOIL = "something makes it impossible to commit"
+    ABORTED = "aborted"
+    FAIL = "fenced, or refused for good"
+
+
+_TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
+    (Phase.IDLE, Event.ADDED): Phase.OPEN,
+    (Phase.OPEN, Event.ADDED): Phase.OPEN,
+    # Answers to requests that were made while it was open: those partitions stay empty.
+    (Phase.CLOSING, Event.ADDED): Phase.CLOSING,
+    (Phase.STORING, Event.ADDED): Phase.STORING,
+    (Phase.COMMITTING, Event.ADDED): Phase.COMMITTING,
+    (Phase.SPOILT, Event.ADDED): Phase.SPOILT,
+    (Phase.ABORTING, Event.ADDED): Phase.ABORTING,
+    (Phase.OPEN, Event.DUE): Phase.CLOSING,
+    (Phase.CLOSING, Event.ANSWERED): Phase.STORING,
+    (Phase.STORING, Event.STORED): Phase.COMMITTING,
+    (Phase.COMMITTING, Event.COMMITTED): Phase.IDLE,
+    (Phase.IDLE, Event.SPOIL): Phase.SPOILT,
+    (Phase.OPEN, Event.SPOIL): Phase.SPOILT,
+    (Phase.CLOSING, Event.SPOIL): Phase.SPOILT,
+    (Phase.STORING, Event.SPOIL): Phase.SPOILT,
+    # The coordinator refused to commit.
+    (Phase.COMMITTING, Event.SPOIL): Phase.SPOILT,
+    (Phase.SPOILT, Event.SPOIL): Phase.SPOILT,
+    (Phase.ABORTING, Event.SPOIL): Phase.ABORTING,
+    (Phase.SPOILT, Event.ANSWERED): Phase.ABORTING,
+    (Phase.ABORTING, Event.ABORTED): Phase.IDLE,
+    **{(phase, Event.FAIL): Phase.OVER for phase in Phase},
+    **{(Phase.OVER, event): Phase.OVER for event in Event},
+}
+
+_HISTORY = 20
+
+
+class InvalidTransition(InvariantBroken):
+    """An event that cannot come in this phase; the message has the phases before."""
+
+
+class TransactionLife:
+    """The phase, and how it came about."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.IDLE
+        self._story: deque[str] = deque(maxlen=_HISTORY)
+
+    def on(self, event: Event) -> Phase:
+        """Move on. Raises `InvalidTransition`."""
+        after = _TRANSITIONS.get((self.phase, event))
+        if after is None:
+            raise InvalidTransition(
+                f"{event.value}, while {self.phase.value}; before: {', '.join(self._story)}"
+            )
+        if after is not self.phase:
+            self._story.append(f"{self.phase.value} -> {after.value}")
+        self.phase = after
+        return after

@@ -1,0 +1,351 @@
+"""Moves consumer groups from one cluster to another: where they go on, and commits it.
+
+A group on cluster X reads topics of X, which a flow X->Y copies to Y (forwards: failover), and
+copies of topics of Y, which a flow Y->X made (backwards: failback). Both lead to an offset on Y.
+While X answers, what its groups committed last is translated. When it does not, the checkpoints
+that were written to Y are used, which are as new as the last round of the mirror. Topics that no
+flow copies are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from connect.clients.errors import broker_code
+from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
+from connect.clients.librdkafka.admin import Admin
+from connect.clock import Deadline
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.checkpoints.store import CheckpointReader
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.filters import topic_filter
+from connectors.mirror.formats import Checkpoint
+from connectors.mirror.offsets.translation import Place
+from connectors.mirror.offsets.translator import (
+    GroupOffset,
+    InProcessTranslator,
+    translation_topics,
+)
+from connectors.mirror.replication_policy import replication_policy
+
+__all__ = ["FlowProps", "MoveClusters", "MovePlan", "MovedOffset", "commit_moves", "plan_move"]
+
+_CLOSE_S = 2.0
+_CONTACT_S = 8.0
+"""How long a cluster may take to answer first, before it counts as gone."""
+_UNKNOWN_MEMBER_ID = 25
+
+FlowProps = Mapping[str, str]
+"""A flow's connector properties, resolved: aliases, policy, location of the offset syncs, and how
+to reach both clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedOffset:
+    """Where one partition of a group goes on.
+
+    `topic`: as it is called on the cluster the group comes from, `new_topic` where it goes.
+    `offset`: what it committed last. `new_offset` None: nothing is known of it. `again`: how many
+    records it reads a second time, at most; None: not known. `has`: what the group has committed
+    where it goes; `end`: the end of the partition there.
+    """
+
+    group: str
+    topic: str
+    new_topic: str
+    partition: int
+    offset: int
+    new_offset: int | None
+    again: int | None
+    metadata: str = ""
+    has: int | None = None
+    end: int | None = None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether committing it moves the group forward."""
+        return self.new_offset is not None and (self.has is None or self.has < self.new_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """All offsets, by group and partition. `live`: from what groups committed last; otherwise from
+    checkpoints. `unreadable`: groups that could not be asked, and why."""
+
+    offsets: Sequence[MovedOffset]
+    live: bool
+    unreadable: Mapping[str, str]
+
+
+class MoveClusters(NamedTuple):
+    """The flows between two clusters, by their connector properties, as far as they exist: there,
+    from X to Y, and back, from Y to X."""
+
+    there: FlowProps | None
+    back: FlowProps | None
+
+
+class _Target(NamedTuple):
+    """One offset to translate: which flow knows it, and what the partition is called there."""
+
+    row: MovedOffset
+    backwards: bool
+
+
+def plan_move(
+    clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline, *, live: bool
+) -> MovePlan:
+    """Translate all groups whose whole id matches. `live` False: by checkpoints.
+
+    Raises `ConnectError`: X does not answer, say, and `live` was asked for.
+    """
+    plan = _live(clusters, groups, deadline) if live else _checkpointed(clusters, groups, deadline)
+    return replace(plan, offsets=_completed(clusters, plan.offsets, deadline))
+
+
+def _live(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -> MovePlan:
+    _contact(clusters, deadline)
+    source = ConsumerGroups(_admin(clusters, "from"))
+    try:
+        wanted = [group for group in source.list_groups(deadline) if groups.fullmatch(group)]
+        found = source.committed(sorted(wanted), deadline)
+    finally:
+        source.close()
+    unreadable = {g: str(each) for g, each in found.items() if isinstance(each, ConnectError)}
+    targets = [
+        target
+        for group, offsets in found.items()
+        if not isinstance(offsets, ConnectError)
+        for target in _targets(clusters, group, offsets)
+    ]
+    forwards = _forwards(clusters.there, [t.row for t in targets if not t.backwards], deadline)
+    backwards = _backwards(clusters.back, [t.row for t in targets if t.backwards], deadline)
+    return MovePlan([*forwards, *backwards], True, unreadable)
+
+
+def _contact(clusters: MoveClusters, deadline: Deadline) -> None:
+    """Raise soon where the cluster that the groups come from does not answer."""
+    admin = Admin(_admin(clusters, "from"))
+    try:
+        admin.cluster_id(min(_CONTACT_S, max(1.0, deadline.remaining())))
+    finally:
+        admin.close()
+
+
+def _targets(
+    clusters: MoveClusters, group: str, offsets: Mapping[TopicPartition, Committed]
+) -> Iterable[_Target]:
+    for (topic, partition), committed in offsets.items():
+        if committed.offset is None:
+            continue
+        for flow, backwards in ((clusters.back, True), (clusters.there, False)):
+            new_topic = None if flow is None else _new_name(flow, topic, backwards=backwards)
+            if new_topic is not None:
+                row = MovedOffset(
+                    group,
+                    topic,
+                    new_topic,
+                    partition,
+                    committed.offset,
+                    None,
+                    None,
+                    committed.metadata,
+                )
+                yield _Target(row, backwards)
+                break
+
+
+def _new_name(flow: FlowProps, topic: str, *, backwards: bool) -> str | None:
+    """What the topic is called where the group goes; None where this flow does not copy it."""
+    policy = replication_policy(flow)
+    source, target = flow["source.cluster.alias"], flow["target.cluster.alias"]
+    if policy.is_internal_topic(topic):
+        return None
+    if backwards:
+        original = policy.upstream_topic(topic) if policy.topic_source(topic) == source else None
+        return original if original and _is_copied(flow, original) else None
+    if policy.topic_source(topic) == target or not _is_copied(flow, topic):
+        return None
+    return policy.format_remote_topic(source, topic)
+
+
+def _is_copied(flow: FlowProps, topic: str) -> bool:
+    return topic_filter(flow).should_replicate_topic(topic)
+
+
+def _forwards(
+    flow: FlowProps | None, rows: list[MovedOffset], deadline: Deadline
+) -> list[MovedOffset]:
+    if flow is None or not rows:
+        return rows
+    translator = InProcessTranslator(translation_topics(flow))
+    try:
+        translator.open(deadline, need_syncs=False)
+        wanted = [GroupOffset(r.group, r.topic, r.partition, r.offset, r.metadata) for r in rows]
+        places = translator.translate(wanted, deadline)
+    finally:
+        translator.close(Deadline(_CLOSE_S))
+    return [_placed(row, place) for row, place in zip(rows, places, strict=True)]
+
+
+def _backwards(
+    flow: FlowProps | None, rows: list[MovedOffset], deadline: Deadline
+) -> list[MovedOffset]:
+    if flow is None or not rows:
+        return rows
+    wanted: dict[TopicPartition, set[int]] = defaultdict(set)
+    for row in rows:
+        wanted[row.new_topic, row.partition].add(row.offset)
+    translator = InProcessTranslator(translation_topics(flow), backwards=True)
+    try:
+        translator.open(deadline, need_syncs=False)
+        places = {
+            partition: translator.translate_back(partition, offsets)
+            for partition, offsets in wanted.items()
+        }
+    finally:
+        translator.close(Deadline(_CLOSE_S))
+    return [_placed(row, places[row.new_topic, row.partition].get(row.offset)) for row in rows]
+
+
+def _placed(row: MovedOffset, place: Place | None) -> MovedOffset:
+    if place is None:
+        return row
+    return replace(row, new_offset=place.offset, again=place.behind)
+
+
+def _checkpointed(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -> MovePlan:
+    """From the checkpoints of the flow there. What the groups committed after them is not known,
+    and neither is what they read again."""
+    flow = clusters.there
+    if flow is None:
+        return MovePlan([], False, {})
+    policy = replication_policy(flow)
+    found: dict[tuple[str, str, int], Checkpoint] = {}
+
+    def take(checkpoint: Checkpoint) -> None:
+        found[checkpoint.group, checkpoint.topic, checkpoint.partition] = checkpoint
+
+    CheckpointReader(
+        policy.checkpoints_topic(flow["source.cluster.alias"]),
+        client_configs.checkpoints_consumer(flow),
+        take,
+        lambda group: groups.fullmatch(group) is not None,
+    ).run(deadline)
+    return MovePlan(
+        [
+            MovedOffset(
+                each.group,
+                policy.upstream_topic(each.topic) or each.topic,
+                each.topic,
+                each.partition,
+                each.upstream_offset,
+                each.downstream_offset,
+                None,
+                each.metadata,
+            )
+            for each in found.values()
+        ],
+        False,
+        {},
+    )
+
+
+def _completed(
+    clusters: MoveClusters, rows: Sequence[MovedOffset], deadline: Deadline
+) -> list[MovedOffset]:
+    """With what the groups have committed where they go, and where the partitions end there."""
+    known = [row for row in rows if row.new_offset is not None]
+    props = _admin(clusters, "to")
+    target, admin = ConsumerGroups(props), Admin(props)
+    try:
+        committed = target.committed({row.group for row in known}, deadline)
+        topics = admin.list_topics(max(1.0, deadline.remaining()))
+        ends = admin.end_offsets(
+            {
+                (row.new_topic, row.partition)
+                for row in known
+                if row.partition < topics.get(row.new_topic, 0)
+            },
+            max(1.0, deadline.remaining()),
+        )
+    finally:
+        target.close()
+        admin.close()
+    completed = [_complete(row, committed.get(row.group), ends) for row in rows]
+    return sorted(completed, key=lambda row: (row.group, row.new_topic, row.partition))
+
+
+def _complete(
+    row: MovedOffset,
+    committed: Mapping[TopicPartition, Committed] | ConnectError | None,
+    ends: Mapping[TopicPartition, int],
+) -> MovedOffset:
+    if isinstance(committed, ConnectError):
+        raise committed
+    key = (row.new_topic, row.partition)
+    has = (committed or {}).get(key)
+    end = ends.get(key)
+    again = row.again
+    if again is not None and end is not None and row.new_offset is not None:
+        again = min(again, max(0, end - row.new_offset))
+    return replace(row, has=None if has is None else has.offset, end=end, again=again)
+
+
+def commit_moves(
+    clusters: MoveClusters, rows: Iterable[MovedOffset], deadline: Deadline, *, rewind: bool
+) -> dict[str, str | None]:
+    """Commit offsets where the groups go; only those that move a group forward, unless `rewind`.
+
+    Returns group -> why it failed, or None, of all groups that were written to. A group that has
+    members there is not touched: the broker refuses, and the reason says so.
+    """
+    writes: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
+    for row in rows:
+        if row.is_ahead or (rewind and row.new_offset not in (None, row.has)):
+            key = (row.new_topic, row.partition)
+            writes[row.group][key] = Committed(row.new_offset, row.metadata)
+    outcome: dict[str, str | None] = {}
+    if not writes:
+        return outcome
+    target = ConsumerGroups(_admin(clusters, "to"))
+    try:
+        states = target.list_groups(deadline, writes)
+        for group in list(writes):
+            listing = states.get(group)
+            if listing is not None and not listing.empty and not listing.dead:
+                outcome[group] = _has_members(group)
+                del writes[group]
+        refused = target.commit(writes, deadline)
+        for group in writes:
+            error = refused.get(group)
+            if error is None:
+                outcome[group] = None
+            elif broker_code(error) == _UNKNOWN_MEMBER_ID:
+                outcome[group] = _has_members(group)
+            else:
+                outcome[group] = str(error)
+    finally:
+        target.close()
+    return outcome
+
+
+def _has_members(group: str) -> str:
+    return f"group {group} has members where it is to go: stop its consumers there, and try again"
+
+
+def _admin(clusters: MoveClusters, which: str) -> dict[str, str]:
+    """Admin properties of the cluster the groups come `from`, or go `to`."""
+    if clusters.there is not None:
+        side, flow = ("source" if which == "from" else "target"), clusters.there
+    else:
+        assert clusters.back is not None, "there is no flow between the clusters"
+        side, flow = ("target" if which == "from" else "source"), clusters.back
+    if side == "source":
+        return client_configs.checkpoint_source_admin(flow)
+    return client_configs.checkpoint_target_admin(flow)

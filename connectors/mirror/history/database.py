@@ -1,0 +1,395 @@
+"""What happened to the copies, in a database: losses and other events, copied ranges, lag.
+
+Kafka keeps what the mirror needs to go on; this is for people, audits and dashboards. An SQLite
+file shared by the processes of a host, or whatever else SQLAlchemy has a URL for, PostgreSQL first
+of all (`mirror.history.url`).
+
+Rows are handed over without waiting and written by one thread for each database and process. When
+the database is too slow or away they are kept up to a bound, then dropped, and the log says how
+many. Nothing that could be secret gets in: names, numbers and our own sentences.
+
+Tables, made where they are missing (times in ms since 1970):
+
+    mirror_events   what was lost, re-created, quarantined; partitions that stand still, and move
+    mirror_ranges   which source offsets are on the target, a row for each partition and commit
+    mirror_lags     how far behind each partition was, at the same moments
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.config.types import SecretStr
+from connect.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Select
+    from sqlalchemy.engine import Engine
+
+__all__ = [
+    "HISTORY_OFF",
+    "URL_KEY",
+    "CopiedRow",
+    "EventRow",
+    "Flow",
+    "History",
+    "LagRow",
+    "default_history_file",
+    "open_history",
+    "read_events",
+    "read_history",
+]
+
+_LOG = logging.getLogger(__name__)
+
+URL_KEY = "mirror.history.url"
+HISTORY_OFF = "none"
+
+_MOST_WAITING = 20_000
+"""Rows: about 10 MB. A flow of 1,000 partitions makes 2,000 a minute."""
+_CHUNK = 500
+_RETRY_FIRST_S, _RETRY_MOST_S = 1.0, 60.0
+_CLOSE_S = 2.0
+"""A task that stops has 5 s for everything (task.shutdown.graceful.timeout.ms)."""
+_SQLITE_LOCK_S = 5
+_CONNECT_TIMEOUT_S = 10
+_STATEMENT_TIMEOUT_MS = 30_000
+_CLEAN_EVERY_S = 3600.0
+_DAY_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Whose rows they are."""
+
+    connector: str
+    task: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """`first` to `last` are the offsets it is about, of the cluster that `side` says."""
+
+    kind: str
+    topic: str
+    partition: int
+    target_topic: str
+    action: str
+    side: str | None
+    first: int | None
+    last: int | None
+    records: int
+    resume: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRow:
+    """Source offsets `source_start` up to `source_end` (exclusive) are on the target, before its
+    offset `target_end`."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    source_start: int
+    source_end: int
+    target_end: int | None
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LagRow:
+    topic: str
+    partition: int
+    target_topic: str
+    lag_records: int | None
+    lag_ms: int | None
+    time_to_loss_ms: int | None
+
+
+_TABLE_OF = {EventRow: "mirror_events", CopiedRow: "mirror_ranges", LagRow: "mirror_lags"}
+
+
+def default_history_file() -> Path:
+    """Where the history is without `mirror.history.url`: one file for each user of a host, in the
+    service's state directory under systemd."""
+    service = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
+    if service:
+        return Path(service) / "history.db"
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "connect-mirror" / "history.db"
+
+
+def open_history(url: SecretStr | None, retention_days: int) -> History | None:
+    """The history at this URL, shared by all who ask in this process; each `close`s it once.
+    None where it is switched off. Raises ConfigError for what is no URL."""
+    if url is not None and url.reveal().strip().lower() in (HISTORY_OFF, ""):
+        return None
+    key = "" if url is None else url.reveal()
+    with _SHARED_LOCK:
+        shared = _SHARED.get(key)
+        if shared is None:
+            shared = _SHARED[key] = History(key, retention_days)
+        shared.users += 1
+        return shared
+
+
+_SHARED: dict[str, History] = {}
+_SHARED_LOCK = threading.Lock()
+
+
+def read_events(url: SecretStr | None, limit: int) -> list[dict[str, Any]]:
+    """The newest events, oldest first, each with the columns of `mirror_events`. Raises
+    ConfigError where there is no history."""
+    from sqlalchemy import select
+
+    from connectors.mirror.history.tables import TABLES
+
+    where = default_history_file() if url is None else None
+    if where is not None and not where.exists():
+        raise ConfigError(f"There is no history at {where}; --url says where else it is")
+    table = TABLES.tables["mirror_events"]
+    newest = select(table).order_by(table.c.at_ms.desc(), table.c.id.desc()).limit(limit)
+    return _read(url, newest)[::-1]
+
+
+def read_history(
+    url: SecretStr | None, name: str, source: str, target: str
+) -> list[dict[str, Any]]:
+    """A flow's rows of one of the tables, oldest first; none where there is no history yet. Raises
+    ConfigError where it cannot be read."""
+    from sqlalchemy import select
+
+    from connectors.mirror.history.tables import TABLES
+
+    off = url is not None and url.reveal().strip().lower() in (HISTORY_OFF, "")
+    if off or (url is None and not default_history_file().exists()):
+        return []
+    table = TABLES.tables[name]
+    mine = select(table).where(table.c.source == source, table.c.target == target)
+    return _read(url, mine.order_by(table.c.at_ms, table.c.id))
+
+
+def _read(url: SecretStr | None, query: Select[Any]) -> list[dict[str, Any]]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    where = _file_url(default_history_file()) if url is None else _parsed(url.reveal())
+    engine = _engine(where)
+    try:
+        with engine.connect() as connection:
+            return [dict(row._mapping) for row in connection.execute(query)]
+    except SQLAlchemyError as error:
+        raise ConfigError(f"The history cannot be read: {_without_url(error)}") from error
+    finally:
+        engine.dispose()
+
+
+class History:
+    """See the module. `add` may be called from any thread."""
+
+    def __init__(self, url: str, retention_days: int, clock: Clock = SYSTEM_CLOCK) -> None:
+        """`url` "": the default file."""
+        self.users = 0
+        self._key = url
+        self._url = _parsed(url) if url else None
+        self._retention_ms = retention_days * _DAY_MS
+        self._clock = clock
+        self._process = f"{socket.gethostname()}:{os.getpid()}"
+        self._waiting: deque[tuple[str, dict[str, Any]]] = deque()
+        self._dropped = 0
+        self._changed = threading.Condition()
+        self._closing = False
+        self._clean_at = 0.0
+        self._thread = threading.Thread(target=self._main, name="mirror-history", daemon=True)
+        self._thread.start()
+
+    def add(self, flow: Flow, row: EventRow | CopiedRow | LagRow) -> None:
+        """Write this soon; returns at once."""
+        values = {"at_ms": self._clock.now_ms(), "process": self._process}
+        values |= {
+            "connector": flow.connector,
+            "task": flow.task,
+            "source": flow.source,
+            "target": flow.target,
+        }
+        values |= asdict(row)
+        with self._changed:
+            if len(self._waiting) >= _MOST_WAITING:
+                self._dropped += 1
+                return
+            self._waiting.append((_TABLE_OF[type(row)], values))
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Not used any more by one who opened it; the last writes what waits, within seconds."""
+        with _SHARED_LOCK:
+            self.users -= 1
+            if self.users > 0:
+                return
+            if _SHARED.get(self._key) is self:
+                del _SHARED[self._key]
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(_CLOSE_S)
+        if self._thread.is_alive():
+            _LOG.warning("the history's database does not answer: its last rows are lost")
+
+    # The writing thread.
+
+    def _main(self) -> None:
+        engine: Engine | None = None
+        pause = _RETRY_FIRST_S
+        complained = False
+        try:
+            while self._wait_for_rows():
+                rows = self._first_rows()
+                try:
+                    if engine is None:
+                        engine = self._open()
+                    self._write(engine, rows)
+                except Exception as error:  # noqa: BLE001 - whatever a database and its driver raise
+                    if _for_good(error):
+                        _LOG.warning(
+                            "%d rows of the history were refused: %s",
+                            len(rows),
+                            _without_url(error),
+                        )
+                        self._written(len(rows))
+                        continue
+                    if not complained:
+                        _LOG.warning(
+                            "the history cannot be written, copying goes on without: %s",
+                            _without_url(error),
+                        )
+                    complained = True
+                    if self._closing:
+                        return
+                    self._sleep(pause)
+                    pause = min(_RETRY_MOST_S, 2 * pause)
+                    continue
+                pause = _RETRY_FIRST_S
+                if complained:
+                    complained = False
+                    _LOG.info("the history is written again")
+                self._written(len(rows))
+        finally:
+            if engine is not None:
+                engine.dispose()
+
+    def _wait_for_rows(self) -> bool:
+        with self._changed:
+            while not self._waiting and not self._closing:
+                self._changed.wait(60.0)
+            return bool(self._waiting)
+
+    def _sleep(self, seconds: float) -> None:
+        deadline = Deadline(seconds)
+        with self._changed:
+            while not self._closing and not deadline.expired():
+                self._changed.wait(deadline.remaining())
+
+    def _first_rows(self) -> list[tuple[str, dict[str, Any]]]:
+        with self._changed:
+            return [self._waiting[n] for n in range(min(_CHUNK, len(self._waiting)))]
+
+    def _written(self, count: int) -> None:
+        with self._changed:
+            for _ in range(count):
+                self._waiting.popleft()
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            _LOG.warning("%d rows of the history were dropped: its database was too slow", dropped)
+
+    def _open(self) -> Engine:
+        from connectors.mirror.history.tables import TABLES, prepare
+
+        url = self._url
+        if url is None:
+            path = default_history_file()
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            url = _file_url(path)
+        engine = _engine(url)
+        prepare(engine)
+        TABLES.create_all(engine)
+        return engine
+
+    def _write(self, engine: Engine, rows: list[tuple[str, dict[str, Any]]]) -> None:
+        from connectors.mirror.history.tables import TABLES, delete_before
+
+        by_table: dict[str, list[dict[str, Any]]] = {}
+        for table, values in rows:
+            by_table.setdefault(table, []).append(values)
+        with engine.begin() as connection:
+            for table, many in by_table.items():
+                connection.execute(TABLES.tables[table].insert(), many)
+        now = self._clock.monotonic()
+        if now >= self._clean_at:
+            self._clean_at = now + _CLEAN_EVERY_S
+            delete_before(engine, self._clock.now_ms() - self._retention_ms)
+
+
+def _parsed(url: str) -> Any:
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
+        raise ConfigError(
+            f"Invalid value [hidden] for configuration {URL_KEY}: it is no SQLAlchemy URL; such a"
+            " URL looks like postgresql+psycopg://user:password@host/database or"
+            " sqlite:////path/to/history.db; none switches the history off",
+            key=URL_KEY,
+        ) from error
+    return parsed
+
+
+def _file_url(path: Path | None) -> Any:
+    from sqlalchemy.engine import URL
+
+    return URL.create("sqlite", database=str(path))
+
+
+def _engine(url: Any) -> Engine:
+    from sqlalchemy import create_engine
+
+    return create_engine(
+        url, pool_pre_ping=True, hide_parameters=True, connect_args=_connect_arguments(url)
+    )
+
+
+def _connect_arguments(url: Any) -> Mapping[str, Any]:
+    if url.get_backend_name() == "sqlite":
+        return {"timeout": _SQLITE_LOCK_S}
+    if url.get_driver_name() in ("psycopg", "psycopg2"):
+        return {
+            "connect_timeout": _CONNECT_TIMEOUT_S,
+            "options": f"-c statement_timeout={_STATEMENT_TIMEOUT_MS}",
+        }
+    return {}
+
+
+def _for_good(error: Exception) -> bool:
+    """Whether the database refuses these very rows."""
+    from sqlalchemy.exc import DataError, IntegrityError
+
+    return isinstance(error, DataError | IntegrityError)
+
+
+def _without_url(error: Exception) -> str:
+    """The driver's own words: they name hosts and tables, and no passwords."""
+    return f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"

@@ -1,0 +1,248 @@
+"""What one source task writes into the history: losses, partitions that stand still, ranges, lag.
+
+Belongs to the task's thread. Costs nothing where the history is switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.config.types import SecretStr
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.losses import Loss
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.history.database import CopiedRow, EventRow, Flow, LagRow, open_history
+from connectors.mirror.metrics import PartitionMetrics
+
+__all__ = ["CopiedPartition", "HistoryRows", "TaskHistory"]
+
+_LOOK_S = 1.0
+_WRITE_S = 10.0
+"""Ranges and lag are written at most so often, however often offsets are stored."""
+_STUCK_AFTER_S = 3.0
+"""An error that passes sooner, as with each move of a leader, is not worth a row."""
+
+
+class CopiedPartition(Protocol):
+    """What is written down of a partition, whoever copies it. Offsets: -1 where not known."""
+
+    @property
+    def source(self) -> TopicPartition: ...
+    @property
+    def target(self) -> TopicPartition: ...
+    @property
+    def metrics(self) -> PartitionMetrics: ...
+    @property
+    def acked_position(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def target_end(self) -> int: ...
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def lag(self) -> int | None: ...
+    def lag_ms(self, now_ms: int) -> int | None: ...
+
+
+class HistoryRows(Protocol):
+    """Where the rows go (`history.History`)."""
+
+    def add(self, flow: Flow, row: EventRow | CopiedRow | LagRow) -> None:
+        """Keep a row. Returns at once."""
+
+    def close(self) -> None: ...
+
+
+OpenRows = Callable[[SecretStr | None, int], HistoryRows | None]
+"""As `history.open_history`."""
+
+
+class TaskHistory:
+    """See the module."""
+
+    def __init__(
+        self,
+        config: SourceConfig,
+        connector: str,
+        task: int,
+        clock: Clock = SYSTEM_CLOCK,
+        open_rows: OpenRows = open_history,
+    ) -> None:
+        self._clock = clock
+        self._flow = Flow(connector, task, config.source_cluster_alias, config.target_cluster_alias)
+        self._history: HistoryRows | None = open_rows(
+            config.mirror_history_url, config.mirror_history_retention_days
+        )
+        self._look_at = 0.0
+        self._ill_since: dict[TopicPartition, float] = {}
+        self._told: dict[TopicPartition, str] = {}
+        self._write_at = 0.0
+        self._reached: dict[TopicPartition, tuple[CopiedPartition, int]] = {}
+        self._from: dict[TopicPartition, int] = {}
+        self._counted: dict[TopicPartition, tuple[int, int]] = {}
+        self._lagged: set[TopicPartition] = set()
+
+    def lost(self, partition: CopiedPartition, loss: Loss) -> None:
+        if loss.resume is not None:
+            self._from[partition.source] = loss.resume
+        self._event(
+            partition,
+            loss.kind.value,
+            loss.policy.value,
+            str(loss),
+            side="target" if loss.on_target else "source",
+            first=loss.first,
+            last=loss.end - 1 if loss.records else None,
+            records=loss.records,
+            resume=loss.resume,
+        )
+
+    def quarantined(self, partition: CopiedPartition, first: int, last: int, reason: str) -> None:
+        """These source offsets went to the quarantine topic and not to the target's."""
+        self._event(
+            partition,
+            "quarantined",
+            "quarantine",
+            reason,
+            side="source",
+            first=first,
+            last=last,
+            records=last - first + 1,
+            resume=last + 1,
+        )
+
+    def already_copied(self, partition: CopiedPartition, first: int, records: int) -> None:
+        """A crash had left so many records on the target beyond the stored offset."""
+        last = partition.acked_position - 1
+        self._event(
+            partition,
+            "already.copied",
+            "passed over",
+            f"{records} records from source offset {first} to {last} were on the target already, "
+            "beyond the stored offset; they were not copied again",
+            side="target",
+            first=first,
+            last=last,
+            records=records,
+            resume=last + 1,
+        )
+
+    def _event(
+        self,
+        partition: CopiedPartition,
+        kind: str,
+        action: str,
+        text: str,
+        *,
+        side: str | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        records: int = 0,
+        resume: int | None = None,
+    ) -> None:
+        if self._history is not None:
+            row = EventRow(
+                kind,
+                *partition.source,
+                partition.target[0],
+                action,
+                side,
+                first,
+                last,
+                records,
+                resume,
+                text,
+            )
+            self._history.add(self._flow, row)
+
+    def look(self, partitions: Iterable[CopiedPartition]) -> None:
+        """Note which partitions stand still and which move again; call often."""
+        now = self._clock.monotonic()
+        if self._history is None or now < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
+        write = now >= self._write_at
+        if write:
+            self._write_at = now + _WRITE_S
+            self._write_ranges(self._history)
+        for partition in partitions:
+            if write:
+                self._lag(self._history, partition)
+            error, key = partition.error, partition.source
+            if error is None:
+                self._ill_since.pop(key, None)
+                if key in self._told:
+                    del self._told[key]
+                    self._event(partition, "moving", "", "it moves again")
+                continue
+            since = self._ill_since.setdefault(key, now)
+            if key not in self._told and now - since >= _STUCK_AFTER_S:
+                self._told[key] = error
+                position = max(0, partition.acked_position)
+                self._event(partition, "stuck", "", error, side="source", first=position)
+
+    def begun(self, key: TopicPartition, position: int) -> None:
+        """A partition is copied from this source offset on."""
+        self._from[key] = position
+
+    def reached(self, moved: Iterable[tuple[CopiedPartition, int]]) -> None:
+        """All before these positions is on the target, and stored, or is about to be."""
+        if self._history is not None:
+            self._reached.update({p.source: (p, position) for p, position in moved})
+
+    def _write_ranges(self, history: HistoryRows) -> None:
+        reached, self._reached = self._reached, {}
+        for key, (partition, position) in reached.items():
+            start = self._from.get(key, max(0, partition.log_start_offset))
+            self._from[key] = position
+            records, size = partition.metrics.counts()
+            before = self._counted.get(key, (0, 0))
+            self._counted[key] = (records, size)
+            if position <= start:
+                continue
+            row = CopiedRow(
+                *key,
+                partition.target[0],
+                start,
+                position,
+                partition.target_end if partition.target_end >= 0 else None,
+                max(0, records - before[0]),
+                max(0, size - before[1]),
+            )
+            history.add(self._flow, row)
+
+    def _lag(self, history: HistoryRows, partition: CopiedPartition) -> None:
+        """Partitions that are and were caught up need no rows."""
+        lag = partition.lag
+        if not lag:
+            if partition.source not in self._lagged:
+                return
+            self._lagged.discard(partition.source)
+        else:
+            self._lagged.add(partition.source)
+        now_ms = self._clock.now_ms()
+        row = LagRow(
+            *partition.source,
+            partition.target[0],
+            lag,
+            partition.lag_ms(now_ms),
+            partition.metrics.time_to_loss_ms(),
+        )
+        history.add(self._flow, row)
+
+    def forget(self, key: TopicPartition) -> None:
+        """The partition left."""
+        if self._history is not None and key in self._reached:
+            self._write_ranges(self._history)
+        for known in (self._ill_since, self._told, self._counted, self._from):
+            known.pop(key, None)
+        self._lagged.discard(key)
+
+    def close(self) -> None:
+        if self._history is not None:
+            self._write_ranges(self._history)
+            self._history.close()
+            self._history = None

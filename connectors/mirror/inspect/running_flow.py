@@ -1,0 +1,103 @@
+"""What does the live flow copy, that another program wants to? Its group and its config topic tell.
+
+The group's members are the flow's workers, ours or Java's; the config topic says which partitions
+their tasks have, and which topics they would take up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from connect.clients.groups.describe_group import GroupPeer, group_members
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
+from connect.clock import Deadline
+from connect.errors import ConfigError
+from connect.protocol.messages import TopicPartition
+from connect.storage.config_records import decode_record
+from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
+from connect.storage.instance_id import TargetState
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.inspect.flow import DedicatedFlow
+from connectors.mirror.topics.refresh import topic_selector
+
+__all__ = ["LiveFlow", "look_at_flow"]
+
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFlow:
+    """What runs now. `assigned`: partitions its tasks have; `takes`: whether it would take up a
+    topic of the source."""
+
+    members: Sequence[GroupPeer]
+    assigned: frozenset[TopicPartition]
+    takes: Callable[[str], bool]
+
+    def copies(self, key: TopicPartition) -> bool:
+        """Whether somebody copies this partition, or would take it up."""
+        return bool(self.members) and (key in self.assigned or self.takes(key[0]))
+
+
+def look_at_flow(flow: DedicatedFlow) -> LiveFlow:
+    """Ask the target cluster. Raises one of `connect.errors`."""
+    members = group_members(flow.client("backfill-look"), flow.group, Deadline(_TIMEOUT_S))
+    if not members:
+        return LiveFlow((), frozenset(), lambda _: False)
+    state = _configs(flow)
+    name = flow.config.name
+    if state is None or not state.contains(name):
+        # Somebody begins: what our properties say is the best guess of what will be written.
+        return LiveFlow(members, frozenset(), _takes(flow.config))
+    if state.target_state(name) is TargetState.STOPPED:
+        return LiveFlow((), frozenset(), lambda _: False)
+    assigned = frozenset(
+        key for config in state.raw_task_configs(name) for key in _assigned(config)
+    )
+    try:
+        running = SourceConfig.from_properties(state.raw_connector_config(name) or {})
+    except ConfigError:
+        running = flow.config
+    return LiveFlow(members, assigned, _takes(running))
+
+
+def _takes(config: SourceConfig) -> Callable[[str], bool]:
+    if not config.enabled:
+        return lambda _: False
+    selector = topic_selector(config)
+    return lambda topic: selector.skip(topic) is None
+
+
+def _assigned(task: object) -> list[TopicPartition]:
+    text = task.get("task.assigned.partitions", "") if isinstance(task, dict) else ""
+    found = []
+    for element in text.split(","):
+        topic, dash, number = element.strip().rpartition("-")
+        if dash and number.isdigit():
+            found.append((topic, int(number)))
+    return found
+
+
+def _configs(flow: DedicatedFlow) -> ClusterConfigState | None:
+    """What the flow's workers are configured to do; None where that topic is not there."""
+    properties = flow.client("backfill-configs")
+    admin = Admin(properties)
+    try:
+        if flow.config_topic not in admin.list_topics(_TIMEOUT_S):
+            return None
+    finally:
+        admin.close()
+    builder = ConfigStateBuilder()
+
+    def take(record: LogRecord) -> None:
+        builder.apply(record.offset, decode_record(record.key, record.value))
+
+    log = TopicLog(flow.config_topic, properties, take)
+    try:
+        log.start(Deadline(_TIMEOUT_S))
+    finally:
+        log.stop(Deadline(1.0))
+    builder.startup_complete()
+    return builder.snapshot()

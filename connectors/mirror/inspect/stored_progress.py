@@ -1,0 +1,86 @@
+"""What a flow has written down: where it goes on, and the pages of its offset map."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
+from connect.clock import Deadline
+from connect.errors import CorruptData
+from connect.protocol.messages import TopicPartition
+from connect.storage.offset_codec import decode_key, decode_value
+from connectors.mirror.config.clients import offset_syncs_consumer
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.offsets.offset_map_pages import MapPage, parse_page_key
+from connectors.mirror.replication_policy import replication_policy
+
+__all__ = ["map_pages", "stored_positions"]
+
+
+_TIMEOUT_S = 120.0
+
+
+def stored_positions(
+    config: SourceConfig, topic: str, client: Mapping[str, str]
+) -> dict[TopicPartition, int]:
+    """Where the flow goes on in each partition of its source. `topic`: its offsets topic, which is
+    there; `client`: how it is reached."""
+    found: dict[TopicPartition, int] = {}
+    name, alias = config.name, config.source_cluster_alias
+
+    def take(record: LogRecord) -> None:
+        key = decode_key(record.key or b"")
+        if key is None or key[0] != name or key[1].get("cluster") != alias:
+            return
+        stored_topic, number = key[1].get("topic"), key[1].get("partition")
+        if not isinstance(stored_topic, str) or not isinstance(number, int):
+            return
+        offset = (decode_value(record.value) or {}).get("offset")
+        if isinstance(offset, int) and offset >= 0:
+            found[stored_topic, number] = offset + 1
+        else:
+            found.pop((stored_topic, number), None)
+
+    _replay(TopicLog(topic, client, take, read_committed=True))
+    return found
+
+
+def map_pages(
+    config: SourceConfig,
+    properties: Mapping[str, str],
+    on_source: Collection[str],
+    on_target: Collection[str],
+    wanted: Collection[str],
+) -> dict[TopicPartition, dict[int, MapPage]]:
+    """The map's pages of these topics by their first source offsets; nothing where there is no
+    map. `properties`: the source connector's, resolved; `on_source`, `on_target`: the topics
+    there."""
+    at_source = config.offset_syncs_topic_location == "source"
+    other = config.target_cluster_alias if at_source else config.source_cluster_alias
+    topic = replication_policy(config.originals).offset_map_topic(other)
+    if topic not in (on_source if at_source else on_target):
+        return {}
+    pages: dict[TopicPartition, dict[int, MapPage]] = {}
+
+    def take(record: LogRecord) -> None:
+        try:
+            name, number, first = parse_page_key(record.key or b"")
+            if name not in wanted:
+                return
+            of = pages.setdefault((name, number), {})
+            if record.value is None:
+                of.pop(first, None)
+            else:
+                of[first] = MapPage.decode(first, record.value)
+        except CorruptData:
+            return  # what the map does not say is found by reading
+
+    _replay(TopicLog(topic, offset_syncs_consumer(properties), take))
+    return pages
+
+
+def _replay(log: TopicLog) -> None:
+    try:
+        log.start(Deadline(_TIMEOUT_S))
+    finally:
+        log.stop(Deadline(1.0))

@@ -1,0 +1,49 @@
+"""Classes that a property names: policies and filters, ours or the user's own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TypeVar
+
+from connect.errors import ConfigError
+from connectors.mirror.config.base import JAVA_PACKAGE
+
+__all__ = ["JAVA_PACKAGE", "load_class"]
+
+Extension = TypeVar("Extension")
+
+
+def load_class(
+    key: str,
+    name: str,
+    built_in: Mapping[str, type[Extension]],
+    base: type[Extension],
+) -> type[Extension]:
+    """The class that property `key` names with `name`.
+
+    `built_in` maps Java class names to ours; any other name is a Python dotted path
+    (`package.module.Class`) to a subclass of `base`. Raises `ConfigError` naming key and value.
+    """
+    known = built_in.get(name.strip())
+    if known is not None:
+        return known
+    module_name, _, class_name = name.strip().rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name, None)
+    except (ImportError, ValueError) as error:
+        raise _unknown(key, name, built_in, str(error)) from error
+    if found is None:
+        raise _unknown(key, name, built_in, f"module {module_name} has no {class_name}")
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise _unknown(key, name, built_in, f"it is not a subclass of {base.__qualname__}")
+    return found
+
+
+def _unknown(key: str, name: str, built_in: Mapping[str, object], reason: str) -> ConfigError:
+    return ConfigError(
+        f"Invalid value {name} for configuration {key}: {reason}. "
+        f"Use {', '.join(sorted(built_in))}, or the dotted path of a Python class.",
+        key=key,
+        value=name,
+    )

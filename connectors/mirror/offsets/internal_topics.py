@@ -1,0 +1,58 @@
+"""The topics that a flow's books are written to and read from, on real clusters.
+
+`FlowBooks` asks a `BookTopics` for its writer and for readers of the map; tests and the simulator
+pass another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from connect.clients.librdkafka.factory import producer
+from connectors.mirror.config.clients import offset_syncs_consumer, offset_syncs_producer
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndexReader
+from connectors.mirror.offsets.offset_sync_producer import SyncProducer
+from connectors.mirror.replication_policy import replication_policy
+
+__all__ = ["BookTopics", "KafkaBookTopics", "MapReader"]
+
+
+class MapReader(Protocol):
+    """A reading of the map's topic that is under way."""
+
+    def close(self) -> None:
+        """End the reading, also in the middle."""
+
+
+class BookTopics(Protocol):
+    """The offset-syncs topic and the offset map's of one flow. One thread."""
+
+    def writer(self) -> SyncProducer:
+        """What writes both. The caller closes it."""
+
+    def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> MapReader:
+        """Read the map's topic to its end, once, without waiting for it. `on_read` may be called
+        on any thread. `before`: what an earlier reading found; that is not read again."""
+
+
+class KafkaBookTopics:
+    """`BookTopics` of the clusters that a connector's properties name."""
+
+    def __init__(self, props: Mapping[str, str], config: SourceConfig, index: str | None) -> None:
+        """Args: props: the connector's properties, for clients; `config`: the same, parsed.
+        index: the task's number, for the clients' names."""
+        policy = replication_policy(props)
+        at_source = config.offset_syncs_topic_location == "source"
+        other = config.target_cluster_alias if at_source else config.source_cluster_alias
+        self._syncs = policy.offset_syncs_topic(other)
+        self._map = policy.offset_map_topic(other)
+        self._producer = offset_syncs_producer(props, index)
+        self._consumer = offset_syncs_consumer(props, index)
+
+    def writer(self) -> SyncProducer:
+        return SyncProducer(producer(self._producer), self._syncs, self._map)
+
+    def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> MapReader:
+        return PageIndexReader(self._map, self._consumer, on_read, before)

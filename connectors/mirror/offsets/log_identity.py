@@ -1,0 +1,157 @@
+"""What is known of both logs of a partition, kept over restarts so that losses are seen then, too.
+
+Written with each commit into the offset map's topic, beside the map's pages (docs/offset-map.md):
+
+    key    -1 INT16 | topic STRING | partition INT32
+    value  version INT16 = 0 | stored before INT64 | position INT64 | target end INT64 |
+           source topic id UUID | target topic id UUID |
+           count VARINT of epochs | (epoch VARINT, first offset VARINT)... |
+           count VARINT of anchors | (source offset VARINT, target offset VARINT)...
+
+Under exactly-once the value is besides noted with each stored offset, in a header of its record
+(`connect.plugin.OFFSET_NOTE`): there it is true of just that offset.
+
+STRING is an int16 byte length and UTF-8; fixed-width numbers are big-endian; VARINT is unsigned
+LEB128; an id of zeros: not known. They hold for the stored positions `position` and, should the
+commit have failed, `stored before`: another one was stored by somebody else, who knows better.
+
+Source: ours. Pure.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from connect.errors import CorruptData
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.offsets.offset_map_pages import get_varint, put_varint
+
+__all__ = ["LogFacts", "facts_key", "is_facts_key", "noted_facts", "parse_facts_key"]
+
+_LOG = logging.getLogger(__name__)
+
+VERSION = 0
+_MARK = b"\xff\xff"
+_NO_PAGE = b"\xff"
+"""A negative INT16, where pages have the length of a topic's name."""
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_HEAD = struct.Struct(">hqqq16s16s")
+_NO_ID = bytes(16)
+_NOTED = 4
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def facts_key(key: TopicPartition) -> bytes:
+    """The record key of a partition's facts."""
+    name = key[0].encode()
+    return _MARK + _INT16.pack(len(name)) + name + _INT32.pack(key[1])
+
+
+def is_facts_key(key: bytes | None) -> bool:
+    """Whether a record of the offset map's topic is not a page but what is known of a partition:
+    its facts, or its first position (`start_positions.py`)."""
+    return key is not None and key.startswith(_NO_PAGE)
+
+
+def parse_facts_key(key: bytes) -> TopicPartition:
+    """Raises CorruptData."""
+    try:
+        (size,) = _INT16.unpack_from(key, 2)
+        name = key[4 : 4 + size].decode()
+        (number,) = _INT32.unpack_from(key, 4 + size)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise CorruptData(f"not a key of a partition's facts: {key.hex()}") from error
+    return name, number
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """See the module. `target_end` -1: not known."""
+
+    stored_before: int
+    position: int
+    target_end: int
+    source_topic_id: UUID | None
+    target_topic_id: UUID | None
+    epochs: Pairs
+    anchors: Pairs
+
+    def hold_for(self, position: int) -> bool:
+        """Whether they are about what was stored when this position was."""
+        return position in (self.stored_before, self.position)
+
+    def reached(self, position: int) -> tuple[int, int] | None:
+        """The last known (source offset, target offset) up to which everything is copied, at or
+        before this stored position; None: it is not known."""
+        if position == self.position and self.target_end >= 0:
+            return position, self.target_end
+        return max((anchor for anchor in self.anchors if anchor[0] <= position), default=None)
+
+    @property
+    def newest(self) -> LogFacts:
+        """Without most of what only matters when a log is cut off far back: for a note that is
+        written with every commit."""
+        return replace(self, epochs=self.epochs[-_NOTED:], anchors=self.anchors[-_NOTED:])
+
+    def encode(self) -> bytes:
+        """The record value."""
+        out = bytearray(
+            _HEAD.pack(
+                VERSION,
+                self.stored_before,
+                self.position,
+                self.target_end,
+                self.source_topic_id.bytes if self.source_topic_id else _NO_ID,
+                self.target_topic_id.bytes if self.target_topic_id else _NO_ID,
+            )
+        )
+        for pairs in (self.epochs, self.anchors):
+            put_varint(out, len(pairs))
+            for first, second in pairs:
+                put_varint(out, first)
+                put_varint(out, second)
+        return bytes(out)
+
+    @classmethod
+    def decode(cls, value: bytes) -> LogFacts:
+        """Raises CorruptData."""
+        try:
+            version, before, position, end, source, target = _HEAD.unpack_from(value)
+            if version != VERSION:
+                raise CorruptData(f"facts of a partition, of version {version}")
+            epochs, at = _pairs(value, _HEAD.size)
+            anchors, at = _pairs(value, at)
+        except (struct.error, IndexError) as error:
+            raise CorruptData("facts of a partition cut off") from error
+        return cls(before, position, end, _topic_id(source), _topic_id(target), epochs, anchors)
+
+
+def noted_facts(note: bytes | None, position: int) -> LogFacts | None:
+    """What a note with a stored offset says, if that is still this position."""
+    if note is None:
+        return None
+    try:
+        facts = LogFacts.decode(note)
+    except CorruptData as error:
+        _LOG.warning("the note with offset %d is left out: %s", position - 1, error)
+        return None
+    return facts if facts.position == position else None
+
+
+def _pairs(value: bytes, at: int) -> tuple[Pairs, int]:
+    count, at = get_varint(value, at)
+    pairs: list[tuple[int, int]] = []
+    for _ in range(min(count, len(value))):
+        first, at = get_varint(value, at)
+        second, at = get_varint(value, at)
+        pairs.append((first, second))
+    return tuple(pairs), at
+
+
+def _topic_id(data: bytes) -> UUID | None:
+    return None if data == _NO_ID else UUID(bytes=data)

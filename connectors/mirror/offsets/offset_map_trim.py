@@ -1,0 +1,294 @@
+"""Keeps the offset map as long as the source keeps the records, and no longer.
+
+`PageIndex` knows which pages the map topic holds and says which of them explain nothing any more:
+those before the source's log start, and those that later sessions copied over. `PageIndexReader`
+fills it once from the topic, on a thread of its own, so that a start never waits long for it, and
+what else the topic has.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
+from connect.clock import Deadline
+from connect.errors import ConnectError, CorruptData
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.offsets.log_identity import LogFacts, is_facts_key, parse_facts_key
+from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key, page_span, parse_page_key
+from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition, parse_first_key
+
+__all__ = [
+    "NOTHING_READ",
+    "MapTopic",
+    "MapTopicReading",
+    "PageIndex",
+    "PageIndexReader",
+    "anchor",
+]
+
+_LOG = logging.getLogger(__name__)
+
+_READ_TIMEOUT_S = 600.0
+_CLOSE_S = 2.0
+
+
+class PageIndex:
+    """The spans of the pages in the topic. Pure; belongs to one thread."""
+
+    def __init__(self) -> None:
+        self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
+        self._newest: dict[TopicPartition, int] = {}
+
+    def add(self, key: TopicPartition, span: PageSpan) -> None:
+        """A page is in the topic (again)."""
+        self._newest[key] = max(span.session, self._newest.get(key, -1))
+        known = self._pages.setdefault(key, {}).get(span.first_source)
+        if known is None or known.session <= span.session:
+            self._pages[key][span.first_source] = span
+
+    def remove(self, key: TopicPartition, first_source: int) -> None:
+        """A page was deleted from the topic."""
+        self._pages.get(key, {}).pop(first_source, None)
+
+    def newest(self, key: TopicPartition) -> int:
+        """The highest session that was seen of a partition; -1: none was."""
+        return self._newest.get(key, -1)
+
+    def spans(self, key: TopicPartition) -> Collection[PageSpan]:
+        """A partition's pages."""
+        return self._pages.get(key, {}).values()
+
+    def reach(self, key: TopicPartition) -> int:
+        """How far any page of a partition knows the source."""
+        return max((span.end_source for span in self._pages.get(key, {}).values()), default=0)
+
+    def useless(self, key: TopicPartition, log_start: int) -> list[bytes]:
+        """Take the pages that explain nothing at or after `log_start`: their record keys, for
+        tombstones.
+
+        A page that a later session overrules stays until that session has copied as far: until
+        then it says of which offsets older syncs are not to be gone by. A page before the log start
+        stays as long as an older one reaches further, which it overrules. So does the last
+        page before it: it says where the target goes on, up to the next one.
+        """
+        pages = self._pages.get(key, {})
+        again = _copied_again(pages.values())
+        passed = _passed(pages.values(), log_start)
+        gone: list[int] = []
+        reach = 0
+        # By it places are told that were given before the loss.
+        loss = max((span for span in pages.values() if span.lost), default=None)
+        for span in sorted(pages.values()):
+            if span is loss:
+                continue
+            covered = again.get(span.session)
+            expired = span.first_source in passed and max(span.end_source, reach) <= log_start
+            again_there = covered is not None and not span.lost and _inside(span, covered)
+            if expired or again_there:
+                gone.append(span.first_source)
+            else:
+                reach = max(reach, span.end_source)
+        for first in gone:
+            del pages[first]
+        return [page_key(key[0], key[1], first) for first in gone]
+
+
+def anchor(pages: Iterable[PageSpan], target: int) -> tuple[int, int] | None:
+    """The last page that begins at or before this target offset, which the target still has:
+    (source, target) of its beginning. Where all begin behind it: where the first page begins, and
+    the target offset, as nothing is known of what is before."""
+    found: tuple[int, int] | None = None
+    end = target
+    first: int | None = None
+    lost_from: int | None = None
+    for span in sorted(pages, reverse=True):
+        first = span.first_source if first is None else min(first, span.first_source)
+        holds = lost_from is None or span.first_source < lost_from
+        if holds and span.first_target <= end and (found is None or found[1] < span.first_target):
+            found = span.first_source, span.first_target
+        if span.lost:
+            end = min(end, span.first_target - 1)
+            lost_from = (
+                span.first_source if lost_from is None else min(lost_from, span.first_source)
+            )
+    if found is None and first is not None:
+        return first, target
+    return found
+
+
+def _passed(spans: Iterable[PageSpan], log_start: int) -> set[int]:
+    """The first source offsets of pages that a later one follows at or before `log_start`."""
+    found: set[int] = set()
+    latest = -1
+    for span in sorted(spans, reverse=True):
+        if span.first_source < latest:
+            found.add(span.first_source)
+        if span.first_source <= log_start:
+            latest = max(latest, span.first_source)
+    return found
+
+
+def _inside(span: PageSpan, covered: tuple[int, int]) -> bool:
+    return covered[0] <= span.first_source and span.end_source <= covered[1]
+
+
+def _copied_again(spans: Iterable[PageSpan]) -> dict[int, tuple[int, int]]:
+    """Session -> the source offsets that later sessions cover without a gap, from the lowest one
+    that they cover: (first, end)."""
+    sessions: dict[int, list[PageSpan]] = {}
+    for span in spans:
+        sessions.setdefault(span.session, []).append(span)
+    found: dict[int, tuple[int, int]] = {}
+    covered: tuple[int, int] | None = None
+    for session in sorted(sessions, reverse=True):
+        if covered is not None:
+            found[session] = covered
+        first, end = _run(sorted(sessions[session]))
+        if covered is None:
+            covered = first, end
+        elif first < covered[0]:
+            covered = first, (max(end, covered[1]) if end >= covered[0] else end)
+    return found
+
+
+def _run(spans: Sequence[PageSpan]) -> tuple[int, int]:
+    """(first, end) of what a session's pages cover from its first one on, without a gap. Of a loss
+    page's offsets nothing was copied."""
+    first = end = spans[0].first_source
+    for span in spans:
+        if span.first_source > end or span.lost:
+            break
+        end = max(end, span.end_source)
+    return first, end
+
+
+class MapTopic(NamedTuple):
+    """What the map topic holds: the spans of its pages, what is known of partitions' logs, where
+    partitions began, and each partition's last page, as (first source offset, record value).
+    `reached`: how far it was read; None: it could not be read."""
+
+    pages: Mapping[TopicPartition, Sequence[PageSpan]]
+    facts: Mapping[TopicPartition, LogFacts]
+    firsts: Mapping[TopicPartition, FirstPosition] = MappingProxyType({})
+    reached: Mapping[int, int] | None = None
+    last_pages: Mapping[TopicPartition, tuple[int, bytes]] = MappingProxyType({})
+
+
+class MapTopicReading:
+    """Makes a `MapTopic` of the map topic's records. Pure; belongs to one thread."""
+
+    def __init__(self, topic: str, before: MapTopic) -> None:
+        """`before`: what an earlier reading found. What was written since is added to its first
+        positions; pages and facts are then only those that were written since."""
+        self._topic = topic
+        self._before = before
+        self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
+        self._last: dict[TopicPartition, tuple[PageSpan, bytes]] = {}
+        self._facts: dict[TopicPartition, LogFacts] = {}
+        self._firsts = dict(before.firsts)
+
+    def take(self, record: LogRecord) -> None:
+        """The next record."""
+        try:
+            begun = parse_first_key(record.key)
+            if begun is not None:
+                self._take_first(begun, record)
+            elif is_facts_key(record.key):
+                self._take_facts(record)
+            else:
+                self._take_page(record)
+        except CorruptData as error:
+            _LOG.warning("topic %s holds a record that is no page: %s", self._topic, error)
+
+    def read(self, reached: Mapping[int, int]) -> MapTopic:
+        """What was found. `reached`: how far was read."""
+        return MapTopic(
+            {key: list(pages.values()) for key, pages in self._pages.items()},
+            self._facts,
+            self._firsts,
+            reached,
+            {key: (span.first_source, value) for key, (span, value) in self._last.items()},
+        )
+
+    def unread(self) -> MapTopic:
+        """What is known where the topic could not be read."""
+        return self._before._replace(pages={}, facts={}, last_pages={})
+
+    def _take_page(self, record: LogRecord) -> None:
+        topic, partition, first = parse_page_key(record.key or b"")
+        key = (topic, partition)
+        pages = self._pages.setdefault(key, {})
+        last = self._last.get(key)
+        if last is not None and last[0].first_source == first:
+            del self._last[key]
+        if record.value is None:
+            pages.pop(first, None)
+            return
+        span = pages[first] = page_span(first, record.value)
+        last = self._last.get(key)
+        if last is not None and last[0][:2] > span[:2]:
+            return
+        if span.lost:
+            # What earlier pages say of the target's end does not hold any more.
+            self._last.pop(key, None)
+        else:
+            self._last[key] = span, record.value
+
+    def _take_facts(self, record: LogRecord) -> None:
+        key = parse_facts_key(record.key or b"")
+        if record.value is None:
+            self._facts.pop(key, None)
+        else:
+            self._facts[key] = LogFacts.decode(record.value)
+
+    def _take_first(self, key: TopicPartition, record: LogRecord) -> None:
+        if record.key == FORGET_ALL:
+            self._firsts.clear()
+        elif record.value is None:
+            self._firsts.pop(key, None)
+        else:
+            self._firsts[key] = FirstPosition.decode(record.value)
+
+
+NOTHING_READ = MapTopic({}, {})
+
+
+class PageIndexReader:
+    """Reads the map topic once. `on_read` is called on the reader's thread."""
+
+    def __init__(
+        self,
+        topic: str,
+        properties: Mapping[str, str],
+        on_read: Callable[[MapTopic], None],
+        before: MapTopic = NOTHING_READ,
+    ) -> None:
+        """Args: properties: Java consumer properties of the cluster that hosts the map.
+        before: as `MapTopicReading` says; what it reached is not read again."""
+        self._on_read = on_read
+        self._reading = MapTopicReading(topic, before)
+        self._log = TopicLog(topic, properties, self._reading.take, after=before.reached)
+        self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        found = self._reading.unread()
+        try:
+            self._log.start(Deadline(_READ_TIMEOUT_S))
+        except ConnectError as error:
+            _LOG.info("the offset map was not read, so old pages stay: %s", error)
+        else:
+            found = self._reading.read(self._log.positions)
+        finally:
+            self._log.stop(Deadline(_CLOSE_S))
+        self._on_read(found)
+
+    def close(self) -> None:
+        """End the reading, also in the middle."""
+        self._log.stop(Deadline(_CLOSE_S))
+        self._thread.join(_CLOSE_S)

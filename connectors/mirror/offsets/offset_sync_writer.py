@@ -1,0 +1,285 @@
+"""The books of a flow: offset syncs, offset map pages and source offsets, from what was copied.
+
+Whoever copies tells `copied` where source records are on the target, and `prepare` how far each
+partition is; what is written of that is the same, whether threads of a worker, Spark or a backfill
+copied. Belongs to one thread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.plugin import SourceOffset, StoredOffset
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.losses import Loss
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.partition.partition import OffsetRun
+from connectors.mirror.formats import OffsetSync
+from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics, MapReader
+from connectors.mirror.offsets.log_identity import LogFacts, facts_key
+from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic
+from connectors.mirror.offsets.offset_map_writer import DuePages, MapWriter
+from connectors.mirror.offsets.offset_sync_producer import SyncProducer
+from connectors.mirror.offsets.offset_syncs import OffsetSyncRule
+from connectors.mirror.offsets.start_positions import FirstPosition, first_key
+
+__all__ = ["PAGES_EVERY_S", "FlowBooks", "Reached", "position_after", "source_partition"]
+
+
+_CLOSE_SYNCS_S = 2.0
+
+PAGES_EVERY_S = 5.0
+"""How often map pages are written under exactly-once, where offsets are stored without them: a page
+for every transaction would cost more than it is worth."""
+
+
+class Reached(NamedTuple):
+    """Every record of `source` before `position` is on the target, or needs no copying.
+    `log_start`: the source's first offset, as far as known; -1: it is not. `facts`: what is known
+    of both logs, to be kept for the next start."""
+
+    source: TopicPartition
+    position: int
+    log_start: int
+    facts: LogFacts | None = None
+
+
+def source_partition(alias: str, key: TopicPartition) -> dict[str, str | int]:
+    """Under what a partition's source offset is stored. `alias`: the source cluster's."""
+    # Key order as Java writes it: it is part of the stored key's bytes.
+    return {"cluster": alias, "partition": key[1], "topic": key[0]}
+
+
+def position_after(offset: SourceOffset | None) -> int | None:
+    """Where to go on after a stored offset; None where there is none (Java: negative too)."""
+    if offset is None:
+        return None
+    stored = offset.get("offset")
+    if not isinstance(stored, int) or stored < 0:
+        return None
+    return stored + 1
+
+
+class FlowBooks:
+    """See the module."""
+
+    def __init__(
+        self,
+        props: Mapping[str, str],
+        config: SourceConfig,
+        index: str | None,
+        clock: Clock = SYSTEM_CLOCK,
+        topics: BookTopics | None = None,
+    ) -> None:
+        """Args: props: the connector's properties, for clients; `config`: the same, parsed.
+        index: the task's number, for the clients' names.
+        topics: where the books are; None: on the clusters that `props` name."""
+        self._config = config
+        self._clock = clock
+        self._rules: dict[TopicPartition, OffsetSyncRule] = {}
+        self._syncs: SyncProducer | None = None
+        self._map = MapWriter(clock)
+        self._topics: BookTopics | None = None
+        """Where the map is read; None: there is none, or these are closed."""
+        self._reader: MapReader | None = None
+        self._read: deque[MapTopic] = deque()
+        self._found: MapTopic | None = None
+        self._looks_again = False
+        self._facts: dict[TopicPartition, LogFacts] = {}
+        self._firsts: dict[TopicPartition, FirstPosition] = {}
+        self._kept: dict[TopicPartition, FirstPosition] = {}
+        """Those of them that were written here, which may be under way while others are read."""
+        if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
+            return
+        topics = topics or KafkaBookTopics(props, config, index)
+        self._syncs = topics.writer()
+        if config.mirror_offset_map_enabled:
+            self._topics = topics
+            self._read_map(NOTHING_READ)
+
+    @property
+    def trouble(self) -> str | None:
+        """What cannot be written down for now; None: all is."""
+        return None if self._syncs is None else self._syncs.trouble
+
+    def facts(self) -> Mapping[TopicPartition, LogFacts] | None:
+        """What was known of the partitions' logs when this began, or began to look again; None
+        while it is being read."""
+        if self._topics is None:
+            return {}
+        self._take_read()
+        return self._facts if self._reader is None else None
+
+    def _read_map(self, before: MapTopic) -> None:
+        assert self._topics is not None, "the books are closed"
+        self._map.reads()
+        # The reader calls back on its own thread.
+        self._reader = self._topics.read_map(self._read.append, before)
+
+    def _take_read(self) -> None:
+        if not self._read:
+            return
+        self._close_reader()  # it has done its work
+        found = self._read.popleft()
+        # The pages need not be kept twice.
+        self._found = found._replace(pages={}, facts={}, last_pages={})
+        self._firsts = {**self._kept, **found.firsts}
+        self._facts.update(found.facts)
+        self._map.has_read(found)
+        self._write_pages(())
+        if self._looks_again and self._topics is not None:
+            self._looks_again = False
+            self._read_map(self._found)
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    # Where partitions began, which have no stored offset yet.
+
+    def look_again(self) -> None:
+        """Others may have copied partitions that come here, or begun with them: have read what
+        they wrote."""
+        self._take_read()
+        if self._reader is not None:
+            self._looks_again = True
+        elif self._topics is not None and self._found is not None:
+            self._read_map(self._found)
+
+    def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
+        """What is kept; None while it is being read."""
+        self._take_read()
+        return self._firsts if self._reader is None else None
+
+    @property
+    def keeps_first_positions(self) -> bool:
+        """Whether any are, as far as is known: not where the map is off, or may not be read."""
+        if self._found is None:
+            return self._topics is not None
+        return self._found.reached is not None
+
+    def keep_first(self, firsts: Mapping[TopicPartition, FirstPosition]) -> Future[None]:
+        """Done when they are written."""
+        assert self._syncs is not None, "nothing is kept without the offset map"
+        self._firsts.update(firsts)
+        self._kept.update(firsts)
+        return self._syncs.write_pages([(first_key(k), v.encode()) for k, v in firsts.items()])
+
+    def forget_first(self, keys: Collection[TopicPartition]) -> None:
+        """An offset of these is stored: where they began, if that is kept, is not needed now."""
+        gone = [key for key in keys if self._firsts.pop(key, None) is not None]
+        for key in gone:
+            self._kept.pop(key, None)
+        if gone and self._syncs is not None:
+            self._syncs.write_pages([(first_key(key), None) for key in gone])
+
+    # What was copied, and what was lost.
+
+    def lost(self, key: TopicPartition, loss: Loss, anchor: tuple[int, int] | None) -> None:
+        """One of the partition's logs lost something; the map is not to lead astray, from now on.
+        `anchor`: a place known to be before what the target lost, on both sides."""
+        if not self._config.mirror_offset_map_enabled or self._syncs is None:
+            return
+        if self._map.lost(key, loss, anchor):
+            self._write_pages(())
+
+    def copied(self, key: TopicPartition, runs: Sequence[OffsetRun], base_offset: int) -> None:
+        """The target has these records from `base_offset` on, without gaps; below 0: it does not
+        say where. In each partition's order."""
+        if self._syncs is None or base_offset < 0:
+            return
+        rule = self._rules.get(key)
+        if rule is None:
+            rule = self._rules[key] = OffsetSyncRule(self._config.offset_lag_max)
+        target = base_offset
+        for source, count in runs:
+            if self._config.mirror_offset_map_enabled:
+                self._map.copied(key, source, count, target)
+            if self._config.emit_offset_syncs_enabled:
+                for upstream, downstream in rule.copied(source, count, target):
+                    self._syncs.sync(OffsetSync(key[0], key[1], upstream, downstream))
+            target += count
+
+    def poll(self) -> None:
+        """Take delivery reports and send what waits. Call often; returns at once."""
+        if self._syncs is not None:
+            self._syncs.poll()
+
+    def prepare(self, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
+        """The source offsets of these partitions, once the map pages that explain them are
+        written."""
+        for source, position, *_ in reached:
+            self._map.seen(source, position)
+        alias = self._config.source_cluster_alias
+        offsets: list[StoredOffset] = [
+            (source_partition(alias, source), {"offset": position - 1})
+            for source, position, *_ in reached
+        ]
+        result: Future[list[StoredOffset]] = Future()
+        self._write_pages(reached, lambda: result.set_result(offsets))
+        return result
+
+    def _write_pages(
+        self, reached: Sequence[Reached], then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Write the due pages, then call `then`: also after a failure, which costs exactness of
+        translation until the pages are written, where storing no offsets would cost more."""
+        if self._syncs is None:
+            then()
+            return
+        facts = [] if self.facts() is None else self._facts_of(reached)
+        due = self._map.due([each.source for each in reached])
+        records = [record for each in due for record in each.records()]
+        useless = [
+            (key, None)
+            for each in reached
+            for key in self._map.useless(each.source, each.log_start)
+        ]
+        written = self._syncs.write_pages([*records, *facts, *useless])
+        written.add_done_callback(lambda future: self._written(future, due, then))
+
+    def _facts_of(self, reached: Iterable[Reached]) -> list[tuple[bytes, bytes | None]]:
+        """Not while the topic is read: what an earlier task knew is not to be taken for it."""
+        if not self._config.mirror_offset_map_enabled:
+            return []
+        return [
+            (facts_key(each.source), each.facts.encode())
+            for each in reached
+            if each.facts is not None
+        ]
+
+    def _written(
+        self, future: Future[None], due: Sequence[DuePages], then: Callable[[], None]
+    ) -> None:
+        if future.exception(timeout=0) is not None:
+            self._map.failed(due)
+        then()
+
+    def committed(self) -> None:
+        """The offsets of the last `prepare` are stored: partitions that are quiet now get an exact
+        sync, too."""
+        if self._syncs is None:
+            return
+        for key, rule in self._rules.items():
+            delayed = rule.take_delayed()
+            if delayed is not None:
+                self._syncs.sync(OffsetSync(key[0], key[1], *delayed))
+        self._syncs.flush_syncs()
+
+    def forget(self, key: TopicPartition) -> None:
+        """A partition left, and all about it is stored."""
+        self._rules.pop(key, None)
+        self._map.forget(key)
+
+    def close(self) -> None:
+        """Send what waits, within seconds, and close every client."""
+        self._topics = None
+        self._close_reader()
+        if self._syncs is not None:
+            self._syncs.close(Deadline(_CLOSE_SYNCS_S, self._clock))
+            self._syncs = None

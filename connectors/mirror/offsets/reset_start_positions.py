@@ -1,0 +1,80 @@
+"""Forgets where partitions were begun, when a user alters or resets the flow's source offsets.
+
+Where the offsets are in a topic, tasks see by themselves that an offset was set or deleted since.
+Not so where they are in a database, nor with a partition that had none while all were reset. Runs
+on the thread of whoever alters; waits a few seconds at most, and a failure refuses nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from concurrent.futures import wait
+
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.factory import producer
+from connect.clock import Deadline
+from connect.errors import ConfigError, ConnectError, DeadlineExceeded
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.clients import offset_syncs_admin, offset_syncs_producer
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.offsets.offset_sync_producer import SyncProducer
+from connectors.mirror.offsets.start_positions import FORGET_ALL, FORGET_ALL_VALUE, first_key
+from connectors.mirror.replication_policy import replication_policy
+
+__all__ = ["forget_first_positions"]
+
+_LOG = logging.getLogger(__name__)
+
+_WITHIN_S = 5.0
+_TURN_S = 0.01
+
+Records = list[tuple[bytes, bytes | None]]
+
+
+def forget_first_positions(
+    props: Mapping[str, str], keys: Collection[TopicPartition] | None
+) -> None:
+    """`props`: the connector's. `keys`: of which partitions; None: of all."""
+    try:
+        config = SourceConfig.from_properties(props)
+    except ConfigError:
+        return  # it cannot have begun with anything
+    if not config.mirror_offset_map_enabled or (keys is not None and not keys):
+        return
+    on_source = config.offset_syncs_topic_location == "source"
+    other = config.target_cluster_alias if on_source else config.source_cluster_alias
+    topic = replication_policy(props).offset_map_topic(other)
+    records: Records = [(FORGET_ALL, FORGET_ALL_VALUE)]
+    if keys is not None:
+        records = [(first_key(key), None) for key in keys]
+    try:
+        _write(props, topic, records, Deadline(_WITHIN_S))
+    except ConnectError as error:
+        _LOG.warning(
+            "Where partitions were begun that have no stored offset is not forgotten, as topic %s"
+            " cannot be written: %s",
+            topic,
+            error,
+        )
+
+
+def _write(props: Mapping[str, str], topic: str, records: Records, deadline: Deadline) -> None:
+    admin = Admin(offset_syncs_admin(props))
+    try:
+        # A producer would have the brokers create the topic.
+        if topic not in admin.describe_topics([topic], deadline.remaining()):
+            return
+    finally:
+        admin.close()
+    writer = SyncProducer(producer(offset_syncs_producer(props)), "", topic)
+    try:
+        written = writer.write_pages(records)
+        while not written.done():
+            if deadline.expired():
+                raise DeadlineExceeded("it took too long")
+            writer.poll()
+            wait([written], _TURN_S)
+        written.result(timeout=0)
+    finally:
+        writer.close(Deadline(0))

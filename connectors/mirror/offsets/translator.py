@@ -1,0 +1,315 @@
+"""Translates what groups committed: the interface of the checkpoint task, and the in-process one.
+
+`InProcessTranslator` follows the flow's offset syncs and offset map in their topics and applies
+`translation.py`. It has one owner, on whose thread all but its logs run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from connect.clients.errors import not_authorized
+from connect.clients.librdkafka.topic_log import LogRecord
+from connect.clock import Deadline
+from connect.errors import ConnectError, CorruptData
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.formats import OffsetSync
+from connectors.mirror.offsets.offset_map_store import OffsetMapStore
+from connectors.mirror.offsets.offset_sync_store import OffsetSyncStore
+from connectors.mirror.offsets.translation import Known, Place, best_place, by_sync, nearer
+from connectors.mirror.offsets.translation_logs import (
+    FollowedLog,
+    KafkaTranslationLogs,
+    TranslationLogs,
+)
+from connectors.mirror.replication_policy import replication_policy
+
+__all__ = [
+    "GroupOffset",
+    "InProcessTranslator",
+    "PageRow",
+    "SyncRow",
+    "TopicPartition",
+    "TranslationTopics",
+    "Translator",
+    "translation_topics",
+]
+
+_LOG = logging.getLogger(__name__)
+
+_CLOSE_S = 2.0
+
+
+class GroupOffset(NamedTuple):
+    """What a group committed on the source: the offset it reads next."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    metadata: str = ""
+
+
+class PageRow(NamedTuple):
+    """A page of the offset map: its key, and its record's value."""
+
+    topic: str
+    partition: int
+    first_source: int
+    value: bytes
+
+
+class SyncRow(NamedTuple):
+    """An offset sync. Of a partition's, the one with the greatest `order` is the newest."""
+
+    topic: str
+    partition: int
+    upstream: int
+    downstream: int
+    order: int
+
+
+class Translator(Protocol):
+    """Group offsets in, places on the target out. All calls come from one thread at a time."""
+
+    def translate(
+        self, offsets: Sequence[GroupOffset], deadline: Deadline
+    ) -> Sequence[Place | None]:
+        """Where each goes on, in their order; None where that is not known. What was written to
+        the topics before the call counts. Raises `ConnectError`."""
+
+    def close(self, deadline: Deadline) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationTopics:
+    """Where a flow keeps what translation needs. `properties`: Java consumer properties of the
+    cluster that hosts both topics."""
+
+    properties: Mapping[str, str]
+    syncs: str
+    map: str
+
+
+def translation_topics(props: Mapping[str, str], index: str | None = None) -> TranslationTopics:
+    """Where the flow with these connector properties keeps its offset syncs and offset map. Each is
+    called after the cluster it is not on."""
+    policy = replication_policy(props)
+    on_source = props.get("offset-syncs.topic.location", "source").strip() == "source"
+    other = props["target.cluster.alias" if on_source else "source.cluster.alias"]
+    return TranslationTopics(
+        client_configs.offset_syncs_consumer(props, index),
+        policy.offset_syncs_topic(other),
+        policy.offset_map_topic(other),
+    )
+
+
+class InProcessTranslator:
+    """See the module. `open` first, then `translate` or `translate_back`, then `close`, which also
+    ends a call that another thread is in."""
+
+    def __init__(
+        self,
+        topics: TranslationTopics,
+        *,
+        keep_all_while_loading: bool = True,
+        backwards: bool = False,
+        open_logs: Callable[[Mapping[str, str]], TranslationLogs] = KafkaTranslationLogs,
+    ) -> None:
+        """`keep_all_while_loading`: as `OffsetSyncStore` says. `backwards`: also `translate_back`
+        is going to be called. `open_logs`: opens the cluster's topics, by its properties."""
+        self._topics = topics
+        self._keep_all = keep_all_while_loading
+        self._backwards = backwards
+        self._open_logs = open_logs
+        self._logs: TranslationLogs | None = None
+        self._map = OffsetMapStore(self._fetch)
+        self._syncs_log: _Followed | None = None
+        self._map_log: _Followed | None = None
+        self._told_of_map = False
+        self._taken = 0
+        self._forget_syncs()
+
+    def _forget_syncs(self) -> None:
+        self._syncs = OffsetSyncStore(keep_all_while_loading=self._keep_all)
+        # The same pairs the other way round: Java has no rule for going back.
+        self._returns = OffsetSyncStore() if self._backwards else None
+
+    @property
+    def version(self) -> int:
+        """Another one whenever something was read that may change an answer."""
+        return self._taken
+
+    def open(self, deadline: Deadline, *, need_syncs: bool = True) -> None:
+        """Read both topics to their ends; they are followed from then on.
+
+        `need_syncs` False: it is no error that there are no syncs. Raises `ConnectError`.
+        """
+        self._logs = self._open_logs(self._topics.properties)
+        topic = self._topics.syncs
+        if need_syncs or topic in self._logs.topic_ids([topic], deadline):
+            self._follow_syncs(deadline)
+        self._finish_loading()
+        self.catch_up(deadline)
+
+    def translate(
+        self, offsets: Sequence[GroupOffset], deadline: Deadline
+    ) -> Sequence[Place | None]:
+        self.catch_up(deadline)
+        return self.places(offsets)
+
+    def places(self, offsets: Sequence[GroupOffset]) -> list[Place | None]:
+        """The same, by what was read so far."""
+        wanted: dict[TopicPartition, list[int]] = defaultdict(list)
+        for each in offsets:
+            wanted[each.topic, each.partition].append(each.offset)
+        known = self._map.known(wanted)
+        return [
+            self._best(each, known.get(((each.topic, each.partition), each.offset)))
+            for each in offsets
+        ]
+
+    def _best(self, group: GroupOffset, known: Known | None) -> Place | None:
+        if known is not None and known.place is not None and known.place.exact:
+            return known.place
+        sync = self._syncs.nearest(group.topic, group.partition, group.offset)
+        return best_place(known, sync, group.offset)
+
+    def pages(self, partitions: Iterable[TopicPartition]) -> Iterator[PageRow]:
+        """The map of these source partitions, as far as it was read."""
+        for topic, partition in partitions:
+            for first_source, value in self._map.pages((topic, partition)):
+                yield PageRow(topic, partition, first_source, value)
+
+    def syncs(self, partitions: Iterable[TopicPartition]) -> Iterator[SyncRow]:
+        """The syncs that Java would keep of these source partitions."""
+        for topic, partition in partitions:
+            for slot, sync in self._syncs.syncs(topic, partition):
+                yield SyncRow(topic, partition, sync.upstream_offset, sync.downstream_offset, -slot)
+
+    def translate_back(
+        self, partition: TopicPartition, offsets: Collection[int]
+    ) -> dict[int, Place]:
+        """Where groups that read a copy go on at its source: by the copy's offsets, those of one
+        source partition. As far as the topics were read when opened. Offsets that nothing is known
+        of are left out."""
+        assert self._returns is not None, "opened without `backwards`"
+        backward = self._map.backward(partition)
+        found = {
+            offset: nearer(
+                backward.upstream(offset),
+                by_sync(self._returns.nearest(*partition, offset), offset),
+            )
+            for offset in offsets
+        }
+        return {offset: place for offset, place in found.items() if place is not None}
+
+    def close(self, deadline: Deadline) -> None:
+        if self._logs is not None:
+            self._logs.close(deadline)
+
+    def catch_up(self, deadline: Deadline) -> None:
+        """Read what was written meanwhile; of a topic that was created again, all. Raises
+        `ConnectError`."""
+        ids = self._topic_ids(deadline)
+        syncs, its_map = self._syncs_log, self._map_log
+        if syncs is not None and syncs.is_another(ids.get(self._topics.syncs)):
+            self._left(syncs, self._topics.syncs)
+            self._forget_syncs()
+            syncs = self._syncs_log = None
+        if syncs is not None:
+            syncs.log.read_to_end(deadline)
+        elif self._syncs.loading:
+            self._follow_syncs(deadline)
+            self._finish_loading()
+        if its_map is not None and its_map.is_another(ids.get(self._topics.map)):
+            self._left(its_map, self._topics.map)
+            self._map.forget()
+            its_map = self._map_log = None
+        if its_map is not None:
+            its_map.log.read_to_end(deadline)
+        elif self._topics.map in ids:
+            # Another mirror's flow, or one without a map, may get its map later.
+            self._map_log = self._follow(self._topics.map, self._page, deadline)
+
+    def _left(self, followed: _Followed, topic: str) -> None:
+        _LOG.warning("topic %s was created again: it is read from its beginning", topic)
+        self._taken += 1
+        followed.log.stop(Deadline(_CLOSE_S))
+
+    def _follow_syncs(self, deadline: Deadline) -> None:
+        self._syncs_log = self._follow(self._topics.syncs, self._sync, deadline)
+
+    def _follow(
+        self, topic: str, on_record: Callable[[LogRecord], None], deadline: Deadline
+    ) -> _Followed:
+        logs = self._opened()
+        topic_id = logs.topic_ids([topic], deadline).get(topic)
+        return _Followed(logs.follow(topic, on_record, deadline), topic_id)
+
+    def _finish_loading(self) -> None:
+        self._syncs.finish_loading()
+        if self._returns is not None:
+            self._returns.finish_loading()
+
+    def _opened(self) -> TranslationLogs:
+        assert self._logs is not None, "the translator is not open"
+        return self._logs
+
+    def _topic_ids(self, deadline: Deadline) -> Mapping[str, str]:
+        """The ids of both topics. A client that may not see the map translates without it, as
+        MirrorMaker 2 does. Raises `ConnectError`."""
+        logs = self._opened()
+        try:
+            return logs.topic_ids([self._topics.syncs, self._topics.map], deadline)
+        except ConnectError as error:
+            if not not_authorized(error):
+                raise
+            found = logs.topic_ids([self._topics.syncs], deadline)
+            if not self._told_of_map:
+                self._told_of_map = True
+                _LOG.warning("Offsets are translated by offset syncs only: %s", error)
+            return found
+
+    def _sync(self, record: LogRecord) -> None:
+        self._taken += 1
+        if record.value is None:
+            return
+        try:
+            sync = OffsetSync.decode(record.key or b"", record.value)
+            self._syncs.apply(sync)
+            if self._returns is not None:
+                self._returns.apply(
+                    replace(
+                        sync,
+                        upstream_offset=sync.downstream_offset,
+                        downstream_offset=sync.upstream_offset,
+                    )
+                )
+        except CorruptData as error:
+            _LOG.warning(
+                "record %d of topic %s is left out: %s", record.offset, self._topics.syncs, error
+            )
+
+    def _page(self, record: LogRecord) -> None:
+        self._taken += 1
+        self._map.take(record.key, record.value, record.offset)
+
+    def _fetch(self, offsets: Collection[int]) -> Mapping[int, tuple[bytes, bytes | None]]:
+        return self._opened().fetch(self._topics.map, offsets)
+
+
+class _Followed(NamedTuple):
+    """A log, and the id of its topic; None: it was not there yet."""
+
+    log: FollowedLog
+    topic_id: str | None
+
+    def is_another(self, topic_id: str | None) -> bool:
+        """Whether the topic was created again, by the id that it has now."""
+        return None not in (topic_id, self.topic_id) and topic_id != self.topic_id

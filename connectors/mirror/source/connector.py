@@ -1,0 +1,253 @@
+"""MirrorSourceConnector: deals the partitions of one flow out to its tasks.
+
+`TopicRefresh` finds the topics and creates their copies on a thread of its own; `start` and
+`task_configs` are called on the connector's thread and only read what it last found. Until it has
+found the topics once there are no tasks; it asks for them when it has.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from connect.config.definition import ConfigDef, ConfigProblem
+from connect.errors import ConfigError
+from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.rate_limits import RATE_NAMES
+from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
+from connectors.mirror.filters import config_property_filter
+from connectors.mirror.offsets.alter_offsets_checks import check_source_offset
+from connectors.mirror.offsets.offset_sync_writer import position_after, source_partition
+from connectors.mirror.offsets.reset_start_positions import forget_first_positions
+from connectors.mirror.source.assignment import Assignment, ByCount, Measured
+from connectors.mirror.source.partition_load import LoadWatch
+from connectors.mirror.topics.refresh import TopicRefresh, topic_selector
+from connectors.mirror.topics.selection import TopicPartition, encode_partitions
+
+if TYPE_CHECKING:
+    from connectors.mirror.spark.settings_sync import SettingsSync
+
+__all__ = [
+    "MirrorSourceConnector",
+    "reads_committed",
+    "validate_source",
+]
+
+log = logging.getLogger(__name__)
+
+_LOOKS = 10
+"""So often it is looked what partitions weigh before some may move."""
+
+
+def reads_committed(props: Mapping[str, str]) -> bool:
+    """Whether the flow's consumer is set to read only committed records."""
+    return client_configs.source_consumer(props).get("isolation.level") == "read_committed"
+
+
+def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
+    """What is wrong with these properties beyond the single keys, which `SOURCE_CONFIG_DEF`
+    checks; empty when nothing is."""
+    problems: list[ConfigProblem] = []
+    if props.get("exactly.once.support") == "required" and not reads_committed(props):
+        problems.append(
+            ConfigProblem(
+                "exactly.once.support",
+                "Exactly-once needs the source's consumer to read committed records only: set "
+                "consumer.isolation.level=read_committed for the source cluster.",
+            )
+        )
+    try:
+        config = SourceConfig.from_properties(props)
+        topic_selector(config)
+        config_property_filter(config.originals)
+    except ConfigError as error:
+        problems.append(ConfigProblem(error.key or "connector.class", str(error)))
+    return problems
+
+
+def _dealt_out(tasks: Sequence[Mapping[str, str]]) -> list[list[TopicPartition]]:
+    """Who has what, by the configs of tasks; nobody has anything, where those cannot be read."""
+    try:
+        return [assigned_partitions(config) for config in tasks]
+    except ConfigError as error:
+        log.warning("Partitions are dealt out anew: %s", error)
+        return []
+
+
+def _key(partition: SourcePartition | None) -> TopicPartition | None:
+    """None: it is none of the mirror's."""
+    fields = partition or {}
+    topic, number = fields.get("topic"), fields.get("partition")
+    return (topic, number) if isinstance(topic, str) and isinstance(number, int) else None
+
+
+class MirrorSourceConnector(Connector):
+    """One flow's source connector; see the module."""
+
+    def __init__(self) -> None:
+        self._config: SourceConfig | None = None
+        self._refresh: TopicRefresh | None = None
+        self._settings: SettingsSync | None = None
+        self._assignment: Assignment = ByCount()
+        self._loads: LoadWatch | None = None
+        self._looked = False
+        """Whether it is known what partitions weigh, as far as that can be known."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return SOURCE_CONFIG_DEF
+
+    @classmethod
+    def validate(cls, config: Mapping[str, str]) -> Sequence[ConfigProblem]:
+        return validate_source(config)
+
+    @classmethod
+    def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
+        """Offsets are nowhere but where the worker keeps them; where partitions were begun that
+        have none is kept by the tasks."""
+        for partition, offset in offsets:
+            if offset is not None:
+                check_source_offset(partition, offset)
+        forget_first_positions(config, [key for each, _ in offsets if (key := _key(each))])
+        return True
+
+    @classmethod
+    def reset_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
+        """Also partitions without an offset begin anew."""
+        forget_first_positions(config, None)
+        return True
+
+    @classmethod
+    def exactly_once_support(cls, config: Mapping[str, str]) -> bool:
+        """Where records of aborted transactions are not read, as in MirrorMaker 2."""
+        return reads_committed(config)
+
+    @classmethod
+    def task_class_for(
+        cls, task_config: Mapping[str, str]
+    ) -> type[SourceTask] | type[TransferTask]:
+        if task_config.get("mirror.engine") == "spark":
+            # Here, as PySpark takes memory that workers without it need not spend.
+            from connectors.mirror.spark.copy.task import SparkSourceTask
+
+            return SparkSourceTask
+        from connectors.mirror.source.task import MirrorSourceTask
+
+        return MirrorSourceTask
+
+    @classmethod
+    def live_keys(cls) -> frozenset[str]:
+        return RATE_NAMES
+
+    def task_class(self) -> type[SourceTask] | type[TransferTask]:
+        return self.task_class_for({} if self._config is None else self._config.originals)
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = SourceConfig.from_properties(config)
+        problems = validate_source(config)
+        if problems:
+            raise ConfigError(problems[0].message, key=problems[0].key)
+        if not self._config.enabled:
+            log.info("%s is not enabled for this flow", self._config.name)
+            return
+        self._refresh = TopicRefresh(
+            self._config,
+            on_change=self._topics_changed,
+            on_failure=self.context.raise_error,
+            on_trouble=self.context.report_trouble,
+            before=[each for task in _dealt_out(self.context.committed_tasks) for each in task],
+        )
+        self._settings = self._settings_sync(self._config, self._refresh)
+        move_every_s = self._config.move_partitions_every_s
+        if move_every_s is not None and self._config.mirror_engine == "worker":
+            self._loads = self._load_watch(self._config, self._refresh, move_every_s)
+            self._loads.start()
+        self._refresh.start()
+        if self._settings is not None:
+            self._settings.start(self.context.metrics)
+
+    def _load_watch(
+        self, config: SourceConfig, refresh: TopicRefresh, move_every_s: float
+    ) -> LoadWatch:
+        dealt_out = _dealt_out(self.context.committed_tasks)
+        assignment = self._assignment = Measured(dealt_out, move_every_s)
+        alias = config.source_cluster_alias
+
+        def copied(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            keys = [source_partition(alias, each) for each in partitions]
+            stored = map(position_after, self.context.stored_offsets(keys))
+            pairs = zip(partitions, stored, strict=True)
+            return {each: position for each, position in pairs if position is not None}
+
+        def looked() -> None:
+            first, self._looked = not self._looked, True
+            if assignment.uneven(watch.weights) or first:
+                self.context.request_task_reconfiguration()
+
+        watch = LoadWatch(
+            f"{alias}->{config.target_cluster_alias}",
+            client_configs.source_consumer(config.originals),
+            lambda: refresh.partitions,
+            copied,
+            looked,
+            self.context.raise_error,
+            look_s=move_every_s / _LOOKS,
+        )
+        return watch
+
+    def _settings_sync(self, config: SourceConfig, refresh: TopicRefresh) -> SettingsSync | None:
+        if config.sync_topic_configs_interval_s is None and (
+            config.sync_topic_acls_interval_s is None
+        ):
+            return None
+        # Here, as PySpark takes memory that workers without this need not spend.
+        from connectors.mirror.spark.settings_sync import SettingsSync
+
+        return SettingsSync(config, refresh, on_fatal=self.context.raise_error)
+
+    def _topics_changed(self) -> None:
+        """On the refresh loop's thread."""
+        waits = self._refresh is not None and self._waits_for_weights(self._refresh)
+        if waits and self._loads is not None:
+            self._loads.wake()  # who has looked, asks for tasks
+        else:
+            self.context.request_task_reconfiguration()
+        settings = self._settings
+        if settings is not None:
+            settings.wake()
+
+    def _waits_for_weights(self, refresh: TopicRefresh) -> bool:
+        """Whether it is to be looked first: what is dealt out then need not move soon after."""
+        return self._loads is not None and not self._looked and bool(refresh.partitions)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
+        if self._refresh is None or self._config is None:
+            return []
+        found = self._refresh.partitions
+        if found is None or self._waits_for_weights(self._refresh):
+            return None
+        if self._config.mirror_engine == "spark":
+            max_tasks = 1  # its query spreads them over all executors
+        tasks = self._assignment.deal(found, max_tasks)
+        return [
+            {
+                **self._config.originals,
+                "task.assigned.partitions": encode_partitions(assigned),
+                "task.index": str(index),
+                "task.count": str(len(tasks)),
+            }
+            for index, assigned in enumerate(tasks)
+        ]
+
+    def stop(self) -> None:
+        if self._loads is not None:
+            self._loads.stop()
+            self._loads = None
+        if self._settings is not None:
+            self._settings.stop()
+            self._settings = None
+        if self._refresh is not None:
+            self._refresh.stop()
+            self._refresh = None

@@ -1,0 +1,274 @@
+"""Reckons when retention may delete source records that a task has not copied yet.
+
+The copier sees where a log begins and ends, but not what its topic deletes by. While partitions
+are behind, a thread of its own asks the source, now and then, for the topics' retention, for the
+timestamps of the records to copy next and for the logs' sizes. A task whose partitions are caught
+up asks for nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from connect.clients.cluster.cluster_link import ClusterLink
+from connect.clients.cluster.describe_log_dirs import partition_sizes
+from connect.clients.config.properties import wire_settings
+from connect.clients.errors import not_authorized
+from connect.clients.librdkafka.admin import Admin
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.backfill.retention_deadline import (
+    NEVER,
+    Limits,
+    LogState,
+    limits_of,
+    loss_at_ms,
+)
+from connectors.mirror.backfill.timestamp_search import PRECISION_MS, next_stamps
+from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
+from connectors.mirror.copy.partition.partition import PartitionCopy
+
+__all__ = ["Behind", "RetentionWatch", "expected_loss_ms", "growth"]
+
+_LOG = logging.getLogger(__name__)
+
+_LOOK_S = 10.0
+_CONFIGS_S = 60.0
+_TIMEOUT_S = 30.0
+_ENDS = 12
+"""Looks that growth is taken from: two minutes."""
+
+
+class Behind(NamedTuple):
+    """A partition with records to copy. `record_bytes`: what a record takes on average, as copied
+    so far; 0: nothing was copied yet."""
+
+    key: TopicPartition
+    position: int
+    start: int
+    end: int
+    record_bytes: float
+
+
+@dataclass(slots=True)
+class _Topic:
+    limits: Limits
+    tiered: bool
+    read_at: float
+
+
+@dataclass(slots=True)
+class _Ends:
+    """Where a log ended, at the last looks: (monotonic seconds, offset)."""
+
+    seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_ENDS))
+
+
+def growth(ends: Collection[tuple[float, int]]) -> float:
+    """Offsets a second that came between two looks, at the most. Pure."""
+    return max(
+        (
+            max(0, last[1] - first[1]) / (last[0] - first[0])
+            for first, last in pairwise(ends)
+            if last[0] > first[0]
+        ),
+        default=0.0,
+    )
+
+
+def expected_loss_ms(
+    behind: Behind,
+    limits: Limits,
+    stamp_ms: int | None,
+    size: int | None,
+    grows: float,
+    now_ms: int,
+) -> float:
+    """The earliest moment (epoch ms) at which retention may delete the next record; `NEVER`: it
+    deletes nothing, as far as is known. `size`: bytes of the log, None where the brokers do not
+    tell. `grows`: offsets a second. Pure."""
+    offsets = max(1, behind.end - behind.start)
+    known = round(behind.record_bytes * offsets) if size is None else size
+    if not known:
+        # Nothing is known of its size: deleting by size cannot be foreseen.
+        limits = Limits(limits.retention_ms, None)
+    # The timestamp was found to some seconds; rather too early than too late.
+    stamp = None if stamp_ms is None else max(0, stamp_ms - PRECISION_MS)
+    return loss_at_ms(
+        LogState(
+            behind.start,
+            behind.end,
+            behind.position,
+            now_ms,
+            stamp_ms=stamp,
+            size=known,
+            grows=grows * known / offsets,
+        ),
+        limits,
+    )
+
+
+class RetentionWatch:
+    """`look` and `close` are the task's, on its thread; all else is the watch's own."""
+
+    def __init__(
+        self,
+        flow: str,
+        admin: Mapping[str, str],
+        consumer: Mapping[str, str],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`admin` and `consumer`: Java properties of clients of the source."""
+        self._admin_properties = admin
+        self._settings = wire_settings(consumer)
+        self._flow = flow
+        self._clock = clock
+        self._due = clock.monotonic()
+        self._lock = threading.Lock()
+        self._behind: Sequence[Behind] = ()
+        self._expected: Mapping[TopicPartition, float] = {}
+        self._topics: dict[str, _Topic] = {}
+        self._ends: dict[TopicPartition, _Ends] = {}
+        self._admin: Admin | None = None
+        self._link: ClusterLink | None = None
+        self._sizes_denied = False
+        self._started = False
+        self._loop = cluster_loop(f"Loss forecast of {flow}", self._step, None, self._failed, clock)
+
+    def look(self, partitions: Collection[PartitionCopy]) -> None:
+        """Tell each partition what was reckoned, and ask about those that are behind. Does nothing
+        most of the time it is called."""
+        now = self._clock.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _LOOK_S
+        behind = []
+        with self._lock:
+            expected = self._expected
+        for partition in partitions:
+            if not partition.lag or partition.log_start_offset < 0:
+                partition.forecast.expect(NEVER)
+                continue
+            partition.forecast.expect(expected.get(partition.source, NEVER))
+            records, taken = partition.metrics.counts()
+            behind.append(
+                Behind(
+                    partition.source,
+                    partition.acked_position,
+                    partition.log_start_offset,
+                    partition.high_watermark,
+                    taken / records if records else 0.0,
+                )
+            )
+        with self._lock:
+            self._behind = behind
+        if behind:
+            if not self._started:
+                self._started = True
+                self._loop.start()
+            self._loop.wake()
+
+    def close(self) -> None:
+        self._loop.request_stop()
+        if self._link is not None:
+            self._link.close()
+        self._loop.stop(STOP_TIMEOUT_S)
+        if self._admin is not None:
+            self._admin.close()
+
+    # The watch's thread.
+
+    def _step(self) -> None:
+        with self._lock:
+            behind = self._behind
+        if not behind:
+            return
+        admin = self._admin = self._admin or Admin(self._admin_properties)
+        self._read_configs(admin, {each.key[0] for each in behind})
+        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        self._note_ends(behind, now)
+        limited = [each for each in behind if self._limits(each.key) != Limits()]
+        by_age = [each for each in limited if self._limits(each.key).retention_ms is not None]
+        stamps = next_stamps(admin.records_at, {each.key: each.position for each in by_age}, now_ms)
+        sizes = self._sizes(
+            [each.key for each in limited if self._limits(each.key).retention_bytes is not None]
+        )
+        expected = {
+            each.key: now
+            + (
+                expected_loss_ms(
+                    each,
+                    self._limits(each.key),
+                    stamps.get(each.key),
+                    sizes.get(each.key),
+                    growth(self._ends[each.key].seen),
+                    now_ms,
+                )
+                - now_ms
+            )
+            / 1000
+            for each in limited
+        }
+        with self._lock:
+            self._expected = expected
+
+    def _limits(self, key: TopicPartition) -> Limits:
+        topic = self._topics.get(key[0])
+        return Limits() if topic is None else topic.limits
+
+    def _read_configs(self, admin: Admin, topics: Collection[str]) -> None:
+        now = self._clock.monotonic()
+        due = [
+            name
+            for name in topics
+            if name not in self._topics or now - self._topics[name].read_at >= _CONFIGS_S
+        ]
+        found = admin.describe_topic_configs(due, _TIMEOUT_S, missing_ok=True)
+        for name, entries in found.items():
+            configs = {each.name: each.value for each in entries if each.value is not None}
+            tiered = configs.get("remote.storage.enable") == "true"
+            self._topics[name] = _Topic(limits_of(configs), tiered, now)
+        self._topics = {name: each for name, each in self._topics.items() if name in topics}
+
+    def _note_ends(self, behind: Sequence[Behind], now: float) -> None:
+        self._ends = {each.key: self._ends.get(each.key, _Ends()) for each in behind}
+        for each in behind:
+            self._ends[each.key].seen.append((now, each.end))
+
+    def _sizes(self, keys: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Of logs that are on their brokers' disks whole, as far as the brokers tell."""
+        wanted = [key for key in keys if not self._topics[key[0]].tiered]
+        if not wanted or self._sizes_denied:
+            return {}
+        topics = {topic for topic, _ in wanted}
+        deadline = Deadline(_TIMEOUT_S, self._clock)
+        if self._link is None:
+            self._link = ClusterLink(
+                self._settings, lambda: None, self._clock, f"sizes-{self._flow}", topics
+            )
+        self._link.watch_topics(topics)
+        try:
+            # Answers once there is metadata, which sizes need.
+            self._link.list_offsets(wanted[:1], -1, timeout_s=_TIMEOUT_S).result(_TIMEOUT_S)
+            return partition_sizes(self._link, wanted, deadline)
+        except ConnectError as error:
+            if not not_authorized(error):
+                raise
+            self._sizes_denied = True
+            _LOG.info(
+                "%s: sizes of logs are estimated by what was copied of them, for the forecast of"
+                " losses by retention.bytes: %s",
+                self._flow,
+                error,
+            )
+            return {}
+
+    def _failed(self, error: Exception) -> None:
+        _LOG.warning("%s: losses by retention are not forecast: %s", self._flow, error)

@@ -1,0 +1,549 @@
+"""MirrorSourceTask: gives the batch copier its partitions, and keeps its books.
+
+A transfer task (connect/plugin.py). The copy engine moves the bytes; the acknowledged goes into the
+books of the flow (`books.py`). All of it runs on the thread of the task, but `wake` and `health`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from connect.clients.config.properties import fetch_settings, produce_settings, wire_settings
+from connect.clients.wire.cancellation import Cancellation
+from connect.clock import Deadline
+from connect.plugin import (
+    PartitionHealth,
+    StoredOffset,
+    TaskContext,
+    TransferCounts,
+    TransferTask,
+)
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.clients import source_consumer
+from connectors.mirror.config.losses import Loss
+from connectors.mirror.config.rate_limits import RATE_NAMES
+from connectors.mirror.config.rates import NO_LIMITS
+from connectors.mirror.config.source import SourceConfig, SourceTaskConfig
+from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.engine import CopyEngine, EngineSettings
+from connectors.mirror.copy.partition.partition import UNKNOWN, OffsetRun, PartitionCopy
+from connectors.mirror.copy.positions.tail_checks import TailPlan
+from connectors.mirror.copy.quarantine import PutAside
+from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.history.recorder import TaskHistory
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
+from connectors.mirror.offsets.log_identity import noted_facts
+from connectors.mirror.offsets.offset_sync_writer import (
+    PAGES_EVERY_S,
+    FlowBooks,
+    Reached,
+    position_after,
+    source_partition,
+)
+from connectors.mirror.offsets.start_position_tracker import WITHIN_S, Beginnings
+from connectors.mirror.replication_policy import ReplicationPolicy, replication_policy
+from connectors.mirror.source.retention_watch import RetentionWatch
+from connectors.mirror.source.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
+
+__all__ = [
+    "MirrorSourceTask",
+    "engine_settings",
+    "flow_part",
+    "only_adds_partitions",
+]
+
+_LOG = logging.getLogger(__name__)
+
+CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+_LEARN_TURN_S = 0.05
+_ASSIGNMENT = "task.assigned.partitions"
+_CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
+
+_KAFKA = TaskClients()
+
+
+def engine_settings(
+    config: SourceConfig, consumer: Mapping[str, str], producer: Mapping[str, str]
+) -> EngineSettings:
+    """The copier's settings from a flow's config and its clients' Java properties."""
+    fetch = fetch_settings(consumer)
+    produce = produce_settings(producer)
+    compression = produce.compression
+    return EngineSettings(
+        source=wire_settings(consumer),
+        target=wire_settings(producer),
+        fetch=fetch,
+        produce=produce,
+        options=CopyOptions(
+            read_committed=fetch.isolation_level == 1,
+            codec=None if compression is None else CODEC_NUMBERS[compression.codec],
+            level=None if compression is None else compression.level,
+            merge_bytes=config.mirror_copy_merge_batch_bytes,
+            check_crcs=consumer.get("check.crcs", "true").strip().lower() != "false",
+        ),
+        buffer_bytes=config.mirror_copy_buffer_bytes,
+        far_buffer_bytes=config.far_buffer_bytes,
+        losses=config.losses,
+    )
+
+
+class MirrorSourceTask(TransferTask):
+    """See the module."""
+
+    def __init__(self, clients: TaskClients = _KAFKA) -> None:
+        self._clients = clients
+        self._clock = clients.clock
+        self._engine: CopyEngine | None = None
+        self._cancellation: Cancellation | None = None
+        self._books: FlowBooks | None = None
+        self._beginnings: Beginnings | None = None
+        self._history: TaskHistory | None = None
+        self._quarantine: OwnedQuarantine | None = None
+        self._tails: OwnedTailLookup | None = None
+        self._retention: RetentionWatch | None = None
+        self._learning: dict[TopicPartition, int] = {}
+        self._learn_by = 0.0
+        self._totals = CopyTotals()
+        self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
+        self._assigned: set[TopicPartition] = set()
+        self._limits = (NO_LIMITS, 1.0)
+        self._left: list[PartitionCopy] = []
+        self._committing: list[tuple[PartitionCopy, int]] = []
+        self._without_pages: dict[TopicPartition, PartitionCopy] = {}
+        self._pages_at = 0.0
+
+    # Lifecycle.
+
+    def initialize(self, context: TaskContext) -> None:
+        super().initialize(context)
+        self._cancellation = Cancellation()
+
+    def start(self, config: Mapping[str, str]) -> None:
+        task = SourceTaskConfig.from_properties(config)
+        self._config = task.connector
+        self._flow = flow_part(config)
+        self._policy: ReplicationPolicy = replication_policy(config)
+        consumer = source_consumer(config, task.task_index)
+        self._client_id = consumer["client.id"]
+        settings = engine_settings(self._config, consumer, self.context.producer_properties())
+        control = self.context.transfer
+        if control is not None:
+            # Where Spark copied this flow before, its executors may still be at it.
+            self._clients.fence_lanes(
+                settings.target,
+                control.transactional_id,
+                self.context.task_index,
+                self._cancellation,
+            )
+        self._history = self._clients.history(
+            self._config, self.context.connector_name, self.context.task_index
+        )
+        if self._config.mirror_quarantine_topic is not None:
+            self._quarantine = self._clients.quarantine(
+                self._config.mirror_quarantine_topic,
+                config,
+                self._config,
+                self.context.producer_properties(),
+            )
+        self._books = FlowBooks(
+            config,
+            self._config,
+            task.task_index,
+            self._clock,
+            self._clients.books(config, self._config, task.task_index),
+        )
+        plan: TailPlan | None = None
+        if self.context.transfer is None:
+            # Under exactly-once a crash leaves nothing: offsets are in the records' transactions.
+            self._tails = self._clients.tails(
+                settings.source, settings.target, read_committed=settings.options.read_committed
+            )
+            plan = TailPlan(self._tails, self._passed)
+        self._engine = CopyEngine(
+            settings,
+            self._acked,
+            self._clock,
+            transactions=self._transactions(),
+            on_loss=self._lost,
+            quarantine=self._quarantine,
+            on_quarantined=self._put_aside,
+            on_begun=self._begun,
+            tails=plan,
+            open_cluster=self._clients.open_cluster,
+            loop=self._clients.loop(),
+        )
+        self._beginnings = Beginnings(
+            self._books, self.context.connector_name, self._engine, self._clock
+        )
+        self._retention = self._clients.retention(
+            f"{self.context.connector_name} task {self.context.task_index}", config, consumer
+        )
+        self._assign(task.task_assigned_partitions)
+        self._limits = (self._config.limits, 1 / task.task_count)
+        self._engine.limit(*self._limits)
+
+    def _transactions(self) -> TransactionPlan | None:
+        """How it writes exactly once; None where the worker does not."""
+        control = self.context.transfer
+        if control is None:
+            return None
+        return TransactionPlan(
+            control,
+            partial(source_partition, self._config.source_cluster_alias),
+            self._transaction_committed,
+        )
+
+    def _assign(self, partitions: Sequence[TopicPartition]) -> None:
+        engine = self._running()
+        assigned = {partition.source for partition in engine.partitions}
+        self._assigned = wanted = set(partitions)
+        for key in assigned - wanted:
+            engine.remove(key)
+        added = [key for key in partitions if not engine.keep(key)]
+        alias = self._config.source_cluster_alias
+        keys = [source_partition(alias, key) for key in added]
+        offsets = self.context.stored_offsets(keys)
+        marks = dict(zip(added, self.context.offset_marks(keys), strict=True))
+        came_back = self._take_back(added)
+        new: dict[TopicPartition, int] = {}
+        not_new = []
+        for key, offset in zip(added, offsets, strict=True):
+            stored = position_after(offset)
+            back = came_back.get(key)
+            position = stored if back is None else back.acked_position
+            engine.add(key, self._target(key), position, self._metrics(key), learns=True)
+            if position is None:
+                new[key] = marks[key]
+                continue
+            if stored is not None:
+                not_new.append(key)
+            if back is None:
+                self._learning[key] = position
+            else:
+                # Its logs may have changed since it left.
+                engine.learn(key, back.facts(back.acked_position))
+            if self._history is not None:
+                self._history.begun(key, position)
+        for partition in engine.partitions:
+            if partition.source in came_back:
+                # The position where it goes on is still to be stored.
+                partition.stored_position = came_back[partition.source].stored_position
+        self._kept_beginnings().expect(new)
+        self._kept_beginnings().stored(not_new)
+        self._learn_by = self._clock.monotonic() + WITHIN_S
+        self._learn_noted(engine)
+        engine.watch()
+        _LOG.info(
+            "%s task %d: %d partitions, %d of them new",
+            self.context.connector_name,
+            self.context.task_index,
+            len(wanted),
+            len(added),
+        )
+
+    def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionCopy]:
+        """Partitions that left and are here again before they were stored. Their old copies must
+        not be stored any more: that could come after what the new ones reached."""
+        keys = set(added)
+        self._left += self._running().take_departed()
+        back = {p.source: p for p in self._left if p.source in keys and p.acked_position >= 0}
+        self._left = [p for p in self._left if p.source not in keys]
+        for key in keys & self._metric_removers.keys():
+            self._metric_removers.pop(key)()
+        return back
+
+    def _target(self, key: TopicPartition) -> TopicPartition:
+        return (
+            self._policy.format_remote_topic(self._config.source_cluster_alias, key[0]),
+            key[1],
+        )
+
+    def _metrics(self, key: TopicPartition) -> PartitionMetrics:
+        metrics = PartitionMetrics(
+            self._config.source_cluster_alias,
+            self._config.target_cluster_alias,
+            self._target(key)[0],
+            key[1],
+            source_topic=key[0],
+            client_id=self._client_id,
+            totals=self._totals,
+            clock=self._clock,
+        )
+        self._metric_removers[key] = metrics.register(self.context.metrics)
+        return metrics
+
+    def step(self, timeout: float) -> None:
+        engine = self._running()
+        beginnings = self._kept_beginnings()
+        waits = self._learning or beginnings.waiting
+        engine.step(min(timeout, _LEARN_TURN_S) if waits else timeout)
+        self._kept_books().poll()
+        beginnings.turn()
+        if self._without_pages:
+            self._write_pages_now_and_then()
+        if self._learning:
+            self._learn(engine)
+        if self._history is not None:
+            self._history.look(engine.partitions)
+        if self._retention is not None:
+            self._retention.look(engine.partitions)
+
+    def _learn_noted(self, engine: CopyEngine) -> None:
+        """Under exactly-once what was known is noted with the stored offset itself."""
+        control = self.context.transfer
+        if control is None or not self._learning:
+            return
+        alias = self._config.source_cluster_alias
+        keys = list(self._learning)
+        notes = control.notes([source_partition(alias, key) for key in keys])
+        for key, note in zip(keys, notes, strict=True):
+            facts = noted_facts(note, self._learning[key])
+            if facts is not None:
+                engine.learn(key, facts)
+                del self._learning[key]
+
+    def _learn(self, engine: CopyEngine) -> None:
+        """Tell the engine what was known of the logs of partitions that it has just begun with."""
+        facts = self._kept_books().facts()
+        if facts is None:
+            if self._clock.monotonic() >= self._learn_by:
+                # Rather late than never: what is found then is handled then.
+                for key in self._learning:
+                    engine.learn(key, None)
+                self._learn_by = float("inf")
+            return
+        for key, position in self._learning.items():
+            known = facts.get(key)
+            engine.learn(key, known if known and known.hold_for(position) else None)
+        self._learning.clear()
+
+    def _begun(self, partition: PartitionCopy) -> None:
+        """It is known where a partition begins that has no stored offset."""
+        key, position = partition.source, partition.position
+        if self._history is not None:
+            self._history.begun(key, position)
+        self._kept_beginnings().begun(key, position, partition.source_topic_id)
+
+    def wake(self) -> None:
+        if self._engine is not None:
+            self._engine.wake()
+
+    def stopping(self) -> None:
+        if self._cancellation is not None:
+            self._cancellation.cancel()
+        self.wake()
+
+    @classmethod
+    def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        """More partitions, and nothing else."""
+        return only_adds_partitions(before, after)
+
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        """The assignment and the limits may change in place; anything else restarts the task."""
+        if flow_part(config) != self._flow:
+            return False
+        task = SourceTaskConfig.from_properties(config)
+        if set(task.task_assigned_partitions) != self._assigned:
+            self._kept_books().look_again()  # others may have begun with what comes to this task
+            self._assign(task.task_assigned_partitions)
+        limits = (task.connector.limits, 1 / task.task_count)
+        if limits != self._limits:
+            self._limits = limits
+            self._running().limit(*limits)
+        return True
+
+    def pause(self) -> None:
+        self._running().set_fetching(False)
+
+    def resume(self) -> None:
+        self._running().set_fetching(True)
+
+    def drain(self, deadline: Deadline) -> None:
+        if not self._running().drain(deadline):
+            _LOG.warning("not everything under way was acknowledged: it will be copied again")
+        self._write_pages()
+
+    def stop(self) -> None:
+        for remove in self._metric_removers.values():
+            remove()
+        self._metric_removers.clear()
+        if self._retention is not None:
+            self._retention.close()
+            self._retention = None
+        if self._quarantine is not None:
+            self._quarantine.close()
+            self._quarantine = None
+        if self._history is not None:
+            self._history.close()
+            self._history = None
+        if self._books is not None:
+            self._books.close()
+            self._books = None
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+        if self._tails is not None:
+            self._tails.close()
+            self._tails = None
+        if self._cancellation is not None:
+            self._cancellation.close()
+
+    def health(self) -> list[PartitionHealth]:
+        return [] if self._engine is None else self._engine.health()
+
+    def trouble(self) -> str | None:
+        return None if self._books is None else self._books.trouble
+
+    def counts(self) -> TransferCounts:
+        totals = self._totals
+        return TransferCounts(totals.fetched, totals.acked, totals.waiting)
+
+    def _running(self) -> CopyEngine:
+        assert self._engine is not None, "the task is not running"
+        return self._engine
+
+    def _kept_books(self) -> FlowBooks:
+        assert self._books is not None, "the task is not running"
+        return self._books
+
+    def _kept_beginnings(self) -> Beginnings:
+        assert self._beginnings is not None, "the task is not running"
+        return self._beginnings
+
+    # Books.
+
+    def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base_offset: int) -> None:
+        """The target has these records from `base_offset` on."""
+        self.context.topic_used(partition.target[0])
+        if self.context.transfer is not None:
+            self._without_pages[partition.source] = partition
+        self._kept_books().copied(partition.source, runs, base_offset)
+
+    def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
+        anchor = partition.anchored(loss.first) if loss.on_target else None
+        self._kept_books().lost(partition.source, loss, anchor)
+        if partition.stored_position == UNKNOWN:
+            # What is being stored is a place in the log that was.
+            self._committing = [each for each in self._committing if each[0] is not partition]
+        if self._history is not None:
+            self._history.lost(partition, loss)
+
+    def _put_aside(self, partition: PartitionCopy, aside: PutAside) -> None:
+        """Records are in the quarantine topic; the partition goes on after them."""
+        topic = self._config.mirror_quarantine_topic
+        name = f"{partition.source[0]}-{partition.source[1]}"
+        text = f"{name}: offsets {aside.first} to {aside.last} went to {topic}: {aside.reason}"
+        _LOG.error("%s", text)
+        partition.metrics.quarantined(aside.last - aside.first + 1)
+        if self._history is not None:
+            self._history.quarantined(partition, aside.first, aside.last, text)
+
+    def _passed(self, partition: PartitionCopy, first: int, records: int) -> None:
+        """A crash had left these records on the target: they are not copied again."""
+        if self._history is not None:
+            self._history.already_copied(partition, first, records)
+
+    def prepare_commit(self) -> Future[list[StoredOffset]]:
+        """The acknowledged positions, once the map pages that explain them are written."""
+        engine = self._running()
+        self._left += engine.take_departed()
+        moved = [
+            (partition, partition.acked_position)
+            for partition in (*engine.partitions, *self._left)
+            if partition.unstored
+        ]
+        for partition, _ in moved:
+            # The next start, after a crash, begins to compare both logs here.
+            partition.drop_anchor()
+        self._committing = moved
+        if self._history is not None:
+            self._history.reached(moved)
+        return self._kept_books().prepare(
+            [
+                Reached(
+                    partition.source,
+                    position,
+                    partition.log_start_offset,
+                    None if partition.lost_since_stored else partition.facts(position),
+                )
+                for partition, position in moved
+            ]
+        )
+
+    def deliver(self) -> None:
+        self._kept_books().poll()
+
+    def committed(self) -> None:
+        for partition, position in self._committing:
+            partition.stored(position)
+        self._kept_beginnings().stored([partition.source for partition, _ in self._committing])
+        self._committing = []
+        self._forget_left()
+        self._kept_books().committed()
+
+    # Books under exactly-once: only what is committed gets there.
+
+    @classmethod
+    def writes_transactions(cls) -> bool:
+        return True
+
+    def request_commit(self) -> Future[None]:
+        return self._running().request_commit()
+
+    def _transaction_committed(self) -> None:
+        self._kept_books().committed()
+
+    def _write_pages_now_and_then(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._pages_at + PAGES_EVERY_S:
+            self._pages_at = now
+            self._write_pages()
+
+    def _write_pages(self) -> None:
+        """Pages may come after the offsets: until then groups go on earlier, not at a wrong
+        place."""
+        stored = {k: p for k, p in self._without_pages.items() if p.stored_position != UNKNOWN}
+        if stored:
+            for key in stored:
+                del self._without_pages[key]
+            self._kept_beginnings().stored(stored)
+            self._kept_books().prepare(
+                [
+                    Reached(key, p.stored_position, p.log_start_offset, p.facts(p.stored_position))
+                    for key, p in stored.items()
+                ]
+            )
+            if self._history is not None:
+                self._history.reached((p, p.stored_position) for p in stored.values())
+
+    def _forget_left(self) -> None:
+        """Partitions that left and are stored need no books any more."""
+        still: list[PartitionCopy] = []
+        assigned = {partition.source for partition in self._running().partitions}
+        for partition in self._left:
+            if partition.unstored:
+                still.append(partition)
+            elif partition.source not in assigned:
+                self._kept_books().forget(partition.source)
+                if self._history is not None:
+                    self._history.forget(partition.source)
+                remove = self._metric_removers.pop(partition.source, None)
+                if remove is not None:
+                    remove()
+        self._left = still
+
+
+def flow_part(config: Mapping[str, str]) -> dict[str, str]:
+    """What a task cannot change while it runs: everything but its assignment and its limits."""
+    return {key: value for key, value in config.items() if key not in _CHANGE_IN_PLACE}
+
+
+def only_adds_partitions(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether a source task's configs differ in nothing but partitions that come in addition."""
+    if flow_part(before) != flow_part(after):
+        return False
+    had, has = (set(config.get(_ASSIGNMENT, "").split(",")) for config in (before, after))
+    return had <= has

@@ -1,0 +1,104 @@
+"""The clients and the clock of a source task, in one place, so that a simulation can replace them.
+
+A `MirrorSourceTask` makes nothing that talks to a cluster, a database or the system's clock but
+through its `TaskClients`. Called on the task's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.cluster.cluster_link import ClusterLink
+from connect.clients.config.settings import WireSettings
+from connect.clients.wire.cancellation import Cancellation
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.clock import SYSTEM_CLOCK, Clock
+from connectors.mirror.config.clients import source_admin, target_admin
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.positions.tail_checks import TailLookup
+from connectors.mirror.copy.quarantine import Quarantine
+from connectors.mirror.copy.quarantine_topic import QuarantineTopic
+from connectors.mirror.copy.transactions.executor_ids import fence_lanes
+from connectors.mirror.history.recorder import TaskHistory
+from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics
+from connectors.mirror.source.retention_watch import RetentionWatch
+from connectors.mirror.tails.tail_lookup import ThreadedTailLookup
+
+__all__ = ["OwnedQuarantine", "OwnedTailLookup", "TaskClients"]
+
+
+class OwnedQuarantine(Quarantine, Protocol):
+    """A quarantine that its owner closes, once."""
+
+    def close(self) -> None: ...
+
+
+class OwnedTailLookup(TailLookup, Protocol):
+    """A tail lookup that its owner closes, once."""
+
+    def close(self) -> None: ...
+
+
+class TaskClients:
+    """Real clients, which each method opens for the caller to close."""
+
+    clock: Clock = SYSTEM_CLOCK
+
+    def open_cluster(
+        self, settings: WireSettings, on_change: Callable[[], None], clock: Clock, name: str
+    ) -> ClusterAccess:
+        """One of the two clusters, as `cluster_access.OpenCluster`; the engine closes it."""
+        return ClusterLink(settings, on_change, clock, name)
+
+    def loop(self) -> SelectorLoop:
+        """The loop that the copy engine runs in; the engine closes it."""
+        return SelectorLoop(self.clock)
+
+    def books(
+        self, props: Mapping[str, str], config: SourceConfig, index: str | None
+    ) -> BookTopics:
+        """Where syncs and map are. `props`: the task's, also parsed as `config`; `index`: its
+        number."""
+        return KafkaBookTopics(props, config, index)
+
+    def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
+        """Where the task's events, ranges and lags are written."""
+        return TaskHistory(config, connector, task, self.clock)
+
+    def quarantine(
+        self,
+        topic: str,
+        props: Mapping[str, str],
+        config: SourceConfig,
+        producer: Mapping[str, str],
+    ) -> OwnedQuarantine:
+        """Where records go that cannot be copied. `props`: the task's, also parsed as `config`;
+        `producer`: Java properties of a producer for the target."""
+        return QuarantineTopic(
+            topic,
+            config.source_cluster_alias,
+            config.replication_factor,
+            producer,
+            target_admin(props),
+        )
+
+    def tails(
+        self, source: WireSettings, target: WireSettings, *, read_committed: bool
+    ) -> OwnedTailLookup:
+        """Compares the ends of target partitions with the source after a crash."""
+        return ThreadedTailLookup(source, target, read_committed=read_committed)
+
+    def retention(
+        self, name: str, props: Mapping[str, str], consumer: Mapping[str, str]
+    ) -> RetentionWatch | None:
+        """Reckons when retention deletes records that are not copied yet; None: nobody does.
+        `consumer`: Java properties of a consumer of the source."""
+        return RetentionWatch(name, source_admin(props), consumer)
+
+    def fence_lanes(
+        self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None
+    ) -> None:
+        """Fence out executors that Spark left behind: `lanes.fence_lanes`. Blocks."""
+        fence_lanes(target, task_id, task, cancellation)

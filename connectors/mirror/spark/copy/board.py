@@ -1,0 +1,381 @@
+"""Where each partition of a flow stands that Spark copies: the decisions of the engine, pure.
+
+The board holds what is assigned; source ends, plans and results change it. It belongs to the thread
+of the task. A partition is `busy` while a shard with it is out: it is in no other, and where it
+stands is not known before the shard is back, or surely over (`abandon`). Under exactly-once what is
+stored says so: until it was read (`settle`) a partition is `unsure`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from uuid import UUID
+
+from connect.plugin import PartitionHealth
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
+from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
+from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.spark.copy.partition import UNKNOWN, MirroredPartition
+from connectors.mirror.spark.copy.shard_plan import Lagging, PlanLimits, plan_shards
+
+__all__ = ["Board"]
+
+_LOG = logging.getLogger(__name__)
+
+_RETRY_FIRST_S, _RETRY_CAP_S = 0.5, 30.0
+_PROBE_S = 5.0
+"""How often a source is asked again that seems to end before what was copied."""
+
+
+class Board:
+    """See the module. `now`: monotonic seconds; `now_ms`: since the epoch."""
+
+    def __init__(
+        self,
+        limits: PlanLimits | None = None,
+        policies: LossPolicies | None = None,
+        on_loss: Callable[[MirroredPartition, Loss], None] | None = None,
+        on_begun: Callable[[MirroredPartition], None] | None = None,
+        *,
+        begins_at_start: bool = True,
+    ) -> None:
+        """`on_begun`: it is known where one begins that was `unbegun`; it waits for `let_copy`.
+        `begins_at_start`: not where auto.offset.reset is latest."""
+        self._policies = policies or LossPolicies()
+        self._on_loss = on_loss or (lambda *_: None)
+        self._on_begun = on_begun
+        self._begins_at_start = begins_at_start
+        self._limits = limits or PlanLimits()
+        self._partitions: dict[TopicPartition, MirroredPartition] = {}
+        self._plans = 0
+        self.news = True
+        """Whether there may be something to plan that was not there at the last plan; besides, what
+        waits for a time may be due."""
+
+    def __iter__(self) -> Iterator[MirroredPartition]:
+        """All of them, also those that are leaving."""
+        return iter(tuple(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def get(self, key: TopicPartition) -> MirroredPartition | None:
+        return self._partitions.get(key)
+
+    # What is assigned.
+
+    def assigned(self) -> set[TopicPartition]:
+        return {key for key, partition in self._partitions.items() if not partition.leaving}
+
+    def add(self, partition: MirroredPartition) -> None:
+        self._partitions[partition.source] = partition
+        self.news = True
+
+    def assign(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """These and no others from now on. Returns those that are not here and have to be added."""
+        keys = list(wanted)
+        chosen = set(keys)
+        for key, partition in self._partitions.items():
+            partition.leaving = key not in chosen
+        self.news = True
+        return [key for key in keys if key not in self._partitions]
+
+    def take_gone(self) -> list[MirroredPartition]:
+        """Remove what is leaving and stored: nothing more has to be done for it."""
+        gone = [
+            partition
+            for partition in self._partitions.values()
+            if partition.leaving and not partition.busy and not self._moved(partition)
+        ]
+        for partition in gone:
+            del self._partitions[partition.source]
+        return gone
+
+    @staticmethod
+    def _moved(partition: MirroredPartition) -> bool:
+        return partition.position > 0 and partition.position != partition.stored
+
+    def moved(self) -> list[MirroredPartition]:
+        """Those whose position is not the stored one."""
+        return [partition for partition in self._partitions.values() if self._moved(partition)]
+
+    # The source's offsets.
+
+    def unplaced(self) -> list[MirroredPartition]:
+        """Those that have no position yet, or have to begin again."""
+        return [
+            partition
+            for partition in self._partitions.values()
+            if partition.standing is None
+            and (partition.position == UNKNOWN or partition.begin_again)
+            and not partition.busy
+            and not partition.unsure
+            and not partition.unbegun
+            and not partition.leaving
+        ]
+
+    def place(self, partition: MirroredPartition, offset: int) -> None:
+        """Go on at this source offset."""
+        if partition.begin_again:
+            self._created_again(partition, offset)
+        if partition.position == UNKNOWN and self._on_begun is not None:
+            partition.unkept = True
+        partition.position = offset
+        if partition.unkept and self._on_begun is not None:
+            self._on_begun(partition)
+        partition.begin_again = False
+        partition.copy_error = None
+        self.news = True
+
+    # Those of which nothing is stored (`beginnings.BeginningHost`).
+
+    def begin(self, key: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
+        partition = self._partitions.get(key)
+        if partition is None or not partition.unbegun:
+            return
+        partition.unbegun = False
+        if position is not None:
+            partition.topic_id = topic_id or partition.topic_id
+            self.place(partition, position)
+
+    def let_copy(self, keys: Iterable[TopicPartition]) -> None:
+        for key in keys:
+            partition = self._partitions.get(key)
+            if partition is not None:
+                partition.unkept = False
+        self.news = True
+
+    def was_begun_before(self, key: TopicPartition, position: int, begun: int) -> None:
+        partition = self._partitions.get(key)
+        if partition is None or not self._begins_at_start:
+            return
+        kind = LossKind.RETENTION
+        policy, at = self._policies.of(kind), partition.position
+        resume = None if policy is LossPolicy.FAIL else at
+        self.lost(Loss(kind, policy, key, partition.target, position, begun, at, resume))
+
+    def ends(self, found: Mapping[TopicPartition, int], now_ms: int) -> None:
+        for key, end in found.items():
+            partition = self._partitions.get(key)
+            if partition is not None:
+                self.news |= partition.end != end
+                partition.end = end
+                partition.show_lag(now_ms)
+
+    def topic_ids(self, ids: Mapping[str, UUID]) -> None:
+        """A topic that was deleted and created again has another id, and all its records are new;
+        its offsets may well reach beyond those that were copied. The id of a topic that is known
+        to be gone comes from a broker with old metadata, and says nothing."""
+        for partition in self._partitions.values():
+            found = ids.get(partition.source[0])
+            former = partition.topic_id
+            if found is None or found == former or found in partition.former_ids:
+                continue
+            another = former is not None and partition.position != UNKNOWN
+            if former is not None:
+                partition.former_ids.add(former)
+            partition.topic_id = found
+            if not another:
+                continue
+            if self._policies.of(LossKind.SOURCE_RECREATED) is LossPolicy.FAIL:
+                self._created_again(partition, None)
+            else:
+                partition.begin_again = True
+
+    # Losses.
+
+    def _created_again(self, partition: MirroredPartition, resume: int | None) -> None:
+        kind = LossKind.SOURCE_RECREATED
+        position = partition.position
+        self.lost(
+            Loss(
+                kind,
+                self._policies.of(kind),
+                partition.source,
+                partition.target,
+                0,
+                position,
+                position,
+                resume,
+            )
+        )
+
+    def lost(self, loss: Loss) -> None:
+        """Told once, though each shard finds it that begins there."""
+        partition = self._partitions.get(loss.source)
+        if partition is None or partition.loss == loss:
+            return
+        partition.loss = loss
+        partition.metrics.lost(loss.records)
+        _LOG.error("%s", loss)
+        self._on_loss(partition, loss)
+
+    # What was known of the logs when positions were stored.
+
+    def learning(self) -> bool:
+        return any(p.learns and not p.unsure for p in self._partitions.values())
+
+    def learn(self, facts: Mapping[TopicPartition, LogFacts]) -> None:
+        for key, partition in self._partitions.items():
+            if not partition.learns or partition.unsure:
+                continue
+            partition.learns = False
+            known = facts.get(key)
+            if known is not None and known.hold_for(partition.position):
+                partition.topic_id = known.source_topic_id or partition.topic_id
+                partition.target_topic_id = known.target_topic_id
+                partition.target_end = known.target_end
+                partition.tail_start = known.reached(partition.position)
+        self.news = True
+
+    # Shards.
+
+    def plan(
+        self, slots: int, now: float, held_by: Callable[[str], str | None] = lambda topic: None
+    ) -> list[list[SourceRange]]:
+        """The next shards; empty: there is nothing to copy. Their partitions are busy from now
+        on. `held_by`: the limit that forbids to copy of a topic."""
+        self.news = False
+        shards = plan_shards(self._lagging(now, held_by), slots, self._limits)
+        self._plans += 1
+        for shard in shards:
+            for each in shard:
+                partition = self._partitions[each.source]
+                partition.busy = True
+                partition.since = self._plans
+        return shards
+
+    def _lagging(self, now: float, held_by: Callable[[str], str | None]) -> Iterator[Lagging]:
+        for partition in self._partitions.values():
+            position, end = partition.position, partition.end
+            if position in (end, UNKNOWN) or end == UNKNOWN:
+                continue
+            if (
+                partition.busy
+                or partition.unsure
+                or partition.learns
+                or partition.comparing
+                or partition.standing is not None
+                or partition.leaving
+                or partition.begin_again
+                or partition.unkept
+                or partition.retry_at > now
+            ):
+                continue
+            limit = held_by(partition.source[0])
+            if limit is not None:
+                partition.hold(limit, now)
+                continue
+            partition.let_go(now)
+            if end < position:
+                # Its broker says whether that is so when it is asked for the record: then the
+                # copier begins where auto.offset.reset says.
+                partition.retry_at = now + _PROBE_S
+                end = position + 1
+            yield Lagging(
+                partition.source,
+                partition.target,
+                position,
+                end,
+                int((end - position) * partition.bytes_per_offset),
+                partition.since,
+                partition.failures > 0,
+            )
+
+    def size(self, wanted: SourceRange) -> float:
+        """The bytes that it is believed to have."""
+        partition = self._partitions[wanted.source]
+        return (wanted.end - wanted.start) * partition.bytes_per_offset
+
+    def reached(self, progress: RangeProgress, now: float, now_ms: int) -> None:
+        """A shard is back: what it says of one partition."""
+        partition = self._partitions[progress.range.source]
+        partition.busy = False
+        self.news = True
+        start = progress.range.start
+        partition.position = progress.position
+        partition.log_start = max(partition.log_start, progress.log_start)
+        partition.newest_timestamp = max(partition.newest_timestamp, progress.newest_timestamp)
+        partition.end = max(partition.end, progress.high_watermark)
+        self._measure(partition, progress, now_ms)
+        partition.limited_by = progress.limited_by if partition.lag else None
+        if progress.position != start or progress.records:
+            partition.failures, partition.retry_at = 0, 0.0
+            partition.copy_error = progress.error
+        elif not progress.done:
+            self._failed(partition, progress.error, now)
+
+    @staticmethod
+    def _measure(partition: MirroredPartition, progress: RangeProgress, now_ms: int) -> None:
+        metrics, newest = partition.metrics, progress.newest_timestamp
+        if progress.records:
+            metrics.fetched(progress.bytes, progress.records, newest, now_ms)
+            metrics.acked(progress.records, newest, now_ms)
+            metrics.shallow(progress.shallow_records, progress.shallow_batches)
+            metrics.record_level(
+                progress.records - progress.shallow_records, progress.level_batches
+            )
+        metrics.throttled(progress.throttled_ms / 1000)
+        partition.show_lag(now_ms)
+        offsets = progress.position - progress.range.start
+        if offsets > 0 and progress.bytes > 0:
+            partition.bytes_per_offset = (partition.bytes_per_offset + progress.bytes / offsets) / 2
+
+    def release(self, keys: Iterable[TopicPartition]) -> None:
+        """A plan was not used."""
+        for key in keys:
+            self._partitions[key].busy = False
+        self.news = True
+
+    def abandon(
+        self, keys: Iterable[TopicPartition], reason: str, now: float, until: float
+    ) -> None:
+        """Nothing came back of these. Somebody may still be copying them, but not after `until`."""
+        for key in keys:
+            partition = self._partitions.get(key)
+            if partition is not None and partition.busy:
+                partition.busy = False
+                self._failed(partition, reason, now)
+                partition.retry_at = max(partition.retry_at, until)
+
+    # What is known of partitions whose shard did not end well, under exactly-once.
+
+    def doubt(self, key: TopicPartition, reason: str | None, now: float) -> None:
+        """`reason` None: others of its shard are to blame."""
+        partition = self._partitions[key]
+        partition.busy = False
+        partition.unsure = True
+        if reason is not None:
+            self._failed(partition, reason, now)
+
+    def unsure(self) -> list[TopicPartition]:
+        return [key for key, partition in self._partitions.items() if partition.unsure]
+
+    def settle(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Nobody copies these any more, and this is where to go on after what is stored."""
+        for key, position in positions.items():
+            partition = self._partitions[key]
+            partition.unsure = False
+            # Otherwise nothing was stored since: of a topic that began again, nothing yet.
+            if position is not None and position != partition.stored:
+                partition.position = partition.stored = position
+        self.news = True
+
+    @staticmethod
+    def _failed(partition: MirroredPartition, reason: str | None, now: float) -> None:
+        partition.failures += 1
+        if reason is not None and reason != partition.copy_error:
+            _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
+        partition.copy_error = reason
+        wait = min(_RETRY_CAP_S, _RETRY_FIRST_S * 2 ** min(partition.failures - 1, 10))
+        partition.retry_at = now + wait
+
+    def health(self, now_ms: int, engine_error: str | None) -> Sequence[PartitionHealth]:
+        """From any thread."""
+        return [
+            partition.health(now_ms, engine_error)
+            for partition in tuple(self._partitions.values())
+            if not partition.leaving
+        ]

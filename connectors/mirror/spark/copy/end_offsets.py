@@ -1,0 +1,180 @@
+"""Keeps a board's source ends fresh, and finds positions for partitions that have none.
+
+Partitions that cannot be answered for are asked for apart from the others, which do not wait then.
+Runs on the task's thread; answers come back through `post`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from uuid import UUID
+
+from connect.clients.cluster.list_offsets import EARLIEST, LATEST
+from connect.clients.config.settings import AutoOffsetReset
+from connect.clock import Clock
+from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.spark.copy.board import Board
+from connectors.mirror.spark.copy.partition import MirroredPartition
+from connectors.mirror.spark.copy.source_offsets import Found, SourceOffsets
+
+__all__ = ["TICK_S", "Listing"]
+
+_LOG = logging.getLogger(__name__)
+
+TICK_S = 0.25
+"""How often the source is asked for its ends: how soon records that come are noticed."""
+
+_SHARE = 8
+"""Asking takes at most this share (1/8) of the time, however many partitions there are."""
+
+_SUSPECT_S = 5.0
+_PLACE_S = 1.0
+
+
+class Listing:
+    """See the module."""
+
+    def __init__(
+        self,
+        board: Board,
+        offsets: SourceOffsets,
+        reset: AutoOffsetReset,
+        post: Callable[[Callable[[], None]], None],
+        clock: Clock,
+    ) -> None:
+        self._board = board
+        self._offsets = offsets
+        self._reset: AutoOffsetReset = reset
+        self._post = post
+        self._clock = clock
+        self._suspects: set[TopicPartition] = set()
+        self._due = self._suspects_due = self._places_due = 0.0
+        self._asking = self._asking_suspects = self._placing = False
+        self._failing = False
+        self._seen_ids: Mapping[str, UUID] | None = None
+
+    def watch(self) -> None:
+        """The board's partitions have changed."""
+        self._offsets.watch({partition.source[0] for partition in self._board})
+        self._suspects &= {partition.source for partition in self._board}
+        self._due = self._places_due = 0.0
+        self._seen_ids = None
+
+    def compare(self) -> None:
+        """Other topic ids were known before than those that were compared."""
+        self._seen_ids = None
+
+    def next_s(self) -> float:
+        """Seconds until `turn` has something to do."""
+        if self._asking:
+            return TICK_S
+        return max(0.0, self._due - self._clock.monotonic())
+
+    def turn(self) -> None:
+        """Ask what is due."""
+        now = self._clock.monotonic()
+        ids = self._offsets.topic_ids
+        if ids is not self._seen_ids:
+            self._seen_ids = ids
+            self._board.topic_ids(ids)
+        if not self._placing and now >= self._places_due:
+            self._place(now)
+        if not self._asking and now >= self._due:
+            keys = {p.source for p in self._board if not p.leaving} - self._suspects
+            self._asking = bool(keys)
+            self._due = now + TICK_S
+            if keys:
+                self._ask(keys, LATEST, lambda found: self._ends(found, now))
+        if self._suspects and not self._asking_suspects and now >= self._suspects_due:
+            self._asking_suspects = True
+            self._ask(set(self._suspects), LATEST, self._suspects_answered)
+
+    def _ask(
+        self,
+        keys: set[TopicPartition],
+        timestamp: int,
+        then: Callable[[Found | ConnectError], None],
+    ) -> None:
+        self._offsets.ask(keys, timestamp, lambda found: self._post(lambda: then(found)))
+
+    # Ends.
+
+    def _ends(self, found: Found | ConnectError, asked_at: float) -> None:
+        self._asking = False
+        now = self._clock.monotonic()
+        self._due = now + max(TICK_S, _SHARE * (now - asked_at))
+        self._take(found)
+
+    def _suspects_answered(self, found: Found | ConnectError) -> None:
+        self._asking_suspects = False
+        self._suspects_due = self._clock.monotonic() + _SUSPECT_S
+        self._take(found)
+
+    def _take(self, found: Found | ConnectError) -> None:
+        if isinstance(found, ConnectError):
+            if not self._failing:
+                _LOG.warning("cannot list the source's offsets: %s; trying again", found)
+            self._failing = True
+            self._explain(self._board, str(found))
+            return
+        if self._failing:
+            _LOG.info("the source's offsets can be listed again")
+            self._failing = False
+        ends: dict[TopicPartition, int] = {}
+        for key, answer in found.items():
+            partition = self._board.get(key)
+            if isinstance(answer, ConnectError):
+                self._suspects.add(key)
+                self._suspects_due = self._clock.monotonic() + _SUSPECT_S
+                if partition is not None:
+                    self._explain([partition], str(answer))
+                continue
+            ends[key] = answer
+            self._suspects.discard(key)
+            if partition is not None and partition.listing_error is not None:
+                partition.listing_error = None
+        self._board.ends(ends, self._clock.now_ms())
+
+    @staticmethod
+    def _explain(partitions: Iterable[MirroredPartition], reason: str) -> None:
+        for partition in partitions:
+            partition.listing_error = reason
+
+    # Positions.
+
+    def _place(self, now: float) -> None:
+        self._places_due = now + _PLACE_S
+        waiting = self._board.unplaced()
+        if not waiting:
+            return
+        again = [partition for partition in waiting if partition.begin_again]
+        fresh = [partition for partition in waiting if not partition.begin_again]
+        if fresh and self._reset == "none":
+            for partition in fresh:
+                partition.copy_error = (
+                    f"there is no usable offset for {partition.source[0]}-{partition.source[1]} "
+                    "and auto.offset.reset=none forbids choosing one: set it to earliest or "
+                    "latest, or store an offset"
+                )
+            fresh = []
+        chosen = again or fresh
+        if not chosen:
+            return
+        latest = not again and self._reset == "latest"
+        self._placing = True
+        keys = {partition.source for partition in chosen}
+        self._ask(keys, LATEST if latest else EARLIEST, self._placed)
+
+    def _placed(self, found: Found | ConnectError) -> None:
+        self._placing = False
+        if isinstance(found, ConnectError):
+            self._take(found)
+            return
+        for partition in self._board.unplaced():
+            answer = found.get(partition.source)
+            if isinstance(answer, ConnectError):
+                partition.listing_error = str(answer)
+            elif answer is not None:
+                self._board.place(partition, answer)

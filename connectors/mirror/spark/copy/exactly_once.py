@@ -1,0 +1,86 @@
+"""What the ledgers of a flow that writes exactly once mean for its board and its books.
+
+Positions are stored already when a ledger comes back: they were in the transactions. A shard that
+did not end well may have committed more than it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from connect.clock import Clock
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.history.recorder import TaskHistory
+from connectors.mirror.offsets.offset_sync_writer import PAGES_EVERY_S, FlowBooks, Reached
+from connectors.mirror.spark.copy.board import Board
+from connectors.mirror.spark.copy.partition import UNKNOWN
+from connectors.mirror.spark.copy.shards import ShardResult
+
+__all__ = ["OnceBooks"]
+
+
+class OnceBooks:
+    """See the module. Belongs to the task's thread."""
+
+    def __init__(
+        self,
+        board: Board,
+        books: FlowBooks,
+        history: TaskHistory,
+        on_stored: Callable[[Sequence[TopicPartition]], None],
+        clock: Clock,
+    ) -> None:
+        """`on_stored` hears now and then of whom offsets are stored."""
+        self._board = board
+        self._books = books
+        self._history = history
+        self._on_stored = on_stored
+        self._clock = clock
+        self._without_pages: set[TopicPartition] = set()
+        self._pages_at = 0.0
+
+    def take(self, result: ShardResult) -> None:
+        """A shard is back, and the board has what it reached, unless it ended with an error."""
+        self._without_pages.update(line.source for line in result.copied)
+        if result.error is not None:
+            self._doubt(result, result.error)
+            return
+        for progress in result.progress:
+            partition = self._board.get(progress.range.source)
+            if partition is not None and progress.position != progress.range.start:
+                partition.stored = progress.position
+        self._books.committed()
+
+    def _doubt(self, result: ShardResult, reason: str) -> None:
+        now = self._clock.monotonic()
+        to_blame = {each.range.source for each in result.progress if each.error is not None}
+        for progress in result.progress:
+            own = progress.error if to_blame else reason
+            self._board.doubt(progress.range.source, own, now)
+
+    def lost(self, keys: Iterable[TopicPartition], reason: str) -> None:
+        """No ledger came of these."""
+        for key in keys:
+            self._board.doubt(key, reason, self._clock.monotonic())
+
+    def turn(self) -> None:
+        """Write the pages that are due."""
+        now = self._clock.monotonic()
+        if now >= self._pages_at + PAGES_EVERY_S:
+            self._pages_at = now
+            self.write_pages()
+
+    def write_pages(self) -> None:
+        """Pages may come after the offsets: until then groups go on earlier, not at a wrong
+        place."""
+        moved, self._without_pages = self._without_pages, set()
+        found = [partition for key in moved if (partition := self._board.get(key)) is not None]
+        self._history.reached((each, each.stored) for each in found)
+        if found:
+            self._on_stored([each.source for each in found if each.stored != UNKNOWN])
+            self._books.prepare(
+                [
+                    Reached(each.source, each.stored, each.log_start, each.facts(each.stored))
+                    for each in found
+                ]
+            )

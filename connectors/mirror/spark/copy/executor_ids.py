@@ -1,0 +1,179 @@
+"""The lanes of a flow that writes exactly once on Spark: what executors write with, batch by batch.
+
+An executor writes with a producer that the task claimed for one shard. Where a shard ends well,
+nobody writes with that producer any more; where not, or where nothing is heard of it, somebody may.
+So each lane that was given out is claimed anew before the next batch, which fences out whoever is
+still there and ends what he left open; then what is stored says how far the doubtful partitions
+are. At its start a task claims all lanes that there can be: those of earlier runs.
+
+A task that was replaced may claim lanes of its heir, too, and so be in the heir's way, but it gives
+none out: after each claim it asks whether it still is the latest run (`confirm`), and a heir claims
+all lanes after it has become that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+
+from connect.clients.config.settings import WireSettings
+from connect.clients.transactions.coordinator import ProducerIdentity
+from connect.clients.transactions.fence_producers import claim_producers
+from connect.clients.wire.cancellation import Cancellation
+from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clock import Clock, Deadline
+from connect.errors import ConnectError
+from connect.loop import Backoff
+from connect.plugin import TransferTransactions
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.transactions.executor_ids import LANES, LaneClaim, lane_id
+
+__all__ = ["LaneBook", "Lanes", "Positions"]
+
+_LOG = logging.getLogger(__name__)
+
+_CLAIM_S = 60.0
+_JOIN_S = 2.0
+_RETRY_FIRST_S, _RETRY_CAP_S = 0.5, 10.0
+
+Positions = Mapping[TopicPartition, int | None]
+"""Where to go on after what is stored; None: nothing is."""
+
+
+class LaneBook:
+    """Which lanes are claimed and not given out. Pure."""
+
+    def __init__(self, task_id: str, count: int = LANES) -> None:
+        self._ids = [lane_id(task_id, number) for number in range(count)]
+        self._ready: dict[str, ProducerIdentity] = {}
+
+    @property
+    def missing(self) -> list[str]:
+        """Those to be claimed."""
+        return [name for name in self._ids if name not in self._ready]
+
+    def claimed(self, producers: Mapping[str, ProducerIdentity]) -> None:
+        self._ready.update(producers)
+
+    def take(self, count: int) -> list[LaneClaim]:
+        """Give out so many. Each claim is given out once."""
+        names = [name for name in self._ids if name in self._ready][:count]
+        if len(names) < count:
+            raise ValueError(f"{count} lanes are wanted, and {len(names)} are claimed")
+        return [LaneClaim(name, self._ready.pop(name)) for name in names]
+
+
+class Lanes:
+    """See the module. Belongs to the task's thread; what is asked for is told there, by `post`."""
+
+    def __init__(
+        self,
+        transactions: TransferTransactions,
+        target: WireSettings,
+        stored: Callable[[Sequence[TopicPartition]], Positions],
+        post: Callable[[Callable[[], None]], None],
+        clock: Clock,
+    ) -> None:
+        """`stored` reads what is committed, on a thread of its own."""
+        self._transactions = transactions
+        self._target = target
+        self._stored = stored
+        self._post = post
+        self._clock = clock
+        self._book = LaneBook(transactions.transactional_id)
+        self._threads = ShortThreads("spark-lanes")
+        self._cancellation = Cancellation()
+        self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_CAP_S)
+        self._busy = False
+        self._due = 0.0
+        self.trouble: str | None = None
+        """Why lanes are not claimed yet."""
+        self.failure: ConnectError | None = None
+        """Why none will be."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether all are claimed."""
+        return not self._book.missing
+
+    def take(self, count: int) -> list[LaneClaim]:
+        return self._book.take(count)
+
+    def claim(
+        self, doubtful: Collection[TopicPartition], then: Callable[[Positions], None]
+    ) -> None:
+        """Claim those that are missing, then read what is stored of the doubtful. Call while no
+        batch is under way, as long as something of this is to be done."""
+        if self._busy or self.failure is not None or self._clock.monotonic() < self._due:
+            return
+        self._busy = True
+        names, keys = self._book.missing, list(doubtful)
+
+        def work() -> tuple[Mapping[str, ProducerIdentity], Positions]:
+            claimed = claim_producers(
+                self._target,
+                names,
+                Deadline(_CLAIM_S, self._clock),
+                timeout_ms=int(self._transactions.timeout_s * 1000),
+                cancellation=self._cancellation,
+            )
+            return claimed, self._stored(keys) if keys else {}
+
+        def worked(done: Future[tuple[Mapping[str, ProducerIdentity], Positions]]) -> None:
+            self._post(lambda: self._confirm(done, then))
+
+        self._threads.run("claim", work).add_done_callback(worked)
+
+    def _confirm(
+        self,
+        done: Future[tuple[Mapping[str, ProducerIdentity], Positions]],
+        then: Callable[[Positions], None],
+    ) -> None:
+        error = done.exception(timeout=0)
+        if error is not None:
+            self._failed(error)
+            return
+        claimed, positions = done.result(timeout=0)
+
+        def confirmed(answer: Future[None]) -> None:
+            self._post(lambda: self._take_over(answer, claimed, positions, then))
+
+        self._transactions.confirm().add_done_callback(confirmed)
+
+    def _take_over(
+        self,
+        answer: Future[None],
+        claimed: Mapping[str, ProducerIdentity],
+        positions: Positions,
+        then: Callable[[Positions], None],
+    ) -> None:
+        error = answer.exception(timeout=0)
+        if error is not None:
+            self._failed(error)
+            return
+        self._busy = False
+        self.trouble = None
+        self._backoff.reset()
+        self._book.claimed(claimed)
+        then(positions)
+
+    def _failed(self, error: BaseException) -> None:
+        self._busy = False
+        if not isinstance(error, ConnectError):
+            raise error
+        if not error.retriable:
+            self.failure = error
+            return
+        self._due = self._clock.monotonic() + self._backoff.next()
+        self.trouble = f"the transactional ids to write with are not claimed yet: {error}"
+        _LOG.warning("%s; trying again", self.trouble)
+
+    def close(self) -> None:
+        self._threads.stop()
+        self._cancellation.cancel()
+        left = self._threads.join(Deadline(_JOIN_S, self._clock))
+        if left:
+            _LOG.warning("Threads that did not end in time: %s", ", ".join(left))
+        else:
+            self._cancellation.close()

@@ -1,0 +1,90 @@
+"""After a crash: records that executors left on the target are not copied again.
+
+The counterpart of `connectors/mirror/copy/positions/tail_checks.py` for the engine on Spark. A partition that
+begins with facts of its last commit waits until its target's end was compared with the source; at
+most `_WITHIN_S`, then it is copied again, as at-least-once allows. Belongs to the task's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+
+from connect.clock import Clock
+from connectors.mirror.copy.positions.tail_checks import FoundTail, TailLookup, TailQuestion
+from connectors.mirror.spark.copy.partition import MirroredPartition
+
+__all__ = ["BoardTails"]
+
+_LOG = logging.getLogger(__name__)
+
+_WITHIN_S = 30.0
+
+OnFound = Callable[[MirroredPartition, FoundTail], None]
+
+
+class BoardTails:
+    """See the module. `post`: has the task's thread do something, from any thread; `on_found`: so
+    much of a partition is there, before it goes on."""
+
+    def __init__(
+        self,
+        lookup: TailLookup,
+        clock: Clock,
+        post: Callable[[Callable[[], None]], None],
+        on_found: OnFound,
+    ) -> None:
+        self._lookup = lookup
+        self._clock = clock
+        self._post = post
+        self._on_found = on_found
+        self._waiting: dict[MirroredPartition, float] = {}
+
+    def look(self, partitions: Iterable[MirroredPartition]) -> None:
+        """Compare those that know where their last commit ended on the target."""
+        for partition in partitions:
+            start, partition.tail_start = partition.tail_start, None
+            if start is None or partition.leaving:
+                continue
+            partition.comparing = True
+            self._waiting[partition] = self._clock.monotonic() + _WITHIN_S
+            question = TailQuestion(partition.source, partition.target, *start, None)
+            self._lookup.look(question).add_done_callback(
+                lambda done, partition=partition: self._post(  # type: ignore[misc]
+                    lambda: self._answered(partition, done)
+                )
+            )
+
+    def turn(self) -> bool:
+        """Give up on lookups that take too long; whether there were any."""
+        now = self._clock.monotonic()
+        late = [partition for partition, until in self._waiting.items() if now >= until]
+        for partition in late:
+            self._give_up(partition, "it took too long")
+        return bool(late)
+
+    def _answered(self, partition: MirroredPartition, done: Future[FoundTail]) -> None:
+        if partition not in self._waiting:
+            return
+        if done.cancelled():
+            return
+        error = done.exception(timeout=0)
+        if error is not None:
+            # Whatever it is, copying again is always right.
+            self._give_up(partition, str(error) or type(error).__name__)
+            return
+        found = done.result(timeout=0)
+        del self._waiting[partition]
+        self._on_found(partition, found)
+        partition.comparing = False
+
+    def _give_up(self, partition: MirroredPartition, why: str) -> None:
+        del self._waiting[partition]
+        partition.comparing = False
+        _LOG.warning(
+            "%s-%d: the target's end was not compared with the source: %s; records that a crash "
+            "left there may be copied again",
+            *partition.source,
+            why,
+        )

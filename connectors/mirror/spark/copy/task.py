@@ -1,0 +1,572 @@
+"""SparkSourceTask: the source task of a flow whose copier runs on Spark's executors.
+
+A transfer task like the worker engine's (`connectors/mirror/source/task.py`), with the same books
+and the same source offsets, so either takes over from the other. Everything is decided and written
+down here, on the task's thread: what is to be copied next (`board.py`), and what was. The query's
+threads only carry shards out and ledgers back (`streaming_query.py`).
+
+Under exactly-once executors write batches and source offsets in transactions, in lanes that are
+claimed here (`lanes.py`); what the books get was committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+from connect.clients.config.properties import fetch_settings, wire_settings
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConfigError, ConnectError
+from connect.plugin import PartitionHealth, StoredOffset, TransferCounts, TransferTask
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.clients import source_consumer
+from connectors.mirror.config.losses import Loss
+from connectors.mirror.config.rate_limits import RATE_NAMES
+from connectors.mirror.config.source import SourceTaskConfig
+from connectors.mirror.copy.positions.tail_checks import FoundTail, spans_from
+from connectors.mirror.copy.transactions.executor_ids import LANES
+from connectors.mirror.history.recorder import TaskHistory
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
+from connectors.mirror.offsets.offset_sync_writer import (
+    FlowBooks,
+    Reached,
+    position_after,
+    source_partition,
+)
+from connectors.mirror.offsets.start_position_tracker import WITHIN_S, Beginnings
+from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.source.task import flow_part, only_adds_partitions
+from connectors.mirror.spark.copy.board import Board
+from connectors.mirror.spark.copy.end_offsets import Listing
+from connectors.mirror.spark.copy.exactly_once import OnceBooks
+from connectors.mirror.spark.copy.executor_ids import Lanes, Positions
+from connectors.mirror.spark.copy.executor_transactions import LaneSettings
+from connectors.mirror.spark.copy.partition import UNKNOWN, MirroredPartition
+from connectors.mirror.spark.copy.rate_shares import FlowPacing
+from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult
+from connectors.mirror.spark.copy.source_offsets import SourceOffsets
+from connectors.mirror.spark.copy.streaming_query import UNHEARD_S, Batch, CopyQuery
+from connectors.mirror.spark.copy.tails import BoardTails
+from connectors.mirror.tails.tail_lookup import ThreadedTailLookup
+
+__all__ = ["SparkSourceTask"]
+
+_LOG = logging.getLogger(__name__)
+
+_TURN_S = 0.1
+"""Delivery reports of offset syncs and map pages are looked at this often."""
+
+_LOOK_S = 0.5
+"""Partitions that wait for their time are looked at this often."""
+
+_STOP_S = 3.0
+
+
+_quiet_until: dict[str, float] = {}
+"""Connector -> until when Spark may still be copying for a stopped task (monotonic seconds)."""
+
+T = TypeVar("T")
+
+
+def _the(owned: T | None) -> T:
+    assert owned is not None, "the task is not running"
+    return owned
+
+
+class SparkSourceTask(TransferTask):
+    """See the module."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._board = Board(on_loss=self._lost)
+        self._books: FlowBooks | None = None
+        self._beginnings: Beginnings | None = None
+        self._history: TaskHistory | None = None
+        self._learn_by = 0.0
+        self._query: CopyQuery | None = None
+        self._offsets: SourceOffsets | None = None
+        self._listing: Listing | None = None
+        self._lookup: ThreadedTailLookup | None = None
+        self._tails: BoardTails | None = None
+        self._lanes: Lanes | None = None
+        self._once: OnceBooks | None = None
+        self._totals = CopyTotals()
+        self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
+        self._committing: list[tuple[MirroredPartition, int]] = []
+        self._condition = threading.Condition()
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._woken = False
+        self._wanted: tuple[Future[Batch], int] | None = None
+        self._batch: set[TopicPartition] = set()
+        self._batch_open = False
+        self._shard_error = ""
+        self._ran_again = False
+        self._paused = False
+        self._look_at = 0.0
+        self._trouble: str | None = "Spark is starting"
+        self._fatal: ConnectError | None = None
+
+    # Lifecycle.
+
+    def start(self, config: Mapping[str, str]) -> None:
+        task = SourceTaskConfig.from_properties(config)
+        self._config = task.connector
+        self._flow = flow_part(config)
+        self._policy = replication_policy(config)
+        batch_s = task.connector.mirror_spark_batch_s
+        self._unheard_s = batch_s + UNHEARD_S
+        consumer = source_consumer(config, task.task_index)
+        self._client_id = consumer["client.id"]
+        fetch = fetch_settings(consumer)
+        self._board = Board(
+            policies=self._config.losses,
+            on_loss=self._lost,
+            on_begun=self._begun,
+            begins_at_start=fetch.auto_offset_reset == "earliest",
+        )
+        self._pacing = FlowPacing(batch_s)
+        self._pacing.limit(self._config.limits)
+        self._history = TaskHistory(
+            self._config, self.context.connector_name, self.context.task_index
+        )
+        self._books = FlowBooks(config, self._config, task.task_index)
+        self._beginnings = Beginnings(
+            self._books, self.context.connector_name, self._board, self._clock
+        )
+        self._offsets = SourceOffsets(wire_settings(consumer), fetch.isolation_level, self._clock)
+        self._listing = Listing(
+            self._board, self._offsets, fetch.auto_offset_reset, self._post, self._clock
+        )
+        producer = dict(self.context.producer_properties())
+        self._lookup = ThreadedTailLookup(
+            wire_settings(consumer),
+            wire_settings(producer),
+            read_committed=fetch.isolation_level == 1,
+        )
+        self._tails = BoardTails(self._lookup, self._clock, self._post, self._found)
+        # Shards are told their limits: so executors keep their copiers when these change.
+        connector = {k: v for k, v in self._config.originals.items() if k not in RATE_NAMES}
+        flow = CopyFlow(connector, consumer, producer, self._open_lanes(producer))
+        self._assign(task.task_assigned_partitions)
+        self._query = CopyQuery(
+            f"{self.context.connector_name}-{self.context.task_index}",
+            config,
+            flow,
+            self,
+            batch_s,
+        )
+        self._query.start()
+
+    def _open_lanes(self, producer: Mapping[str, str]) -> LaneSettings | None:
+        """Where to write exactly once; None where the worker does not."""
+        control = self.context.transfer
+        if control is None:
+            return None
+        self._lanes = Lanes(control, wire_settings(producer), self._stored, self._post, self._clock)
+        self._once = OnceBooks(
+            self._board,
+            _the(self._books),
+            _the(self._history),
+            _the(self._beginnings).stored,
+            self._clock,
+        )
+        return LaneSettings(
+            self.context.connector_name,
+            control.offsets_topic,
+            control.timeout_s,
+            control.boundary_s,
+        )
+
+    def _assign(self, partitions: Sequence[TopicPartition]) -> None:
+        added = self._board.assign(partitions)
+        alias = self._config.source_cluster_alias
+        once = self._lanes is not None
+        quiet_until = _quiet_until.get(self.context.connector_name, 0.0)
+        # Under exactly-once somebody may still be adding to what is stored: first the lanes.
+        stored: Positions = {} if once else self._stored(added)
+        for key in added:
+            position = stored.get(key)
+            target = (self._policy.format_remote_topic(alias, key[0]), key[1])
+            partition = MirroredPartition(key, target, self._metrics(key, target))
+            partition.position = partition.stored = UNKNOWN if position is None else position
+            partition.unsure = once
+            partition.learns = once or position is not None
+            partition.unbegun = once or position is None
+            if position is not None:
+                _the(self._history).begun(key, position)
+            partition.retry_at = 0.0 if once else quiet_until
+            self._board.add(partition)
+        if not once:
+            self._expect(stored)
+        self._learn_by = self._clock.monotonic() + WITHIN_S
+        _the(self._listing).watch()
+        _LOG.info(
+            "%s task %d on Spark: %d partitions, %d of them new",
+            self.context.connector_name,
+            self.context.task_index,
+            len(partitions),
+            len(added),
+        )
+
+    def _expect(self, stored: Positions) -> None:
+        """This is what is stored of partitions that are new here."""
+        beginnings = _the(self._beginnings)
+        new = [key for key, position in stored.items() if position is None]
+        alias = self._config.source_cluster_alias
+        marks = self.context.offset_marks([source_partition(alias, key) for key in new])
+        beginnings.expect(dict(zip(new, marks, strict=True)))
+        beginnings.stored([key for key, position in stored.items() if position is not None])
+
+    def _begun(self, partition: MirroredPartition) -> None:
+        """It is known where a partition begins that has no stored offset."""
+        key, position = partition.source, partition.position
+        _the(self._history).begun(key, position)
+        _the(self._listing).compare()
+        _the(self._beginnings).begun(key, position, partition.topic_id)
+
+    def _stored(self, keys: Sequence[TopicPartition]) -> Positions:
+        """From any thread."""
+        alias = self._config.source_cluster_alias
+        offsets = self.context.stored_offsets([source_partition(alias, key) for key in keys])
+        return {key: position_after(offset) for key, offset in zip(keys, offsets, strict=True)}
+
+    def _metrics(self, key: TopicPartition, target: TopicPartition) -> PartitionMetrics:
+        metrics = PartitionMetrics(
+            self._config.source_cluster_alias,
+            self._config.target_cluster_alias,
+            *target,
+            source_topic=key[0],
+            client_id=self._client_id,
+            totals=self._totals,
+            clock=self._clock,
+        )
+        self._metric_removers[key] = metrics.register(self.context.metrics)
+        return metrics
+
+    def step(self, timeout: float) -> None:
+        listing = _the(self._listing)
+        self._work_off(min(timeout, _TURN_S, listing.next_s()))
+        _the(self._books).poll()
+        if self._lanes is not None:
+            self._fatal = self._fatal or self._lanes.failure
+            _the(self._once).turn()
+        if self._fatal is not None:
+            raise self._fatal
+        listing.turn()
+        _the(self._beginnings).turn()
+        self._learn(listing)
+        self._board.news |= _the(self._tails).turn()
+        _the(self._history).look(self._board)
+        self._serve()
+
+    def _learn(self, listing: Listing) -> None:
+        """What was known of the logs of partitions that it has just begun with."""
+        if not self._board.learning():
+            return
+        facts = _the(self._books).facts()
+        if facts is not None or self._clock.monotonic() >= self._learn_by:
+            self._board.learn(facts or {})
+            if self._lanes is None:
+                # Under exactly-once a crash leaves nothing that is not stored.
+                _the(self._tails).look(self._board)
+            listing.compare()
+
+    def _found(self, partition: MirroredPartition, found: FoundTail) -> None:
+        """Executors that died had copied this beyond the stored offset."""
+        position = partition.position
+        records = 0
+        for first, landed, count in () if partition.leaving else spans_from(found, position):
+            _the(self._books).copied(partition.source, [(first, count)], landed)
+            partition.target_end = landed + count
+            records += count
+        if records:
+            partition.position = max(position, found.position)
+            partition.metrics.found_on_target(records)
+            _the(self._history).already_copied(partition, position, records)
+            _LOG.info(
+                "%s-%d: %d records up to offset %d were on the target already, beyond the stored "
+                "offset; they are not copied again",
+                *partition.source,
+                records,
+                partition.position - 1,
+            )
+        self._board.news = True
+
+    def _lost(self, partition: MirroredPartition, loss: Loss) -> None:
+        _the(self._books).lost(partition.source, loss, None)
+        _the(self._history).lost(partition, loss)
+
+    def _work_off(self, timeout: float) -> None:
+        """Do what other threads asked for; wait for it at most `timeout` seconds."""
+        with self._condition:
+            if not self._inbox and not self._woken:
+                self._condition.wait(timeout)
+            self._woken = False
+            commands, self._inbox = self._inbox, deque()
+        for command in commands:
+            command()
+
+    def _post(self, command: Callable[[], None]) -> None:
+        """Have the task's thread do this. From any thread."""
+        with self._condition:
+            self._inbox.append(command)
+            self._condition.notify_all()
+
+    def wake(self) -> None:
+        with self._condition:
+            self._woken = True
+            self._condition.notify_all()
+
+    @classmethod
+    def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        """More partitions, and nothing else."""
+        return only_adds_partitions(before, after)
+
+    def reconfigure(self, config: Mapping[str, str]) -> bool:
+        """The assignment and the limits may change in place; anything else restarts the task."""
+        if flow_part(config) != self._flow:
+            return False
+        task = SourceTaskConfig.from_properties(config)
+        if set(task.task_assigned_partitions) != self._board.assigned():
+            _the(self._books).look_again()  # others may have begun with what comes to this task
+            self._assign(task.task_assigned_partitions)
+        if task.connector.limits != self._config.limits:
+            self._pacing.limit(task.connector.limits)
+            self._board.news = True
+        self._config = task.connector
+        return True
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self.wake()
+
+    def drain(self, deadline: Deadline) -> None:
+        self._paused = True
+        _the(self._query).request_stop()
+        while self._batch and not deadline.expired():
+            self._work_off(min(_TURN_S, deadline.remaining()))
+        if self._batch:
+            _LOG.warning(
+                "%d partitions are still being copied: since the last ledger it will be done again",
+                len(self._batch),
+            )
+        if self._once is not None:
+            self._once.write_pages()
+
+    def stop(self) -> None:
+        for remove in self._metric_removers.values():
+            remove()
+        self._metric_removers.clear()
+        if self._query is not None:
+            if not self._query.stop(_STOP_S):
+                _LOG.warning("%s: the Spark query is still ending", self._query.name)
+            self._query = None
+            if self._batch and self._lanes is None:
+                until = self._clock.monotonic() + self._unheard_s
+                _quiet_until[self.context.connector_name] = until
+        if self._lanes is not None:
+            self._lanes.close()
+            self._lanes = None
+        if self._lookup is not None:
+            self._lookup.close()
+            self._lookup = None
+        if self._offsets is not None:
+            self._offsets.close()
+            self._offsets = None
+        if self._history is not None:
+            self._history.close()
+            self._history = None
+        if self._books is not None:
+            self._books.close()
+            self._books = None
+
+    def health(self) -> list[PartitionHealth]:
+        trouble = self._trouble
+        if trouble is None and self._lanes is not None:
+            trouble = self._lanes.trouble
+        return list(self._board.health(self._clock.now_ms(), trouble))
+
+    def counts(self) -> TransferCounts:
+        totals = self._totals
+        return TransferCounts(totals.fetched, totals.acked, totals.waiting)
+
+    # What the query's threads ask (`QueryHost`).
+
+    def ask_shards(self, slots: int) -> Future[Batch]:
+        wanted: Future[Batch] = Future()
+
+        def want() -> None:
+            self._wanted = (wanted, slots)
+
+        self._post(want)
+        return wanted
+
+    def shard_done(self, result: ShardResult) -> None:
+        self._post(lambda: self._take(result))
+
+    def batch_done(self, error: ConnectError | None) -> None:
+        self._post(lambda: self._end_batch(error))
+
+    def engine_state(self, trouble: str | None) -> None:
+        self._trouble = trouble
+
+    def engine_failed(self, error: ConfigError) -> None:
+        def fail() -> None:
+            self._fatal = error
+
+        self._post(fail)
+
+    # Shards.
+
+    def _serve(self) -> None:
+        """Plan, where somebody waits for it and there is something to copy."""
+        if not self._lanes_ready() or self._wanted is None or self._paused:
+            return
+        wanted, slots = self._wanted
+        if wanted.cancelled():
+            self._wanted = None
+            return
+        now = self._clock.monotonic()
+        if not self._board.news and now < self._look_at:
+            return
+        if self._lanes is not None:
+            slots = min(slots, LANES - 1)
+        pacing = self._pacing
+        shards = self._board.plan(slots, now, lambda topic: pacing.held_by(topic, now))
+        self._look_at = now + min(_LOOK_S, pacing.next_s(now))
+        if not shards:
+            return
+        self._wanted = None
+        keys = {each.source for shard in shards for each in shard}
+        if not wanted.set_running_or_notify_cancel():
+            self._board.release(keys)
+            return
+        self._batch = keys
+        self._batch_open = True
+        self._shard_error = "its shard could not be copied"
+        self._ran_again = False
+        claims = None if self._lanes is None else self._lanes.take(len(shards))
+        wanted.set_result(Batch(shards, claims, pacing.give_out(shards, self._board.size, now)))
+
+    def _lanes_ready(self) -> bool:
+        """Whether there is all that a batch needs; if not, it is seen to."""
+        if self._lanes is None:
+            return True
+        if self._batch_open:
+            return False
+        doubtful = self._board.unsure()
+        if self._lanes.ready and not doubtful:
+            return True
+        self._lanes.claim(doubtful, self._settle)
+        return False
+
+    def _settle(self, positions: Positions) -> None:
+        first: dict[TopicPartition, int | None] = {}
+        for key, position in positions.items():
+            partition = self._board.get(key)
+            if partition is None or not partition.unbegun:
+                continue
+            first[key] = position
+            if position is None:
+                partition.learns = False
+            else:
+                partition.unbegun = False
+                _the(self._history).begun(key, position)
+        self._board.settle(positions)
+        self._expect(first)
+
+    def _take(self, result: ShardResult) -> None:
+        """A shard is back: into the books, and only then on with its partitions."""
+        books = _the(self._books)
+        for line in result.copied:
+            self.context.topic_used(line.target[0])
+            books.copied(line.source, [(line.source_start, line.records)], line.target_start)
+            partition = self._board.get(line.source)
+            if partition is not None:
+                end = line.target_start + line.records
+                partition.target_end = max(partition.target_end, end)
+        for loss in result.losses:
+            self._board.lost(loss)
+        self._ran_again |= result.again
+        if result.error is not None:
+            self._shard_error = result.error
+            _LOG.warning("%s: a shard failed: %s", self.context.connector_name, result.error)
+        self._batch.difference_update(each.range.source for each in result.progress)
+        self._pacing.came(result.progress)
+        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        if self._once is None or result.error is None:
+            for progress in result.progress:
+                self._board.reached(progress, now, now_ms)
+        if self._once is not None:
+            self._once.take(result)
+            for records, ms in result.transactions:
+                _the(self.context.transfer).note(records, ms)
+
+    def _end_batch(self, error: ConnectError | None) -> None:
+        now = self._clock.monotonic()
+        left, self._batch = self._batch, set()
+        self._batch_open = False
+        if error is not None:
+            _LOG.warning("%s: a batch failed: %s", self.context.connector_name, error)
+        if self._once is not None:
+            self._once.lost(left, self._shard_error if error is None else str(error))
+        elif error is not None:
+            self._board.abandon(left, str(error), now, now + self._unheard_s)
+        else:
+            # Of a first run that did not end before the second Spark has yet to end the process.
+            until = now + self._unheard_s if self._ran_again else now
+            self._board.abandon(left, self._shard_error, now, until)
+
+    # Books.
+
+    def prepare_commit(self) -> Future[list[StoredOffset]]:
+        """The positions, once the map pages that explain them are written."""
+        moved = [(partition, partition.position) for partition in self._board.moved()]
+        for partition, _ in moved:
+            partition.committing()
+        self._committing = moved
+        _the(self._history).reached(moved)
+        return _the(self._books).prepare(
+            [
+                Reached(partition.source, position, partition.log_start, partition.facts(position))
+                for partition, position in moved
+            ]
+        )
+
+    def deliver(self) -> None:
+        _the(self._books).poll()
+
+    def committed(self) -> None:
+        for partition, position in self._committing:
+            partition.stored = position
+        _the(self._beginnings).stored([partition.source for partition, _ in self._committing])
+        self._committing = []
+        books = _the(self._books)
+        for partition in self._board.take_gone():
+            books.forget(partition.source)
+            _the(self._history).forget(partition.source)
+            self._metric_removers.pop(partition.source)()
+        books.committed()
+
+    # Books under exactly-once.
+
+    @classmethod
+    def writes_transactions(cls) -> bool:
+        return True
+
+    @classmethod
+    def grows_exactly_once(cls) -> bool:
+        return True
+
+    def request_commit(self) -> Future[None]:
+        """All that this task knows to be on the target is stored already."""
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done

@@ -1,0 +1,309 @@
+"""Keeps configs and read permissions of mirrored topics as they are on the source.
+
+Two periodic Spark jobs, as far as the flow has them switched on: this module reads both clusters,
+gives the rows to the jobs (`connectors.mirror.spark.config_diff`, `acl_diff`) and does what they say. It
+uses the connections of the flow's topic refresh, and begins when that has reached both clusters.
+While nothing changes on either side nothing is computed, and no session needed. A topic whose
+configs cannot be changed holds up no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from connect.clients.errors import broker_code
+from connect.clients.librdkafka.acls import Acl
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.descriptions import ConfigChange
+from connect.errors import BrokerError, ConfigError, ConnectError, RetriableError
+from connect.metrics.registry import MetricRegistry
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.brokers.api_support import STORED_FORMAT
+from connectors.mirror.filters import ConfigPropertyFilter, config_property_filter
+from connectors.mirror.spark.acl_diff import acl_plan
+from connectors.mirror.spark.config_diff import config_changes
+from connectors.mirror.spark.tables import ACLS, CONFIGS, PROPERTIES, TOPICS, arrow_table
+from connectors.mirror.topics.refresh import Clusters, TopicRefresh
+from connectors.spark.arrow import collect
+from connectors.spark.job_runner import PeriodicJob, SparkWork
+from connectors.spark.session import SPARK_SESSION_GROUP, SharedSession, shared_session
+
+__all__ = ["SettingsSync"]
+
+log = logging.getLogger(__name__)
+
+DESCRIBED_AT_ONCE = 500
+"""Topics in one request. A topic has some 35 configs, of about 50 bytes each."""
+CHANGED_AT_ONCE = 200
+LOGGED_TOPICS = 20
+"""Changes of so many topics are logged one by one; of the others it is said how many they are."""
+
+_UNSUPPORTED_VERSION = 35
+_SECURITY_DISABLED = 54
+_CLUSTER_AUTHORIZATION_FAILED = 31
+
+ConfigRow = tuple[str, str, str | None, str, bool, bool]
+Plan = Sequence[Mapping[str, str | None]]
+
+
+class SettingsSync:
+    """The config and ACL sync of one flow. `start` and `stop` once each, by the owner."""
+
+    def __init__(
+        self,
+        config: SourceConfig,
+        refresh: TopicRefresh,
+        *,
+        on_fatal: Callable[[Exception], None],
+        shared: SharedSession | None = None,
+    ) -> None:
+        """`on_fatal`: the target can never be written to like this; on a job's thread. Raises
+        `ConfigError`."""
+        self._shared = shared or shared_session()
+        self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        self._timeout = config.admin_timeout_ms / 1000
+        self._properties = config_property_filter(config.originals)
+        self._refresh = refresh
+        self._failures: dict[str, str] = {}
+        self._left_out: Counter[str] = Counter()
+        # What was found on both sides the last time, and what is to be done then.
+        self._config_plan: tuple[int, Plan] = (0, [])
+        self._acl_plan: tuple[int, Plan] = (0, [])
+        self._acl_failures: dict[Acl, str] = {}
+        self._without_acls = False
+        self._removers: list[Callable[[], None]] = []
+        wanted = (
+            ("Config sync", self._config_work, config.sync_topic_configs_interval_s),
+            ("ACL sync", self._acl_work, config.sync_topic_acls_interval_s),
+        )
+        self.jobs = [
+            PeriodicJob(
+                f"{name} of {self._flow}",
+                find_work,
+                interval_s=interval_s,
+                properties=config.originals,
+                on_fatal=on_fatal,
+                shared=self._shared,
+            )
+            for name, find_work, interval_s in wanted
+            if interval_s is not None
+        ]
+
+    def start(self, metrics: MetricRegistry) -> None:
+        """Begin; the jobs' figures go to `metrics`."""
+        self._removers.append(metrics.register(SPARK_SESSION_GROUP, {}, self._shared.read))
+        for job in self.jobs:
+            self._removers.append(job.register(metrics))
+            job.start()
+
+    def wake(self) -> None:
+        """Topics are others than before, or known now: look at their settings."""
+        for job in self.jobs:
+            job.wake()
+
+    def stop(self) -> None:
+        for job in self.jobs:
+            job.request_stop()
+        for job in self.jobs:
+            job.stop()
+        for remove in self._removers:
+            remove()
+
+    # The config job's thread.
+
+    def _config_work(self) -> SparkWork | None:
+        clusters = self._refresh.clusters
+        if clusters is None:
+            return None  # woken when there are
+        pairs = _mirrored(clusters, self._timeout)
+        if not pairs:
+            return None
+        source = _read_configs(clusters.source, [topic for topic, _ in pairs], self._timeout)
+        target = _read_configs(clusters.target, [remote for _, remote in pairs], self._timeout)
+        judged = _judged({row[1] for row in source}, self._properties)
+        found = hash((frozenset(source), frozenset(target), frozenset(pairs), frozenset(judged)))
+        if found == self._config_plan[0]:
+            self._change(clusters.target, self._config_plan[1])
+            return None
+
+        def work(session: SparkSession) -> bool:
+            changes = config_changes(
+                _frame(session, CONFIGS, source),
+                _frame(session, CONFIGS, target),
+                _frame(session, TOPICS, pairs),
+                _frame(session, PROPERTIES, judged),
+            )
+            rows = collect(changes).to_pylist()
+            self._config_plan = (found, rows)
+            self._change(clusters.target, rows)
+            return bool(rows)
+
+        return work
+
+    def _change(self, target: Admin, changes: Sequence[Mapping[str, str | None]]) -> None:
+        by_topic: defaultdict[str, list[ConfigChange]] = defaultdict(list)
+        told: defaultdict[str, list[str]] = defaultdict(list)
+        for row in changes:
+            remote, name = str(row["remote"]), str(row["name"])
+            by_topic[remote].append(ConfigChange(name, row["value"]))
+            told[remote].append(_told(name, row["value"], row["before"]))
+        topics = sorted(by_topic)
+        failed: dict[str, ConnectError] = {}
+        for first in range(0, len(topics), CHANGED_AT_ONCE):
+            chunk = {topic: by_topic[topic] for topic in topics[first : first + CHANGED_AT_ONCE]}
+            failed |= target.alter_topic_configs(chunk, self._timeout)
+        done = [topic for topic in topics if topic not in failed]
+        for topic in done[:LOGGED_TOPICS]:
+            log.info("%s: topic %s: %s", self._flow, topic, ", ".join(sorted(told[topic])))
+        if len(done) > LOGGED_TOPICS:
+            log.info("%s: and configs of %d more topics", self._flow, len(done) - LOGGED_TOPICS)
+        self._report(failed)
+
+    def _report(self, failed: Mapping[str, ConnectError]) -> None:
+        """Log each failure when it is new or became another."""
+        if any(broker_code(error) == _UNSUPPORTED_VERSION for error in failed.values()):
+            raise ConfigError(
+                f"{self._flow}: the target's brokers cannot change single configs of a topic "
+                "(KIP-339, Kafka 2.3); set sync.topic.configs.enabled=false",
+                key="sync.topic.configs.enabled",
+            )
+        current = {topic: str(error) for topic, error in failed.items()}
+        for topic, reason in current.items():
+            if self._failures.get(topic) != reason:
+                log.warning("%s: configs of topic %s: %s", self._flow, topic, reason)
+        self._failures = current
+        waiting = [topic for topic, error in failed.items() if error.retriable]
+        if waiting:
+            raise RetriableError(
+                f"Configs of {len(waiting)} topics could not be changed, {waiting[0]} for one: "
+                f"{failed[waiting[0]]}"
+            )
+
+    # The ACL job's thread.
+
+    def _acl_work(self) -> SparkWork | None:
+        clusters = self._refresh.clusters
+        if clusters is None:
+            return None
+        source = clusters.source.describe_topic_acls(self._timeout)
+        if not source:
+            return None  # also where there is no authorizer
+        target = self._acls_of(clusters.target)
+        selector = clusters.selector
+        names = {acl.topic for acl in source}
+        topics = [(name, selector.remote(name)) for name in names if selector.skip(name) is None]
+        found = hash((frozenset(source), frozenset(target), frozenset(topics)))
+        if found == self._acl_plan[0]:
+            self._create(clusters.target, self._acl_plan[1])
+            return None
+
+        def work(session: SparkSession) -> bool:
+            plan = collect(
+                acl_plan(
+                    _frame(session, ACLS, source),
+                    _frame(session, ACLS, target),
+                    _frame(session, TOPICS, topics),
+                )
+            ).to_pylist()
+            self._acl_plan = (found, plan)
+            return self._create(clusters.target, plan)
+
+        return work
+
+    def _acls_of(self, target: Admin) -> list[Acl]:
+        try:
+            return target.describe_topic_acls(self._timeout)
+        except BrokerError as error:
+            if error.code != _CLUSTER_AUTHORIZATION_FAILED:
+                raise
+            return []  # what exists is created again, which changes nothing
+
+    def _create(self, target: Admin, plan: Plan) -> bool:
+        """Whether any was created."""
+        acls = [
+            Acl(*(str(row[name]) for name in Acl._fields))
+            for row in plan
+            if row["outcome"] == "create"
+        ]
+        failed = target.create_acls(acls, self._timeout)
+        for acl in acls:
+            if acl not in failed:
+                log.info("%s: created ACL: %s", self._flow, acl)
+        self._report_acls(failed)
+        self._tell_left_out(Counter(str(row["outcome"]) for row in plan))
+        return len(failed) < len(acls)
+
+    def _report_acls(self, failed: Mapping[Acl, ConnectError]) -> None:
+        """Log each failure when it is new or became another."""
+        disabled = any(broker_code(error) == _SECURITY_DISABLED for error in failed.values())
+        if disabled and not self._without_acls:
+            log.warning("%s: ACLs are not mirrored: the target has no authorizer", self._flow)
+        self._without_acls = disabled
+        current = {} if disabled else {acl: str(error) for acl, error in failed.items()}
+        for acl, reason in current.items():
+            if self._acl_failures.get(acl) != reason:
+                log.warning("%s: %s", self._flow, reason)
+        self._acl_failures = current
+
+    def _tell_left_out(self, outcomes: Counter[str]) -> None:
+        left_out = Counter({key: outcomes[key] for key in ("write", "pattern", "topic")})
+        if left_out != self._left_out and left_out.total():
+            log.info(
+                "%s: ACLs that are not mirrored: %d let somebody write, %d are not for one topic "
+                "by name, %d are of topics that are not mirrored",
+                self._flow,
+                left_out["write"],
+                left_out["pattern"],
+                left_out["topic"],
+            )
+        self._left_out = left_out
+
+
+def _mirrored(clusters: Clusters, timeout: float) -> list[tuple[str, str]]:
+    """Topics that are on both sides, with their names on the target."""
+    copied = clusters.selector.select(clusters.source.list_topics(timeout)).copied
+    there = clusters.target.list_topics(timeout)
+    pairs = [(topic, clusters.selector.remote(topic)) for topic in copied]
+    return [(topic, remote) for topic, remote in pairs if remote in there]
+
+
+def _read_configs(admin: Admin, topics: Sequence[str], timeout: float) -> list[ConfigRow]:
+    """CONFIGS of these topics; without those that are gone meanwhile."""
+    rows: list[ConfigRow] = []
+    for first in range(0, len(topics), DESCRIBED_AT_ONCE):
+        chunk = topics[first : first + DESCRIBED_AT_ONCE]
+        described = admin.describe_topic_configs(chunk, timeout, missing_ok=True)
+        rows += [
+            (topic, entry.name, entry.value, entry.source.name, entry.read_only, entry.sensitive)
+            for topic, entries in described.items()
+            for entry in entries
+        ]
+    return rows
+
+
+def _judged(names: Iterable[str], properties: ConfigPropertyFilter) -> list[tuple[str, bool, bool]]:
+    return [
+        (
+            name,
+            name != STORED_FORMAT and properties.should_replicate_config_property(name),
+            properties.should_replicate_source_default(name),
+        )
+        for name in names
+    ]
+
+
+def _told(name: str, value: str | None, before: str | None) -> str:
+    if value is None:
+        return f"{name} back to its default (was {before})"
+    return f"{name}={value} (was {before})"
+
+
+def _frame(
+    session: SparkSession, schema: StructType, rows: Iterable[Sequence[object]]
+) -> DataFrame:
+    return session.createDataFrame(arrow_table(schema, rows))

@@ -1,0 +1,106 @@
+"""Translates rounds of checkpoints on Spark, which reads offset syncs and map itself.
+
+So the process holds neither: for maps that are too long for it, or executors that are nearer to the
+brokers. The same answers as `InProcessTranslator` gives, or nearer ones where only offset syncs are
+known, as all syncs of the topic count and not those alone that Java keeps. The topics stay in Spark
+between rounds, and are read on from where they were read to, so the session stays. For rounds that
+the process hands to Spark see `round_translator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from connect.clients.librdkafka.admin import Admin
+from connect.clock import Deadline
+from connectors.mirror.offsets.last_translation import LastAnswer
+from connectors.mirror.offsets.translation import Place
+from connectors.mirror.offsets.translator import GroupOffset, TranslationTopics
+from connectors.mirror.spark.tables import BREAKS, SYNCS, arrow_table
+from connectors.mirror.spark.translate.kafka_tables import (
+    TopicTable,
+    newest_pages,
+    newest_syncs_before,
+    page_records,
+    sync_records,
+)
+from connectors.mirror.spark.translate.map_breaks import map_breaks
+from connectors.mirror.spark.translate.places import places_on_spark
+from connectors.spark.queries import SparkQueries
+
+__all__ = ["SparkTopicTranslator"]
+
+Span = Mapping[str, tuple[str, int, int]]
+"""The id, the beginning and the end of each topic that exists."""
+
+
+class SparkTopicTranslator:
+    """A `Translator`; see the module. One thread. The owner of `queries` closes them."""
+
+    def __init__(
+        self,
+        topics: TranslationTopics,
+        queries: SparkQueries,
+        *,
+        keep_all_while_loading: bool = True,
+    ) -> None:
+        """`queries`: with Spark's Kafka source. `keep_all_while_loading`: as `OffsetSyncStore`
+        says."""
+        self._topics = topics
+        self._queries = queries
+        self._admin = Admin(topics.properties)
+        self._syncs = TopicTable(topics.syncs, topics.properties, sync_records)
+        self._map = TopicTable(topics.map, topics.properties, page_records)
+        self._keep_all = keep_all_while_loading
+        self._loaded_to: int | None = None
+        self._answer = LastAnswer()
+
+    def translate(
+        self, offsets: Sequence[GroupOffset], deadline: Deadline
+    ) -> Sequence[Place | None]:
+        """As `Translator` says. Raises `SparkUnavailable` while there is no session."""
+        if not offsets:
+            return []
+        span = self._span(deadline)
+        known = self._answer.of(tuple(span.items()), offsets)
+        if known is not None:
+            return known
+        session = self._queries.session()
+        with self._queries.query(session, "Translating group offsets"):
+            syncs, breaks = self._tables(session, span)
+            places = places_on_spark(session, syncs, breaks, offsets)
+        return self._answer.keep(places)
+
+    def close(self, deadline: Deadline) -> None:
+        for table in (self._syncs, self._map):
+            table.close()
+        self._admin.close()
+
+    def _span(self, deadline: Deadline) -> Span:
+        names = [self._topics.syncs, self._topics.map]
+        there = self._admin.describe_topics(names, max(1.0, deadline.remaining()))
+        partitions = [(name, 0) for name in names if name in there]
+        beginnings = self._admin.beginning_offsets(partitions, max(1.0, deadline.remaining()))
+        ends = self._admin.end_offsets(partitions, max(1.0, deadline.remaining()))
+        return {
+            name: (there[name].topic_id, beginnings[name, 0], ends[name, 0])
+            for name, _ in partitions
+        }
+
+    def _tables(self, session: SparkSession, span: Span) -> tuple[DataFrame, DataFrame]:
+        """SYNCS and BREAKS, up to what was written before this call."""
+        syncs = session.createDataFrame(arrow_table(SYNCS, []))
+        breaks = session.createDataFrame(arrow_table(BREAKS, []))
+        if self._topics.syncs in span:
+            topic_id, beginning, end = span[self._topics.syncs]
+            if self._loaded_to is None or end < self._loaded_to:
+                self._loaded_to = end
+            syncs = self._syncs.read(session, topic_id, beginning, end)
+            if not self._keep_all:
+                syncs = newest_syncs_before(syncs, self._loaded_to)
+        if self._topics.map in span:
+            pages = self._map.read(session, *span[self._topics.map])
+            breaks = map_breaks(newest_pages(pages))
+        return syncs, breaks

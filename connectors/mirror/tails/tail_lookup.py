@@ -1,0 +1,97 @@
+"""Compares the ends of target partitions with the source after a crash, on a few threads.
+
+The copy engine asks (`copy/positions/tail_checks.py`); reading and comparing is `target_tail.py`'s. Opens
+connections through cluster links of its own, so that it can be closed without the engine's.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Literal
+
+from connect.clients.cluster.cluster_link import ClusterLink
+from connect.clients.cluster.list_offsets import LATEST
+from connect.clients.config.settings import WireSettings
+from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
+from connectors.mirror.copy.positions.tail_checks import FoundTail, TailQuestion
+from connectors.mirror.tails.target_tail import Tail, TailReader
+
+__all__ = ["ThreadedTailLookup"]
+
+_THREADS = 2
+_STALL_S = 10.0
+_ASK_S = 10.0
+_WAIT_S = _ASK_S + 5.0
+
+
+class ThreadedTailLookup:
+    """See the module. `look` and `close` belong to one thread. Costs nothing before the first
+    `look`."""
+
+    def __init__(self, source: WireSettings, target: WireSettings, *, read_committed: bool) -> None:
+        self._settings = (source, target)
+        self._read_committed = read_committed
+        self._links: tuple[ClusterLink, ClusterLink] | None = None
+        self._topics: tuple[set[str], set[str]] = (set(), set())
+        self._pool: ThreadPoolExecutor | None = None
+        self._stopped = threading.Event()
+
+    def look(self, question: TailQuestion) -> Future[FoundTail]:
+        if self._pool is None or self._links is None:
+            self._pool = ThreadPoolExecutor(_THREADS, "mirror-tail")
+            source, target = self._settings
+            self._links = (
+                ClusterLink(source, lambda: None, name="mirror-tail-source"),
+                ClusterLink(target, lambda: None, name="mirror-tail-target"),
+            )
+        for link, topics, topic in zip(
+            self._links, self._topics, (question.source[0], question.target[0]), strict=True
+        ):
+            topics.add(topic)
+            link.watch_topics(topics)
+        return self._pool.submit(self._look, self._links, question)
+
+    def _look(self, links: tuple[ClusterLink, ClusterLink], question: TailQuestion) -> FoundTail:
+        source, target = links
+        isolation: Literal[0, 1] = 1 if self._read_committed else 0
+        asked = source.list_offsets((question.source,), LATEST, isolation, _ASK_S)
+        # Nothing that readers of committed records cannot read is compared.
+        there = target.list_offsets((question.target,), LATEST, 1, _ASK_S)
+        try:
+            end = asked.result(_WAIT_S)[question.source]
+            target_end = there.result(_WAIT_S)[question.target]
+        except (TimeoutError, CancelledError) as error:
+            raise DeadlineExceeded("the ends of both logs were not listed in time") from error
+        for listed in (end, target_end):
+            if isinstance(listed, ConnectError):
+                raise listed
+        assert isinstance(end, int)
+        assert isinstance(target_end, int)
+        if question.target_end is not None:
+            target_end = min(target_end, question.target_end)
+        if target_end <= question.target_start:
+            return Tail((), question.source_start, None)
+        if self._stopped.is_set():
+            raise BrokerUnavailable("the task is stopping")
+        reader = TailReader(
+            source, target, self._read_committed, stall_s=_STALL_S, stopped=self._stopped
+        )
+        return reader.look(
+            question.source,
+            question.target,
+            (question.source_start, end),
+            (question.target_start, target_end),
+            timestamps=None,
+        )
+
+    def close(self) -> None:
+        """End at once; comparisons under way end within `_STALL_S`."""
+        self._stopped.set()
+        if self._links is not None:
+            for link in self._links:
+                link.close()
+        if self._pool is not None:
+            # A reader of a silent broker ends when its patience does, and changes nothing then.
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None

@@ -1,0 +1,187 @@
+"""Finds which of the source's next records are on the target already.
+
+After a crash the target may have records beyond the last stored source offset. They are the
+source's next records, one by one, as long as nobody else writes there. So both logs are compared
+from the stored offset on: batches that are alike by their checksums, others record by record.
+Records that are equal need not be copied again; the caller enters them into map and offsets.
+
+`compared` is pure, but for reading.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.cluster.partition_reader import FetchedBatches, PartitionReader
+from connect.protocol.batches import LOG_APPEND_TIME
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.audit.batches import BatchRun, wire_runs
+from connectors.mirror.audit.digests import RecordStream, common
+from connectors.mirror.copy.partition.leader_epochs import EpochStarts
+from connectors.mirror.copy.range_copier import CopiedRange
+
+__all__ = ["Tail", "TailReader", "compared"]
+
+_WINDOW = 4096
+_MOST_BYTES = 16 * 1024 * 1024
+_COMMITTED: Literal[1] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """`lines`: where equal records are; `position`: the source offset behind the last of them.
+    `odd`: the first target offset whose record is not the source's next; None: all are. `epochs`:
+    (leader epoch, first offset) of the source's batches that were compared."""
+
+    lines: tuple[CopiedRange, ...]
+    position: int
+    odd: int | None
+    epochs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def records(self) -> int:
+        return sum(line.records for line in self.lines)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int, int], ...]:
+        """(source offset, target offset, count) of each line."""
+        return tuple((line.source_start, line.target_start, line.records) for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class TailReader:
+    """Reads both logs. The links watch the topics. Blocks; one thread. `stopped`: set from any
+    thread, it ends a look soon, with `DeadlineExceeded`."""
+
+    source: ClusterAccess
+    target: ClusterAccess
+    read_committed: bool
+    stall_s: float = 60.0
+    stopped: threading.Event | None = None
+
+    def look(
+        self,
+        source: TopicPartition,
+        target: TopicPartition,
+        span: tuple[int, int],
+        target_span: tuple[int, int],
+        *,
+        timestamps: bool | None,
+    ) -> Tail:
+        """Compare the target's records of `target_span` with the source's of `span`, which end
+        where readers may read to. `timestamps`: whether they have to be equal; None: unless the
+        target sets them as it appends. Raises one of `connect.errors`."""
+        found, appends = self._look(source, target, span, target_span, timestamps is not False)
+        if timestamps is None and appends and not found.records:
+            found, _ = self._look(source, target, span, target_span, False)
+        return found
+
+    def _look(
+        self,
+        source: TopicPartition,
+        target: TopicPartition,
+        span: tuple[int, int],
+        target_span: tuple[int, int],
+        timestamps: bool,
+    ) -> tuple[Tail, bool]:
+        start, end = span
+        isolation: Literal[0, 1] = 1 if self.read_committed else 0
+        ours = PartitionReader(
+            self.source,
+            source,
+            start,
+            end,
+            isolation=isolation,
+            stall_s=self.stall_s,
+            stopped=self.stopped,
+        )
+        theirs = PartitionReader(
+            self.target,
+            target,
+            *target_span,
+            isolation=_COMMITTED,
+            stall_s=self.stall_s,
+            stopped=self.stopped,
+        )
+        epochs, kinds = EpochStarts(), _Kinds()
+        with closing(ours), closing(theirs):
+            found = compared(
+                source,
+                target,
+                start,
+                wire_runs(_noting(ours, epochs), start, end, committed=self.read_committed),
+                wire_runs(kinds.noting(theirs), *target_span, committed=True),
+                timestamps=timestamps,
+            )
+        epochs.cut(found.position)
+        return replace(found, epochs=epochs.starts), kinds.append_time
+
+
+class _Kinds:
+    """Whether any of the batches that passed has the broker's time."""
+
+    def __init__(self) -> None:
+        self.append_time = False
+
+    def noting(self, answers: Iterable[FetchedBatches]) -> Iterator[FetchedBatches]:
+        for fetched in answers:
+            self.append_time |= any(h.attributes & LOG_APPEND_TIME for h in fetched.headers)
+            yield fetched
+
+
+def _noting(answers: Iterable[FetchedBatches], epochs: EpochStarts) -> Iterator[FetchedBatches]:
+    for fetched in answers:
+        epochs.saw(fetched.records, fetched.headers)
+        yield fetched
+
+
+def compared(
+    source: TopicPartition,
+    target: TopicPartition,
+    start: int,
+    ours: Iterable[BatchRun],
+    theirs: Iterable[BatchRun],
+    *,
+    timestamps: bool,
+) -> Tail:
+    """Go along both sides as long as their records are equal."""
+    here, there = RecordStream(ours, timestamps), RecordStream(theirs, timestamps)
+    lines: list[CopiedRange] = []
+    position = start
+    while True:
+        if not here.waiting and not there.waiting:
+            for offset, landed, count in here.take_equal(there):
+                _add(lines, CopiedRange(source, target, offset, landed, count))
+                position = offset + count
+        here.fill(_WINDOW, _MOST_BYTES)
+        there.fill(_WINDOW, _MOST_BYTES)
+        count = min(here.waiting, there.waiting)
+        if count == 0:
+            odd = there.window(1)[0][0] if there.waiting else None
+            return Tail(tuple(lines), position, odd)
+        mine, other = here.window(count), there.window(count)
+        same = common(mine, other)
+        for offset, landed in zip(mine[0][:same], other[0][:same], strict=True):
+            _add(lines, CopiedRange(source, target, offset, landed, 1))
+            position = offset + 1
+        if same < count:
+            return Tail(tuple(lines), position, other[0][same])
+        here.drop(count)
+        there.drop(count)
+
+
+def _add(lines: list[CopiedRange], line: CopiedRange) -> None:
+    if lines:
+        last = lines[-1]
+        if (last.source_start + last.records, last.target_start + last.records) == (
+            line.source_start,
+            line.target_start,
+        ):
+            lines[-1] = replace(last, records=last.records + line.records)
+            return
+    lines.append(line)

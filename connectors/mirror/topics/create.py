@@ -1,0 +1,241 @@
+"""Creates on the target what a plan says it lacks, with the source's topic configs.
+
+Configs are copied when a topic is created, but those that the target's brokers do not know, as
+they are of another version. A topic that cannot be created, or given its partitions, holds up no
+other: the outcome says what failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from connect.clients.errors import broker_code, not_authorized
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource
+from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.errors import ConnectError
+from connectors.mirror.copy.brokers.api_support import STORED_FORMAT
+from connectors.mirror.filters import ConfigPropertyFilter
+from connectors.mirror.topics.selection import Growth, MissingTopic, TopicPlan
+
+__all__ = [
+    "TopicFailure",
+    "apply_plan",
+    "copied_configs",
+    "creation_configs",
+    "ensure_compacted_topic",
+    "with_remedy",
+]
+
+log = logging.getLogger(__name__)
+
+PARALLEL_CALLS = 8
+"""Topics in creation at a time. A controller creates one after another; this hides round trips."""
+
+INVALID_REPLICATION_FACTOR = 38
+"""The protocol's error code."""
+
+INVALID_CONFIG = 40
+"""The protocol's error code, for a name or a value that the brokers do not take."""
+
+COMPACTED = {"cleanup.policy": "compact"}
+"""The only config that mirroring's own topics are created with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFailure:
+    """A topic that is not as planned, and why. `factor_key`: the property that its replication
+    factor comes from."""
+
+    remote: str
+    error: ConnectError
+    factor_key: str = "replication.factor"
+
+    def __str__(self) -> str:
+        return with_remedy(self.error, self.factor_key)
+
+
+def copied_configs(
+    entries: Iterable[ConfigEntry], properties: ConfigPropertyFilter
+) -> dict[str, str]:
+    """What a new topic gets of its source's configs: what was set for the topic, or dynamically
+    for the brokers, unless filtered; the source's defaults only where the filter wants them."""
+    return {
+        entry.name: entry.value
+        for entry in entries
+        if entry.value is not None and _is_copied(entry, properties)
+    }
+
+
+def _is_copied(entry: ConfigEntry, properties: ConfigPropertyFilter) -> bool:
+    if entry.read_only or entry.sensitive or entry.source == ConfigSource.STATIC_BROKER_CONFIG:
+        return False
+    # Copies are always written in the newest format, whatever the source stores.
+    if entry.name == STORED_FORMAT:
+        return False
+    if not properties.should_replicate_config_property(entry.name):
+        return False
+    if entry.source == ConfigSource.DEFAULT_CONFIG:
+        return properties.should_replicate_source_default(entry.name)
+    return True
+
+
+def creation_configs(
+    source: Admin, missing: Iterable[MissingTopic], properties: ConfigPropertyFilter, timeout: float
+) -> dict[str, dict[str, str]]:
+    """The configs of topics to create, by their name on the source."""
+    described = source.describe_topic_configs([topic.source for topic in missing], timeout)
+    return {name: copied_configs(entries, properties) for name, entries in described.items()}
+
+
+def apply_plan(
+    plan: TopicPlan,
+    target: Admin,
+    configs: Mapping[str, Mapping[str, str]],
+    replication_factor: int,
+    timeout: float,
+    threads: ShortThreads,
+) -> list[TopicFailure]:
+    """Create and enlarge topics on the target, a few at a time; returns what failed.
+
+    `configs`: by source name. `replication_factor` -1: the broker's default. `timeout`: seconds
+    for each topic.
+    """
+    creation = _Creation(target, replication_factor, timeout)
+    calls: deque[Callable[[], TopicFailure | None]] = deque(
+        partial(creation.create, topic, configs.get(topic.source, {})) for topic in plan.create
+    )
+    calls.extend(partial(_grow, target, growth, timeout) for growth in plan.grow)
+    longest = timeout * (len(calls) + 1)
+    futures = [
+        threads.run(f"topic-creation-{index}", partial(_drain, calls))
+        for index in range(min(PARALLEL_CALLS, len(calls)))
+    ]
+    return [failure for future in futures for failure in future.result(longest)]
+
+
+def _drain(calls: deque[Callable[[], TopicFailure | None]]) -> list[TopicFailure]:
+    failures: list[TopicFailure] = []
+    while True:
+        try:
+            call = calls.popleft()
+        except IndexError:
+            return failures
+        failure = call()
+        if failure is not None:
+            failures.append(failure)
+
+
+class _Creation:
+    """Creates the copies of one plan. Thread-safe."""
+
+    def __init__(self, target: Admin, replication_factor: int, timeout: float) -> None:
+        self._target = target
+        self._replication_factor = replication_factor
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._known: frozenset[str] | None = None
+
+    def create(self, topic: MissingTopic, configs: Mapping[str, str]) -> TopicFailure | None:
+        """Create one copy; where its configs are refused, once more with those the target knows."""
+        try:
+            try:
+                created = self._create(topic, configs)
+            except ConnectError as error:
+                known = self._known_of(configs, error)
+                if known is None:
+                    raise
+                created = self._create(topic, known)
+                log.warning(
+                    "Topic %s has no %s: the target's Kafka version does not know this config",
+                    topic.remote,
+                    ", ".join(sorted(configs.keys() - known.keys())),
+                )
+        except ConnectError as error:
+            return TopicFailure(topic.remote, error)
+        if created:
+            log.info("Created topic %s with %d partitions", topic.remote, topic.partitions)
+        return None
+
+    def _create(self, topic: MissingTopic, configs: Mapping[str, str]) -> bool:
+        return self._target.create_topic(
+            topic.remote, topic.partitions, self._replication_factor, configs, self._timeout
+        )
+
+    def _known_of(
+        self, configs: Mapping[str, str], error: ConnectError
+    ) -> Mapping[str, str] | None:
+        """The configs whose names the target knows. None: another try with them would not help."""
+        if broker_code(error) != INVALID_CONFIG or not configs:
+            return None
+        names = self._names()
+        known = {name: value for name, value in configs.items() if name in names}
+        return known if names and len(known) < len(configs) else None
+
+    def _names(self) -> frozenset[str]:
+        """The names of topic configs that the target knows, learned from one of its topics. Empty
+        where there is none that we may describe."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._learned_names()
+            return self._known
+
+    def _learned_names(self) -> frozenset[str]:
+        try:
+            for topic in sorted(self._target.list_topics(self._timeout)):
+                described = self._target.describe_topic_configs(
+                    [topic], self._timeout, missing_ok=True
+                )
+                if topic in described:
+                    return frozenset(entry.name for entry in described[topic])
+        except ConnectError as error:
+            log.warning("Cannot learn which topic configs the target knows: %s", error)
+        return frozenset()
+
+
+def _grow(target: Admin, growth: Growth, timeout: float) -> TopicFailure | None:
+    try:
+        target.create_partitions(growth.remote, growth.wanted, timeout)
+    except ConnectError as error:
+        return TopicFailure(growth.remote, error)
+    log.info(
+        "Raised topic %s from %d to %d partitions", growth.remote, growth.existing, growth.wanted
+    )
+    return None
+
+
+def _is_there(admin: Admin, name: str, timeout: float) -> bool:
+    try:
+        return name in admin.describe_topics([name], timeout)
+    except ConnectError as error:
+        if not_authorized(error):
+            return False
+        raise
+
+
+def with_remedy(error: ConnectError, factor_key: str) -> str:
+    """The error's text, and what to do where the topic was to have too many replicas."""
+    if broker_code(error) == INVALID_REPLICATION_FACTOR:
+        return f"{str(error).rstrip('.')}. Start more brokers, or lower {factor_key}"
+    return str(error)
+
+
+def ensure_compacted_topic(
+    admin: Admin, name: str, replication_factor: int, timeout: float
+) -> bool:
+    """Create one of mirroring's own topics: one partition, compacted. False: it existed. Who may
+    not create it may find it there, as with MirrorMaker 2."""
+    try:
+        created = admin.create_topic(name, 1, replication_factor, COMPACTED, timeout)
+    except ConnectError as error:
+        if not not_authorized(error) or not _is_there(admin, name, timeout):
+            raise
+        created = False
+    if created:
+        log.info("Created internal topic %s", name)
+    return created

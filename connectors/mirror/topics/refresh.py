@@ -1,0 +1,401 @@
+"""Keeps knowing which topics a flow copies, and keeps their copies on the target in being.
+
+One loop with a thread of its own: at start, then at `refresh.topics.interval.seconds`, list both
+clusters, create what the target lacks, and tell the connector when its partitions changed. The
+first round also creates mirroring's own topics and compares the clusters' ids. Whatever fails on a
+cluster is logged and tried again; only a config that can never work ends the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from connect.clients.errors import not_authorized
+from connect.clients.groups.bootstrap_probe import why_unreachable
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.wire.api_versions import broker_apis
+from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clock import Deadline
+from connect.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    ConfigError,
+    ConnectError,
+    RetriableError,
+)
+from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
+from connectors.mirror.background.status_messages import Troubles
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.brokers.api_support import STORED_FORMAT, Side, format_refusal, refusal
+from connectors.mirror.filters import config_property_filter, topic_filter
+from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.topics.create import (
+    TopicFailure,
+    apply_plan,
+    creation_configs,
+    ensure_compacted_topic,
+)
+from connectors.mirror.topics.empty_listings import EmptyListings
+from connectors.mirror.topics.selection import (
+    Selection,
+    TopicPartition,
+    TopicSelector,
+    partitions_of,
+    plan_topics,
+)
+
+__all__ = ["Clusters", "TopicRefresh", "contact", "internal_topics", "topic_selector"]
+
+log = logging.getLogger(__name__)
+
+CONTACT_TIMEOUT_S = 10.0
+"""How long a first contact may take before the cluster is called unreachable, and tried again."""
+
+UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+"""The protocol's error code, which brokers refuse the batches with."""
+
+LOOK_AGAIN_S = 15.0
+"""How soon a flow that has nothing to mirror looks for topics again: flows are often started while
+their topics are being created, and the interval is 10 minutes by default."""
+
+_CAUSE_S = 5.0
+"""How long it is then looked why."""
+
+OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
+
+TOLD = 20
+"""So many topics that are not ready a status names."""
+
+GRACE_S = 10.0
+"""What is waited beyond a call's own timeout, so that its own error is the one seen."""
+
+
+def topic_selector(config: SourceConfig, *, same_cluster: bool = False) -> TopicSelector:
+    """The choice of topics that this config asks for. Raises `ConfigError`."""
+    return TopicSelector(
+        policy=replication_policy(config.originals),
+        topics=topic_filter(config.originals),
+        source_alias=config.source_cluster_alias,
+        target_alias=config.target_cluster_alias,
+        replicate_heartbeats=config.heartbeats_replication_enabled,
+        same_cluster=same_cluster,
+    )
+
+
+def internal_topics(config: SourceConfig) -> dict[str, int]:
+    """Replication factors by name of the offset-syncs topic and of the offset map beside it, as
+    far as they are switched on. Each is called after the cluster it is not on."""
+    policy = replication_policy(config.originals)
+    on_source = config.offset_syncs_topic_location == "source"
+    other = config.target_cluster_alias if on_source else config.source_cluster_alias
+    topics: dict[str, int] = {}
+    if config.emit_offset_syncs_enabled:
+        topics[policy.offset_syncs_topic(other)] = config.offset_syncs_topic_replication_factor
+    if config.mirror_offset_map_enabled:
+        topics[policy.offset_map_topic(other)] = config.offset_map_topic_replication_factor
+    return topics
+
+
+def without_map(error: ConnectError) -> str:
+    """The permissions that MirrorMaker 2 needs do not include the offset map, which it does not
+    have: a flow without it is well."""
+    return (
+        f"there is no offset map, so group offsets are translated no more precisely than by "
+        f"MirrorMaker 2: {error}; or set mirror.offset.map.enabled=false"
+    )
+
+
+def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) -> str:
+    """The id of the cluster `alias`. Raises an error that names the cluster and where it was
+    looked for."""
+    try:
+        return admin.cluster_id(timeout)
+    except RetriableError as error:
+        servers = props.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
+        # librdkafka only says that time is up: not that the password is wrong, or the protocol.
+        cause = why_unreachable(props, Deadline(_CAUSE_S)) or error
+        raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {cause}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Both clusters of the flow, and which topics of the source are copied. Others may use them,
+    from any thread; they are closed with the loop."""
+
+    source: Admin
+    target: Admin
+    selector: TopicSelector
+
+    def close(self) -> None:
+        self.source.close()
+        self.target.close()
+
+
+class TopicRefresh:
+    """The loop of one flow. `start` and `stop` are its owner's, once each; `partitions` may be
+    read from any thread. The callbacks come on the loop's thread."""
+
+    def __init__(
+        self,
+        config: SourceConfig,
+        *,
+        on_change: Callable[[], None],
+        on_failure: Callable[[Exception], None],
+        on_trouble: Callable[[str | None], None],
+        before: Collection[TopicPartition] = (),
+    ) -> None:
+        """`on_change`: the partitions are others than before. `on_failure`: the loop ended, as
+        this config can never work. `on_trouble`: what it cannot do for now; None: nothing any more.
+        `before`: what an earlier run of the connector had mirrored. Raises `ConfigError`."""
+        self._config = config
+        self._before = before
+        self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        self._timeout = config.admin_timeout_ms / 1000
+        self._selector = topic_selector(config)
+        self._properties = config_property_filter(config.originals)
+        self._on_change = on_change
+        self._partitions: list[TopicPartition] | None = None
+        self._skipped: Counter[str] = Counter()
+        self._clusters: Clusters | None = None
+        self._threads = ShortThreads(f"topic-refresh-{self._flow}")
+        self._own_topics_ready = self._told_of_map = False
+        self._old_target = False
+        self._empty_source = EmptyListings(config.source_cluster_alias)
+        self._failures: dict[str, str] = {}
+        troubles = Troubles(on_trouble)
+        self._topics_in_trouble = troubles.part("topics")
+        self._hidden_in_trouble = troubles.part("hidden")
+        self._loop = cluster_loop(
+            f"Topic refresh of {self._flow}",
+            self._step,
+            config.refresh_topics_interval_s,
+            on_failure,
+            on_trouble=troubles.part("loop"),
+        )
+
+    @property
+    def partitions(self) -> list[TopicPartition] | None:
+        """The source's partitions that are copied; None until they were found once."""
+        return self._partitions
+
+    @property
+    def clusters(self) -> Clusters | None:
+        """The connections of this loop; None until both clusters were reached."""
+        return self._clusters
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def stop(self) -> None:
+        self._threads.stop()
+        self._loop.request_stop()
+        self._loop.stop(STOP_TIMEOUT_S)
+        if self._clusters is not None:
+            self._clusters.close()
+
+    def _step(self) -> None:
+        clusters = self._clusters or self._connect()
+        run, timeout, grace = self._threads.run, self._timeout, self._timeout + GRACE_S
+        own_topics = run("own-topics", partial(self._create_own_topics, clusters))
+        source = run("list-source", partial(clusters.source.list_topics, timeout))
+        target = run("list-target", partial(clusters.target.list_topics, timeout))
+        listed = source.result(grace)
+        selection = clusters.selector.select(listed)
+        failures = self._create_copies(clusters, selection, target.result(grace))
+        failures += own_topics.result(2 * grace)
+        failures += self._formats_refused(clusters, selection)
+        self._report(failures)
+        self._empty_source.check(listed)
+        if not selection.copied and self._config.refresh_topics_interval_s is not None:
+            self._loop.hurry(LOOK_AGAIN_S)
+        hidden = self._hidden(clusters, listed)
+        self._publish(replace(selection, copied={**selection.copied, **hidden}))
+        waiting = [failure for failure in failures if failure.error.retriable]
+        if waiting:
+            raise RetriableError(
+                f"{len(waiting)} topics are not ready yet, {waiting[0].remote} for one: "
+                f"{waiting[0].error}"
+            )
+
+    def _connect(self) -> Clusters:
+        config = self._config
+        source_props = client_configs.source_admin(config.originals)
+        target_props = client_configs.target_admin(config.originals)
+        source, target = Admin(source_props), Admin(target_props)
+        reached = False
+        try:
+            ids = [
+                self._threads.run(
+                    f"contact-{alias}", partial(contact, admin, alias, props, CONTACT_TIMEOUT_S)
+                )
+                for admin, alias, props in (
+                    (source, config.source_cluster_alias, source_props),
+                    (target, config.target_cluster_alias, target_props),
+                )
+            ]
+            same = len({found.result(CONTACT_TIMEOUT_S + GRACE_S) for found in ids}) == 1
+            self._check_versions(source_props, target_props)
+            reached = True
+        finally:
+            if not reached:
+                source.close()
+                target.close()
+        if same:
+            log.warning(
+                "%s: source and target are the same cluster; topics that came from either are "
+                "not copied again",
+                self._flow,
+            )
+        self._clusters = Clusters(source, target, replace(self._selector, same_cluster=same))
+        return self._clusters
+
+    def _check_versions(
+        self, source_props: Mapping[str, str], target_props: Mapping[str, str]
+    ) -> None:
+        """Raises `ConfigError` where a cluster's brokers cannot be spoken to: nothing is copied."""
+        sides: tuple[tuple[Side, str, Mapping[str, str]], ...] = (
+            ("source", self._config.source_cluster_alias, source_props),
+            ("target", self._config.target_cluster_alias, target_props),
+        )
+        asked = [
+            self._threads.run(
+                f"versions-{alias}", partial(broker_apis, props, Deadline(CONTACT_TIMEOUT_S))
+            )
+            for _, alias, props in sides
+        ]
+        for (side, alias, _), answer in zip(sides, asked, strict=True):
+            apis = answer.result(CONTACT_TIMEOUT_S + GRACE_S)
+            refused = refusal(alias, side, apis)
+            if refused is not None:
+                raise ConfigError(refused, key=f"{side}.cluster.bootstrap.servers")
+            self._old_target = apis.before_3_0  # the target is the last
+
+    def _create_own_topics(self, clusters: Clusters) -> list[TopicFailure]:
+        if self._own_topics_ready:
+            return []
+        on_source = self._config.offset_syncs_topic_location == "source"
+        admin = clusters.source if on_source else clusters.target
+        failures = []
+        self._own_topics_ready = True
+        for name, factor in internal_topics(self._config).items():
+            try:
+                ensure_compacted_topic(admin, name, factor, self._timeout)
+            except ConnectError as error:
+                self._own_topics_ready = False
+                if not (self._is_map(name) and not_authorized(error)):
+                    failures.append(TopicFailure(name, error, OWN_FACTOR_KEY))
+                elif not self._told_of_map:
+                    self._told_of_map = True
+                    log.warning("%s: %s", self._flow, without_map(error))
+        return failures
+
+    def _is_map(self, topic: str) -> bool:
+        return topic in list(
+            internal_topics(replace(self._config, emit_offset_syncs_enabled=False))
+        )
+
+    def _create_copies(
+        self, clusters: Clusters, selection: Selection, target_topics: Mapping[str, int]
+    ) -> list[TopicFailure]:
+        plan = plan_topics(selection.copied, target_topics, clusters.selector)
+        if not plan:
+            return []
+        configs = creation_configs(clusters.source, plan.create, self._properties, self._timeout)
+        factor = self._config.replication_factor
+        return apply_plan(plan, clusters.target, configs, factor, self._timeout, self._threads)
+
+    def _formats_refused(self, clusters: Clusters, selection: Selection) -> list[TopicFailure]:
+        """The copies on an old target that are stored in a format that cannot hold copies."""
+        if not self._old_target:
+            return []
+        copies = [clusters.selector.remote(topic) for topic in selection.copied]
+        try:
+            described = clusters.target.describe_topic_configs(
+                copies, self._timeout, missing_ok=True
+            )
+        except BrokerError as error:
+            # Not allowed to look, say: the first batch will tell.
+            log.warning("%s: the formats of the copies are not checked: %s", self._flow, error)
+            self._old_target = False
+            return []
+        refused = {
+            remote: format_refusal(entry.value)
+            for remote, entries in described.items()
+            for entry in entries
+            if entry.name == STORED_FORMAT
+        }
+        return [
+            TopicFailure(remote, BrokerError(f"it {text}", UNSUPPORTED_FOR_MESSAGE_FORMAT))
+            for remote, text in refused.items()
+            if text is not None
+        ]
+
+    def _hidden(self, clusters: Clusters, listed: Mapping[str, int]) -> dict[str, int]:
+        """Topics that were mirrored and are not listed any more because they may not be described.
+        They stay the tasks', as they are: dropping them would look as if they were gone."""
+        known = Counter(topic for topic, _ in self._partitions or self._before)
+        missing = [
+            topic
+            for topic in known
+            if topic not in listed and clusters.selector.skip(topic) is None
+        ]
+        hidden = sorted(clusters.source.forbidden_topics(missing, self._timeout))
+        self._hidden_in_trouble(
+            f"{_named(hidden)}: the source does not let us describe what was mirrored "
+            "(TOPIC_AUTHORIZATION_FAILED); grant Describe and Read on it, or exclude it"
+            if hidden
+            else None
+        )
+        gone = sorted(set(missing) - set(hidden))
+        if gone:
+            log.warning("%s: no longer there, nor mirrored: %s", self._flow, _named(gone))
+        return {topic: known[topic] for topic in hidden}
+
+    def _report(self, failures: Sequence[TopicFailure]) -> None:
+        """Log each failure when it is new or became another; and when it is over."""
+        current = {failure.remote: str(failure) for failure in failures}
+        for remote, message in current.items():
+            if self._failures.get(remote) != message:
+                log.error("%s: topic %s is not ready: %s", self._flow, remote, message)
+        for remote in self._failures.keys() - current.keys():
+            log.info("%s: topic %s is ready now", self._flow, remote)
+        self._failures = current
+        self._topics_in_trouble(_in_words(current))
+
+    def _publish(self, selection: Selection) -> None:
+        found = partitions_of(selection.copied)
+        skipped = Counter(skip.reason.value for skip in selection.skipped)
+        if found == self._partitions:
+            return
+        self._partitions = found
+        self._skipped = skipped
+        log.info(
+            "%s: mirroring %d topics with %d partitions; %d topics skipped%s",
+            self._flow,
+            len(selection.copied),
+            len(found),
+            skipped.total(),
+            f" ({', '.join(f'{n} {why}' for why, n in skipped.items())})" if skipped else "",
+        )
+        self._on_change()
+
+
+def _in_words(failures: Mapping[str, str]) -> str | None:
+    """By topic of the target, why it is not ready; the first of them where they are many."""
+    names = sorted(failures)
+    lines = [f"topic {name} is not ready: {failures[name]}" for name in names[:TOLD]]
+    if len(names) > TOLD:
+        lines.append(f"and {len(names) - TOLD} more topics")
+    return "\n".join(lines) or None
+
+
+def _named(topics: Sequence[str]) -> str:
+    """These topics; the first of them where they are many."""
+    what = "topic" if len(topics) == 1 else "topics"
+    more = f" and {len(topics) - TOLD} more" if len(topics) > TOLD else ""
+    return f"{what} {', '.join(topics[:TOLD])}{more}"

@@ -1,0 +1,203 @@
+"""Which topics a flow copies, and what the target lacks for them. Pure: names and counts only.
+
+The rules are those of MirrorMaker 2 with two differences. Copies on the target are looked up by
+their full name, not by the alias in it, so an alias that holds the separator works too. And where
+source and target are one cluster, both aliases count when cycles are looked for, so names cannot
+grow without end (`A.A.A.t`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from connect.errors import ConfigError
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.filters import TopicFilter
+from connectors.mirror.replication_policy import ReplicationPolicy, is_cycle
+
+__all__ = [
+    "Growth",
+    "MissingTopic",
+    "Selection",
+    "Skip",
+    "SkipReason",
+    "TopicPartition",
+    "TopicPlan",
+    "TopicSelector",
+    "assign_partitions",
+    "encode_partitions",
+    "partitions_of",
+    "plan_topics",
+]
+
+
+class SkipReason(Enum):
+    """Why a topic of the source is not copied."""
+
+    FILTER = "filter"
+    INTERNAL = "internal"
+    CYCLE = "cycle"
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A topic that is not copied. `detail` is for people."""
+
+    topic: str
+    reason: SkipReason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What becomes of each topic of the source. `copied`: name -> number of partitions."""
+
+    copied: Mapping[str, int]
+    skipped: tuple[Skip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSelector:
+    """The choice of topics of one flow. Immutable; shared by threads."""
+
+    policy: ReplicationPolicy
+    topics: TopicFilter
+    source_alias: str
+    target_alias: str
+    replicate_heartbeats: bool = True
+    same_cluster: bool = False
+    """Source and target are one cluster under two aliases."""
+
+    def remote(self, topic: str) -> str:
+        """The target's name for a topic of the source."""
+        return self.policy.format_remote_topic(self.source_alias, topic)
+
+    def skip(self, topic: str) -> Skip | None:
+        """Why `topic` is not copied; None when it is."""
+        if self.policy.is_internal_topic(topic):
+            return Skip(topic, SkipReason.INTERNAL, "internal to Kafka or to mirroring")
+        wanted = self.topics.should_replicate_topic(topic)
+        if not wanted and not (
+            self.replicate_heartbeats and self.policy.is_heartbeats_topic(topic)
+        ):
+            return Skip(topic, SkipReason.FILTER, self.topics.why_not(topic))
+        if is_cycle(self.policy, topic, self.target_alias):
+            return Skip(topic, SkipReason.CYCLE, f"came from {self.target_alias}, the target")
+        if self.same_cluster and self._returns_to_source(topic):
+            detail = f"came from {self.source_alias}, which is the target under another alias"
+            return Skip(topic, SkipReason.CYCLE, detail)
+        return None
+
+    def select(self, source_topics: Mapping[str, int]) -> Selection:
+        """Judge every topic of the source. Raises `ConfigError` for a flow that would copy topics
+        onto themselves."""
+        copied: dict[str, int] = {}
+        skipped: list[Skip] = []
+        for topic in sorted(source_topics):
+            skip = self.skip(topic)
+            if skip is None:
+                copied[topic] = source_topics[topic]
+            else:
+                skipped.append(skip)
+        if self.same_cluster:
+            self._refuse_self_copies(copied)
+        return Selection(copied, tuple(skipped))
+
+    def _returns_to_source(self, topic: str) -> bool:
+        # A policy that keeps names says "from the source" of every topic: that is no evidence.
+        return self.remote(topic) != topic and is_cycle(self.policy, topic, self.source_alias)
+
+    def _refuse_self_copies(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            if self.remote(topic) == topic:
+                raise ConfigError(
+                    f"{self.source_alias} and {self.target_alias} are the same cluster, and "
+                    f"{type(self.policy).__name__} keeps names: topic {topic} would be copied onto "
+                    "itself without end. Correct the bootstrap.servers of one of them, or use the "
+                    "DefaultReplicationPolicy.",
+                    key="replication.policy.class",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTopic:
+    """A topic to create on the target. `partitions`: as many as the source has."""
+
+    source: str
+    remote: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A topic of the target that has fewer partitions than its source."""
+
+    source: str
+    remote: str
+    existing: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """What the target lacks. Topics that have more partitions than their source are left alone."""
+
+    create: tuple[MissingTopic, ...] = ()
+    grow: tuple[Growth, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.create or self.grow)
+
+
+def plan_topics(
+    copied: Mapping[str, int], target_topics: Mapping[str, int], selector: TopicSelector
+) -> TopicPlan:
+    """What to create on the target for these topics (name -> partitions) of the source."""
+    create: list[MissingTopic] = []
+    grow: list[Growth] = []
+    for topic, partitions in copied.items():
+        remote = selector.remote(topic)
+        existing = target_topics.get(remote)
+        if existing is None:
+            create.append(MissingTopic(topic, remote, partitions))
+        elif existing < partitions:
+            grow.append(Growth(topic, remote, existing, partitions))
+    return TopicPlan(tuple(create), tuple(grow))
+
+
+def partitions_of(topics: Mapping[str, int]) -> list[TopicPartition]:
+    """Every partition of these topics (name -> partitions), by name, then number."""
+    return [(topic, partition) for topic in sorted(topics) for partition in range(topics[topic])]
+
+
+def assign_partitions(
+    partitions: Sequence[TopicPartition],
+    max_tasks: int,
+    previous: Sequence[Sequence[TopicPartition]] = (),
+) -> list[list[TopicPartition]]:
+    """Deal partitions out to min(max_tasks, len(partitions)) tasks; none is left without any.
+
+    A partition stays with the task that had it (`previous`, by task index), so that a new topic
+    disturbs no running copy; others go to the task that has the fewest. Without `previous` this is
+    Java's round robin.
+    """
+    count = min(max_tasks, len(partitions))
+    remaining = dict.fromkeys(partitions)
+    tasks: list[list[TopicPartition]] = [[] for _ in range(count)]
+    for task, kept in zip(tasks, previous, strict=False):
+        for partition in kept:
+            if partition in remaining:
+                del remaining[partition]
+                task.append(partition)
+    for partition in remaining:
+        min(tasks, key=len).append(partition)
+    while count and not min(tasks, key=len):
+        min(tasks, key=len).append(max(tasks, key=len).pop())
+    return tasks
+
+
+def encode_partitions(partitions: Iterable[TopicPartition]) -> str:
+    """`task.assigned.partitions`: `<topic>-<partition>`, separated by commas."""
+    return ",".join(f"{topic}-{partition}" for topic, partition in partitions)

@@ -1,0 +1,134 @@
+"""`--check`: what a config would do, found by looking at the clusters and changing nothing.
+
+Only calls that read are made: cluster, topics, topic configs and offsets. The choice of topics and
+the plan of what to create are those that the running connector uses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.wire.api_versions import broker_apis
+from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clock import Deadline
+from connect.errors import ConnectError
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.topics.refresh import CONTACT_TIMEOUT_S, GRACE_S, contact
+from connectors.mirrormaker.check.flow_check import ClusterView, check_flow
+from connectors.mirrormaker.check.report import (
+    CheckReport,
+    ClusterReport,
+    Finding,
+    FlowReport,
+    Level,
+)
+from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.mirror_flow import FlowPlan
+from connectors.mirrormaker.mirror_maker import (
+    check_source,
+    loops_of,
+    mirrors,
+    plan_flows,
+    resolved_source_config,
+)
+
+__all__ = ["check"]
+
+_KEY_AND_LINE = re.compile(r"(\S*\.\S+(?: \(line \d+\))?) (.*)", re.DOTALL)
+
+
+def check(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> CheckReport:
+    """Look at everything that would run with these target clusters (None: all).
+
+    Raises `ConfigError` for properties that are wrong in themselves; what the clusters have
+    against them is in the report.
+    """
+    config.validate(clusters)
+    plans = plan_flows(config, clusters)
+    for plan in plans:
+        check_source(config, plan)
+    report = CheckReport()
+    for warning in config.warnings:
+        report.findings.append(_warned(warning))
+    for loop in loops_of(config, plans):
+        level = Level.ERROR if loop.certain else Level.WARNING
+        report.findings.append(Finding(level, f"{loop.source}->{loop.target}", str(loop)))
+    views = _look_at_clusters(_admin_properties(config, plans), report)
+    try:
+        for plan in plans:
+            source, target = views.get(plan.source), views.get(plan.target)
+            if source is None or target is None:
+                report.flows.append(FlowReport(plan.source, plan.target, mirrors(plan)))
+                continue
+            flow, findings = check_flow(config, plan, source, target)
+            report.flows.append(flow)
+            report.findings += findings
+    finally:
+        for view in views.values():
+            view.admin.close()
+    return report
+
+
+def _warned(warning: str) -> Finding:
+    """A warning about the file; it begins with the key, and the line where it stands."""
+    found = _KEY_AND_LINE.match(warning)
+    if found is None:
+        return Finding(Level.WARNING, "clusters", warning)
+    return Finding(Level.WARNING, found[1], found[2])
+
+
+def _admin_properties(
+    config: MirrorMakerConfig, plans: Sequence[FlowPlan]
+) -> dict[str, dict[str, str]]:
+    """How the connectors reach each cluster: by alias, as the first flow that touches it does."""
+    found: dict[str, dict[str, str]] = {}
+    for plan in plans:
+        props = resolved_source_config(config, plan)
+        found.setdefault(plan.source, client_configs.source_admin(props))
+        found.setdefault(plan.target, client_configs.target_admin(props))
+    return found
+
+
+def _look_at_clusters(
+    properties: Mapping[str, Mapping[str, str]], report: CheckReport
+) -> dict[str, ClusterView]:
+    """Contact all clusters at the same time; those that answered, by alias."""
+    threads = ShortThreads("check")
+    answers = {
+        alias: threads.run(alias, partial(_look_at, alias, props))
+        for alias, props in properties.items()
+    }
+    views: dict[str, ClusterView] = {}
+    for alias, answer in answers.items():
+        servers = properties[alias].get("bootstrap.servers", "")
+        try:
+            view = answer.result(4 * CONTACT_TIMEOUT_S + GRACE_S)
+        except (ConnectError, TimeoutError) as error:
+            report.clusters.append(ClusterReport(alias, servers, error=str(error)))
+            report.findings.append(Finding(Level.ERROR, alias, str(error)))
+            continue
+        views[alias] = view
+        report.clusters.append(
+            ClusterReport(alias, servers, view.cluster_id, view.brokers, len(view.topics))
+        )
+    threads.stop()
+    return views
+
+
+def _look_at(alias: str, props: Mapping[str, str]) -> ClusterView:
+    admin = Admin(props)
+    try:
+        return ClusterView(
+            alias,
+            admin,
+            contact(admin, alias, props, CONTACT_TIMEOUT_S),
+            admin.broker_count(CONTACT_TIMEOUT_S),
+            admin.list_topics(CONTACT_TIMEOUT_S),
+            broker_apis(props, Deadline(CONTACT_TIMEOUT_S)),
+        )
+    except ConnectError:
+        admin.close()
+        raise

@@ -1,0 +1,419 @@
+"""The check of one flow whose clusters were both reached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from connect.clients.groups.describe_group import may_describe_group
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.descriptions import ConfigEntry
+from connect.clients.wire.api_versions import BrokerApis
+from connect.clock import SYSTEM_CLOCK, Deadline
+from connect.config.worker import WorkerConfig
+from connect.errors import ConfigError, ConnectError
+from connect.runtime.distributed.group_config import DistributedConfig
+from connectors.mirror.backfill.cluster_facts import described_configs
+from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
+from connectors.mirror.config.heartbeat import HeartbeatConfig
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.brokers.api_support import (
+    STORED_FORMAT,
+    exactly_once_refusal,
+    format_refusal,
+    refusal,
+)
+from connectors.mirror.filters import config_property_filter
+from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.source.connector import reads_committed
+from connectors.mirror.topics.create import COMPACTED, copied_configs
+from connectors.mirror.topics.refresh import internal_topics, topic_selector
+from connectors.mirror.topics.selection import (
+    Growth,
+    Selection,
+    TopicPartition,
+    TopicPlan,
+    TopicSelector,
+    plan_topics,
+)
+from connectors.mirrormaker.check.provenance import connector_clients, data_producer
+from connectors.mirrormaker.check.report import Finding, FlowReport, Level, TopicReport
+from connectors.mirrormaker.check.topic_checks import (
+    CopyConfigs,
+    age_finding,
+    config_findings,
+    effective_configs,
+    older_records,
+    replication_findings,
+    time_limits,
+    topic_defaults,
+)
+from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.mirror_flow import FlowPlan
+from connectors.mirrormaker.mirror_maker import (
+    CHECKPOINT,
+    HEARTBEAT,
+    SOURCE,
+    mirrors,
+    not_there_yet,
+    resolved_source_config,
+    worker_topics,
+)
+from connectors.spark.properties import DEFAULT_MASTER as DEFAULT_SPARK_MASTER
+from connectors.spark.properties import MASTER as SPARK_MASTER
+
+__all__ = ["ClusterView", "check_flow"]
+
+EXACTLY_ONCE = "exactly.once.source.support"
+"""The worker's property."""
+
+SAMPLED_TOPICS = 20
+"""Topics of the target that are described to learn what its brokers give a new one."""
+
+_GROUP_S = 20.0
+_TOPIC_NAME = re.compile(r"[\w-]+")
+"""Without a dot, which may stand for any character."""
+
+Described = Mapping[str, list[ConfigEntry]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A cluster that was reached. `topics`: name -> partitions. Its maker closes `admin`."""
+
+    alias: str
+    admin: Admin
+    cluster_id: str
+    brokers: int
+    topics: Mapping[str, int]
+    apis: BrokerApis
+
+
+def check_flow(
+    config: MirrorMakerConfig, plan: FlowPlan, source: ClusterView, target: ClusterView
+) -> tuple[FlowReport, list[Finding]]:
+    """What the flow would do, and what there is to say about it."""
+    checker = _FlowChecker(config, plan, source, target)
+    try:
+        checker.run()
+    except ConfigError as error:
+        checker.find(Level.ERROR, str(error))
+    except ConnectError as error:
+        checker.find(Level.ERROR, f"the check could not be finished: {error}")
+    return checker.report, checker.findings
+
+
+class _FlowChecker:
+    def __init__(
+        self,
+        config: MirrorMakerConfig,
+        plan: FlowPlan,
+        source: ClusterView,
+        target: ClusterView,
+    ) -> None:
+        self._config = config
+        self._source = source
+        self._target = target
+        self._props = resolved_source_config(config, plan)
+        self._source_config = SourceConfig.from_properties(self._props)
+        worker = config.worker_config(plan.source, plan.target)
+        self._worker = WorkerConfig.from_properties(worker)
+        self._exactly_once = worker.get(EXACTLY_ONCE, "").strip().lower() == "enabled"
+        self._origins = config.effective_connector(plan.source, plan.target, SOURCE)
+        self._has_checkpoints = CHECKPOINT in plan.connectors
+        self.report = FlowReport(plan.source, plan.target, mirrors(plan))
+        self.findings: list[Finding] = []
+        self._replicas: list[tuple[str, str, int, int]] = []
+
+    def find(self, level: Level, text: str) -> None:
+        self.findings.append(Finding(level, self.report.name, text))
+
+    def run(self) -> None:
+        if self.report.mirrors:
+            self._versions()
+            self._say_what_to_know()
+            self._clients()
+            self._topics()
+        self._own_topics()
+        self._permissions()
+        self.findings += replication_findings(self.report.name, self._replicas)
+
+    def _versions(self) -> None:
+        """Clusters whose brokers are too old for what the flow does."""
+        refused = [
+            refusal(self._source.alias, "source", self._source.apis),
+            refusal(self._target.alias, "target", self._target.apis),
+        ]
+        if self._exactly_once:
+            key = f"{self.report.target}.{EXACTLY_ONCE}"
+            refused.append(exactly_once_refusal(self._target.alias, key, self._target.apis))
+        for text in refused:
+            if text is not None:
+                self.find(Level.ERROR, text)
+
+    def _say_what_to_know(self) -> None:
+        for sentence in not_there_yet(self._props):
+            self.find(Level.NOTE, sentence)
+        if self._source_config.mirror_engine == "spark":
+            master = self._props.get(SPARK_MASTER, DEFAULT_SPARK_MASTER)
+            self.find(Level.NOTE, f"records are copied by Spark's executors, on {master}")
+        if self._props.get("transforms", "").strip():
+            self.find(Level.ERROR, "transforms keeps MirrorSourceConnector from running: remove it")
+        if not reads_committed(self._props):
+            self.find(
+                Level.NOTE,
+                "records of aborted transactions are copied too, as the source is read "
+                f"uncommitted; set {self.report.source}.consumer.isolation.level=read_committed "
+                "to leave them out",
+            )
+
+    def _clients(self) -> None:
+        worker_origins = self._config.effective_worker(self.report.source, self.report.target)
+        producer = self._worker.task_producer_properties(
+            self._props, f"connector-producer-{SOURCE}-0"
+        )
+        self.report.clients += connector_clients(self._origins, self._props)
+        self.report.clients.append(data_producer(producer, worker_origins, self._origins))
+
+    # The topics that are mirrored.
+
+    def _topics(self) -> None:
+        same = self._source.cluster_id == self._target.cluster_id
+        if same:
+            self.find(
+                Level.WARNING,
+                f"{self.report.source} and {self.report.target} are the same cluster",
+            )
+        selector = topic_selector(self._source_config, same_cluster=same)
+        selection = selector.select(self._source.topics)
+        self.report.skipped += selection.skipped
+        plan = plan_topics(selection.copied, self._target.topics, selector)
+        described = described_configs(self._source.admin, list(selection.copied))
+        created = {topic.remote for topic in plan.create}
+        on_target = self._described_on_target(
+            [remote for remote in map(selector.remote, selection.copied) if remote not in created]
+        )
+        new = self._new_configs(plan, described, on_target)
+        self._report_topics(selection, selector, plan, new)
+        copies = self._copies(selection, selector, described, on_target, new)
+        factor = self._source_config.replication_factor
+        self._stored_formats(copies)
+        for copy in copies:
+            self.findings += config_findings(copy, factor if copy.remote in created else None)
+        self._check_ages(copies, selection)
+
+    def _described_on_target(self, existing: list[str]) -> Described:
+        """The configs of copies that exist, and of some other topics."""
+        others = [topic for topic in self._target.topics if topic not in existing]
+        return described_configs(self._target.admin, [*existing, *others[:SAMPLED_TOPICS]])
+
+    def _new_configs(
+        self, plan: TopicPlan, described: Described, on_target: Described
+    ) -> dict[str, dict[str, str]]:
+        """What each copy to create would be created with, by its source: without what the target
+        does not know, as far as any topic of it shows what it knows."""
+        known = {entry.name for entries in on_target.values() for entry in entries}
+        properties = config_property_filter(self._props)
+        found: dict[str, dict[str, str]] = {}
+        for topic in plan.create:
+            configs = copied_configs(described[topic.source], properties)
+            unknown = sorted(configs.keys() - known) if known else []
+            if unknown:
+                text = (
+                    f"will have no {', '.join(unknown)}, unlike its source: the target's Kafka "
+                    "version does not know this config"
+                )
+                self.findings.append(Finding(Level.NOTE, topic.remote, text))
+            found[topic.source] = {
+                name: value for name, value in configs.items() if name not in unknown
+            }
+        return found
+
+    def _report_topics(
+        self,
+        selection: Selection,
+        selector: TopicSelector,
+        plan: TopicPlan,
+        new: Mapping[str, dict[str, str]],
+    ) -> None:
+        grow: Mapping[str, Growth] = {growth.source: growth for growth in plan.grow}
+        factor = self._source_config.replication_factor
+        for topic, partitions in selection.copied.items():
+            remote = selector.remote(topic)
+            if topic in new:
+                row = TopicReport(topic, remote, partitions, "create", factor, new[topic])
+                key = self._written("replication.factor")
+                self._replicas.append((key, remote, factor, self._target.brokers))
+            elif topic in grow:
+                row = TopicReport(topic, remote, partitions, f"raise from {grow[topic].existing}")
+            else:
+                row = TopicReport(topic, remote, partitions, "exists")
+                self._note_larger(remote, partitions)
+            self.report.topics.append(row)
+
+    def _note_larger(self, remote: str, partitions: int) -> None:
+        existing = self._target.topics[remote]
+        if existing > partitions:
+            text = (
+                f"has {existing} partitions, its source {partitions}: the others stay as they are"
+            )
+            self.findings.append(Finding(Level.NOTE, remote, text))
+
+    def _copies(
+        self,
+        selection: Selection,
+        selector: TopicSelector,
+        described: Described,
+        on_target: Described,
+        new: Mapping[str, dict[str, str]],
+    ) -> list[CopyConfigs]:
+        """Effective configs of every topic and its copy; of one to create, as it would be."""
+        defaults = topic_defaults(on_target)
+        return [
+            CopyConfigs(
+                topic,
+                selector.remote(topic),
+                effective_configs(described[topic]),
+                {**defaults, **new[topic]}
+                if topic in new
+                else effective_configs(on_target[selector.remote(topic)]),
+            )
+            for topic in selection.copied
+        ]
+
+    def _stored_formats(self, copies: Iterable[CopyConfigs]) -> None:
+        if not self._target.apis.before_3_0:
+            return
+        for copy in copies:
+            refused = format_refusal(copy.target.get(STORED_FORMAT))
+            if refused is not None:
+                self.findings.append(Finding(Level.ERROR, copy.remote, refused))
+
+    def _check_ages(self, copies: Iterable[CopyConfigs], selection: Selection) -> None:
+        """Warn of records that the target would refuse, or delete at once, for their age."""
+        by_limit: dict[tuple[str, int], list[CopyConfigs]] = {}
+        for copy in copies:
+            for limit in time_limits(copy).items():
+                by_limit.setdefault(limit, []).append(copy)
+        now = SYSTEM_CLOCK.now_ms()
+        for (key, limit_ms), limited in by_limit.items():
+            partitions = {
+                copy.topic: [(copy.topic, p) for p in range(selection.copied[copy.topic])]
+                for copy in limited
+            }
+            every = [partition for found in partitions.values() for partition in found]
+            admin = self._source.admin
+            start, end = admin.beginning_offsets(every), admin.end_offsets(every)
+            young = admin.offsets_for_timestamp(every, max(0, now - limit_ms))
+            for copy in limited:
+                mine = partitions[copy.topic]
+                older = older_records(_only(start, mine), end, young)
+                if older:
+                    self.findings.append(age_finding(copy, key, limit_ms, older))
+
+    # Mirroring's own topics.
+
+    def _own_topics(self) -> None:
+        for family, topic in worker_topics(self._worker).items():
+            self._own(
+                self._target,
+                topic.name,
+                topic.partitions,
+                topic.replication_factor,
+                f"{family}.storage.replication.factor",
+                {**topic.configs, **COMPACTED},
+            )
+        heartbeats = HeartbeatConfig.from_properties(
+            {**self._props, "name": HEARTBEAT, "connector.class": HEARTBEAT}
+        )
+        policy = replication_policy(self._props)
+        self._own(
+            self._target,
+            policy.heartbeats_topic(),
+            1,
+            heartbeats.heartbeats_topic_replication_factor,
+            "heartbeats.topic.replication.factor",
+        )
+        if not self.report.mirrors:
+            return
+        self._checkpoints_topic()
+        on_source = self._source_config.offset_syncs_topic_location == "source"
+        where = self._source if on_source else self._target
+        for name, factor in internal_topics(self._source_config).items():
+            key = "offset-syncs.topic.replication.factor"
+            self._own(where, name, 1, factor, key)
+
+    def _checkpoints_topic(self) -> None:
+        key = "checkpoints.topic.replication.factor"
+        if self._has_checkpoints:
+            factor = CHECKPOINT_CONFIG_DEF.keys[key].parse(self._props)
+            assert isinstance(factor, int)
+            policy = replication_policy(self._props)
+            self._own(self._target, policy.checkpoints_topic(self.report.source), 1, factor, key)
+
+    def _own(
+        self,
+        where: ClusterView,
+        name: str,
+        partitions: int,
+        factor: int,
+        key: str,
+        configs: Mapping[str, str] = COMPACTED,
+    ) -> None:
+        if name in where.topics:
+            row = TopicReport(name, name, where.topics[name], "exists")
+        else:
+            row = TopicReport(name, name, partitions, "create", factor, dict(configs))
+            self._replicas.append((self._written(key), name, factor, where.brokers))
+        self.report.own_topics.append((where.alias, row))
+
+    # Permissions: what may not be described may not be used at all.
+
+    def _permissions(self) -> None:
+        for where in (self._source, self._target):
+            own = [row.remote for alias, row in self.report.own_topics if alias == where.alias]
+            copied = self._named_topics() if where is self._source else self._remotes()
+            unknown = [name for name in (*own, *copied) if name not in where.topics]
+            for name in sorted(where.admin.forbidden_topics(unknown)):
+                self._find_forbidden(where, name, own=name in own)
+        self._check_group()
+
+    def _find_forbidden(self, where: ClusterView, name: str, *, own: bool) -> None:
+        is_map = "mm2-offset-map" in name
+        needs = "Read and DescribeConfigs"
+        if own or where is self._target:
+            needs = "Create, Read and Write"
+        text = f"{where.alias} does not let its user describe topic {name}; grant {needs} on it"
+        if is_map:
+            text = f"{text}, or group offsets are translated no more precisely than by Java"
+        beats = name == replication_policy(self._props).heartbeats_topic()
+        self.find(Level.WARNING if is_map or beats else Level.ERROR, text)
+
+    def _named_topics(self) -> list[str]:
+        """Topics of the source that the properties name, not match."""
+        named = self._props.get("topics", "").split(",") if self.report.mirrors else []
+        return [name for each in named if _TOPIC_NAME.fullmatch(name := each.strip())]
+
+    def _remotes(self) -> list[str]:
+        return [row.remote for row in self.report.topics]
+
+    def _check_group(self) -> None:
+        group = DistributedConfig.from_properties(self._worker.originals).group_id
+        client = self._worker.own_client_properties("check")
+        if not may_describe_group(client, group, Deadline(_GROUP_S)):
+            self.find(
+                Level.ERROR,
+                f"{self._target.alias} does not let its user join group {group}; grant Read on it",
+            )
+
+    def _written(self, key: str) -> str:
+        """The key that the user wrote, or would have to write."""
+        origin = self._origins.get(key)
+        return origin.key if origin is not None and origin.key else key
+
+
+def _only(
+    offsets: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    return {partition: offsets[partition] for partition in partitions if partition in offsets}

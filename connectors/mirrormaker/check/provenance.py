@@ -1,0 +1,88 @@
+"""The effective properties of a flow's clients, and which key of the file each came from.
+
+The rules of precedence are not repeated here: each connector property is replaced by its own name,
+the real rules are run over that, and what comes out names where it came from. Pure. Values that may
+be secrets are hidden here already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from connect.config.security import SECURITY_KEYS
+from connect.config.types import HIDDEN, ConfigType
+from connectors.mirror.config import clients as client_configs
+from connectors.mirrormaker.check.report import ClientReport, Setting
+from connectors.mirrormaker.config.precedence import Settings
+
+__all__ = ["connector_clients", "data_producer", "shown_value"]
+
+_PASSWORDS = frozenset(key.name for key in SECURITY_KEYS if key.type is ConfigType.PASSWORD)
+_MAY_BE_SECRET = re.compile(r"password|secret|token|credential|jaas|private|\.key$", re.IGNORECASE)
+
+BUILT_IN = "built in"
+
+ClientRules = Callable[[Mapping[str, str]], dict[str, str]]
+
+CLIENTS: Mapping[str, ClientRules] = {
+    "source consumer": client_configs.source_consumer,
+    "offset syncs producer": client_configs.offset_syncs_producer,
+    "source admin": client_configs.source_admin,
+    "target admin": client_configs.target_admin,
+}
+
+_SHAPING = frozenset(
+    {"name", "offset-syncs.topic.location", "source.cluster.alias", "target.cluster.alias"}
+)
+"""Connector properties that the rules read, rather than pass on: they keep their values."""
+
+
+def shown_value(key: str, value: str) -> str:
+    """`value` as it may be printed."""
+    name = key.removeprefix("producer.").removeprefix("consumer.").removeprefix("admin.")
+    secret = name in _PASSWORDS or _MAY_BE_SECRET.search(name) is not None
+    return HIDDEN if secret else value
+
+
+def connector_clients(settings: Settings, resolved: Mapping[str, str]) -> list[ClientReport]:
+    """The clients that a source connector makes. `settings`: its properties with their origin;
+    `resolved`: the same with config providers' variables replaced."""
+    traced = {key: value if key in _SHAPING else key for key, value in resolved.items()}
+    reports = []
+    for role, rules in CLIENTS.items():
+        origins = rules(traced)
+        reports.append(
+            ClientReport(
+                role,
+                tuple(
+                    Setting(name, shown_value(name, value), _origin(origins[name], settings))
+                    for name, value in sorted(rules(resolved).items())
+                ),
+            )
+        )
+    return reports
+
+
+def data_producer(
+    properties: Mapping[str, str],
+    worker: Settings,
+    connector: Settings,
+) -> ClientReport:
+    """The producer of the copied records: the worker's. `properties`: its effective ones."""
+    found = []
+    for name, value in sorted(properties.items()):
+        override = connector.get(f"producer.override.{name}")
+        origin = override or worker.get(f"producer.{name}")
+        if origin is None and name == "bootstrap.servers":
+            origin = worker.get(name)
+        text = BUILT_IN if origin is None or not origin.key else origin.key
+        found.append(Setting(name, shown_value(name, value), text))
+    return ClientReport("producer of the copied records", tuple(found))
+
+
+def _origin(connector_key: str, settings: Settings) -> str:
+    origin = settings.get(connector_key)
+    if origin is None or not origin.key:
+        return BUILT_IN
+    return origin.key if origin.line is None else f"{origin.key} (line {origin.line})"

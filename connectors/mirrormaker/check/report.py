@@ -1,0 +1,112 @@
+"""What `--check` found, as plain values: `check.py` fills them in, the command line prints them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from connectors.mirror.topics.selection import Skip
+
+__all__ = [
+    "CheckReport",
+    "ClientReport",
+    "ClusterReport",
+    "Finding",
+    "FlowReport",
+    "Level",
+    "Setting",
+    "TopicReport",
+]
+
+
+class Level(Enum):
+    """How bad a finding is. ERROR: the flow, or a topic of it, would not work."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something to know before starting. `subject`: a flow, a key or a topic."""
+
+    level: Level
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReport:
+    """One cluster. `cluster_id` None: it was not reached, and `error` says why."""
+
+    alias: str
+    bootstrap: str
+    cluster_id: str | None = None
+    brokers: int = 0
+    topics: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReport:
+    """One topic of the target, and what would be done for it.
+
+    `action`: `create`, `raise from N` or `exists`. `configs`: what it would be created with.
+    """
+
+    topic: str
+    remote: str
+    partitions: int
+    action: str
+    replication_factor: int | None = None
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One property of a client. `origin`: the key of the file it came from, or what else set it;
+    a secret's `value` is hidden already."""
+
+    key: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientReport:
+    """The effective properties of one client."""
+
+    role: str
+    settings: tuple[Setting, ...]
+
+
+@dataclass(slots=True)
+class FlowReport:
+    """One flow. `mirrors`: topics are copied; else only heartbeats are sent."""
+
+    source: str
+    target: str
+    mirrors: bool
+    topics: list[TopicReport] = field(default_factory=list)
+    skipped: list[Skip] = field(default_factory=list)
+    own_topics: list[tuple[str, TopicReport]] = field(default_factory=list)
+    """(alias of the cluster it is on, topic) for mirroring's own topics."""
+    clients: list[ClientReport] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """Everything. `can_run`: no finding is an error."""
+
+    clusters: list[ClusterReport] = field(default_factory=list)
+    flows: list[FlowReport] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def can_run(self) -> bool:
+        return not any(finding.level is Level.ERROR for finding in self.findings)

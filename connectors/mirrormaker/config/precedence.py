@@ -1,0 +1,180 @@
+"""How mm2.properties becomes the configs of workers and connectors: MirrorMaker 2's precedence.
+
+Pure functions over settings that remember which key of the file they came from. The rules were
+read off Kafka 4.3.1; `tests/golden/mirror_maker_config` holds what it makes of several files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from connect.config.security import CLIENT_CONFIG_NAMES
+from connectors.mirror.config.base import JAVA_PACKAGE
+from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
+from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF
+from connectors.mirror.config.rate_limits import RATE_NAMES
+from connectors.mirror.config.source import SOURCE_CONFIG_DEF
+
+__all__ = [
+    "CONNECTOR_KEY_NAMES",
+    "MIRROR_CONNECTORS",
+    "SPARK_PREFIX",
+    "WORKER_FAMILIES",
+    "Flow",
+    "Setting",
+    "Settings",
+    "client_settings",
+    "cluster_settings",
+    "connector_settings",
+    "values",
+    "worker_settings",
+]
+
+# In the order in which a group's leader submits them.
+MIRROR_CONNECTORS = (
+    "MirrorSourceConnector",
+    "MirrorHeartbeatConnector",
+    "MirrorCheckpointConnector",
+)
+
+CONNECTOR_KEY_NAMES: frozenset[str] = frozenset(
+    {*SOURCE_CONFIG_DEF.names, *CHECKPOINT_CONFIG_DEF.names, *HEARTBEAT_CONFIG_DEF.names}
+)
+
+# Top-level keys that begin like this reach every worker, and beat the cluster's own. The match is
+# of characters: no dot need follow.
+WORKER_FAMILIES = (
+    "offset.storage",
+    "config.storage",
+    "status.storage",
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "task",
+    "worker",
+    "replication.policy",
+)
+
+# Top-level keys that begin like this reach every connector. Not MirrorMaker 2's.
+SPARK_PREFIX = "spark."
+
+# Java's default is 60 s, after which a crashed mirror copies up to a minute again.
+DEFAULT_OFFSET_FLUSH_INTERVAL_MS = 5000
+
+_CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
+_FOR_CLIENTS = re.compile(r"(?:consumer|producer|admin)")
+_BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value and where it stands. `key` is the file's own key, "" for a value nobody wrote;
+    `line` its number from 1. The value may be a secret, or refer to one."""
+
+    value: str
+    key: str = ""
+    line: int | None = None
+
+
+Settings = Mapping[str, Setting]
+
+
+class Flow(NamedTuple):
+    """A pair of clusters, by their aliases. Prints as `A->B`."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+def values(settings: Settings) -> dict[str, str]:
+    """The bare values."""
+    return {key: setting.value for key, setting in settings.items()}
+
+
+def cluster_settings(props: Settings, alias: str) -> dict[str, Setting]:
+    """The settings of one cluster: `alias.*`, security spread to each client of it, and what it
+    does not say from the top level."""
+    result = _stripped(props, f"{alias}.")
+    for name in sorted(CLIENT_CONFIG_NAMES):
+        if name in result:
+            _fill(result, (prefix + name for prefix in _CLIENT_PREFIXES), result[name])
+    for name in sorted(CLIENT_CONFIG_NAMES):
+        if name in props:
+            _fill(result, (prefix + name for prefix in (*_CLIENT_PREFIXES, "")), props[name])
+    return result
+
+
+def worker_settings(props: Settings, flow: Flow) -> dict[str, Setting]:
+    """The worker's settings for a flow, config providers not yet resolved. It runs against the
+    flow's target."""
+    result = cluster_settings(props, flow.target)
+    result.update({key: one for key, one in props.items() if key.startswith(WORKER_FAMILIES)})
+    result.update(_providers(props))
+    defaults = {
+        "client.id": str(flow),
+        "group.id": f"{flow.source}-mm2",
+        "offset.storage.topic": f"mm2-offsets.{flow.source}.internal",
+        "status.storage.topic": f"mm2-status.{flow.source}.internal",
+        "config.storage.topic": f"mm2-configs.{flow.source}.internal",
+        "key.converter": _BYTE_ARRAY_CONVERTER,
+        "value.converter": _BYTE_ARRAY_CONVERTER,
+        "header.converter": _BYTE_ARRAY_CONVERTER,
+        "offset.flush.interval.ms": str(DEFAULT_OFFSET_FLUSH_INTERVAL_MS),
+    }
+    for key, value in defaults.items():
+        result.setdefault(key, Setting(value))
+    return result
+
+
+def connector_settings(props: Settings, flow: Flow, connector: str) -> dict[str, Setting]:
+    """The settings of one connector (its simple class name) of a flow, unresolved."""
+    result = {key: one for key, one in props.items() if key in CONNECTOR_KEY_NAMES}
+    result.update(_providers(props))
+    families = ("replication.policy", SPARK_PREFIX)
+    result.update({key: one for key, one in props.items() if key.startswith(families)})
+    for side, alias in (("source", flow.source), ("target", flow.target)):
+        for key, one in cluster_settings(props, alias).items():
+            prefix = side if _FOR_CLIENTS.match(key) else f"{side}.cluster"
+            result[f"{prefix}.{key}"] = one
+    defaults = {
+        "name": connector,
+        "connector.class": JAVA_PACKAGE + connector,
+        "source.cluster.alias": flow.source,
+        "target.cluster.alias": flow.target,
+    }
+    for key, value in defaults.items():
+        result.setdefault(key, Setting(value))
+    result.update(_stripped(props, f"{flow}."))
+    result.setdefault("enabled", Setting("false"))
+    if connector != MIRROR_CONNECTORS[0]:
+        # So that others need not start anew when they change.
+        return {key: one for key, one in result.items() if key not in RATE_NAMES}
+    return result
+
+
+def client_settings(props: Settings, alias: str) -> dict[str, Setting]:
+    """What a program that only looks at a cluster gets: everything, the cluster's own on top."""
+    return {**props, **cluster_settings(props, alias)}
+
+
+def _stripped(props: Settings, prefix: str) -> dict[str, Setting]:
+    return {
+        key[len(prefix) :]: one
+        for key, one in props.items()
+        if key.startswith(prefix) and len(key) > len(prefix)
+    }
+
+
+def _providers(props: Settings) -> dict[str, Setting]:
+    return {key: one for key, one in props.items() if key.startswith("config.providers")}
+
+
+def _fill(result: dict[str, Setting], keys: Iterable[str], setting: Setting) -> None:
+    for key in keys:
+        result.setdefault(key, setting)

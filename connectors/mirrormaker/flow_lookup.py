@@ -1,0 +1,47 @@
+"""One flow of an mm2.properties, for the commands and jobs that look at it from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connect.config.worker import WorkerConfig
+from connect.errors import ConfigError
+from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.mirror_maker import mirrors, plan_flows, resolved_source_config
+
+__all__ = ["NamedFlow", "named_flow"]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFlow:
+    """A flow that copies. `properties`: its source connector's, resolved, with the `spark.*` of its
+    worker; they hold secrets. `worker`: the config of the worker that runs it."""
+
+    name: str
+    properties: Mapping[str, str] = field(repr=False)
+    worker: WorkerConfig = field(repr=False)
+
+
+def named_flow(path: Path, name: str | None) -> NamedFlow:
+    """The flow `A->B` of a file; without a name, the only one that copies. Raises `ConfigError`."""
+    try:
+        config: MirrorMakerConfig = MirrorMakerConfig.from_file(path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"Cannot read the configuration file {path}: {reason}") from error
+    plans = [plan for plan in plan_flows(config) if mirrors(plan)]
+    wanted = [plan for plan in plans if name is None or plan.name == name.replace(" ", "")]
+    if len(wanted) != 1:
+        names = ", ".join(plan.name for plan in plans) or "none"
+        given = "not given" if name is None else name
+        raise ConfigError(f"--flow is {given}; flows that copy: {names}", key="--flow")
+    plan = wanted[0]
+    worker = config.worker_config(plan.source, plan.target)
+    spark = {key: value for key, value in worker.items() if key.startswith("spark.")}
+    return NamedFlow(
+        plan.name,
+        {**spark, **resolved_source_config(config, plan)},
+        WorkerConfig.from_properties(worker),
+    )

@@ -1,0 +1,328 @@
+"""Dedicated mode: every flow of an mm2.properties in one process, each with a worker of its own.
+
+For each ordered pair of clusters that mirrors, or at least sends heartbeats, one worker runs
+against the target cluster, in a group of its own with the workers that other processes run for this
+flow: Java's, too. Flows start, fail and stop independently of one another.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import quote
+
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.topic_log import TopicSpec
+from connect.clients.rest_client import RestClient
+from connect.clock import Deadline
+from connect.config.providers import ConfigProviders
+from connect.config.worker import WorkerConfig
+from connect.errors import ConfigError, RetriableError
+from connect.metrics.registry import MetricRegistry
+from connect.runtime.connector_status import ConnectorStatus
+from connect.runtime.distributed.factory import distributed_herder
+from connect.runtime.distributed.group_config import DistributedConfig
+from connect.runtime.herder import ConnectHerder, NotFound
+from connect.runtime.plugins.registry import PluginRegistry
+from connectors.mirror import plugins as mirror_plugins
+from connectors.mirror.config.rate_limits import RATE_NAMES
+from connectors.mirror.source.connector import validate_source
+from connectors.mirror.topics.refresh import CONTACT_TIMEOUT_S, contact
+from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.config.precedence import MIRROR_CONNECTORS
+from connectors.mirrormaker.mirror_flow import FlowHerder, FlowPlan, FlowState, MirrorFlow
+from connectors.mirrormaker.replication_loops import Loop, find_loops
+
+__all__ = [
+    "CONNECTORS",
+    "InternalRest",
+    "MirrorMaker",
+    "check_source",
+    "loops_of",
+    "mirrors",
+    "not_there_yet",
+    "plan_flows",
+    "resolved_source_config",
+    "worker_topics",
+]
+
+log = logging.getLogger(__name__)
+
+WITHOUT_REST = "NOTUSED"
+"""What MirrorMaker 2's workers tell as their URL where they do not talk to each other."""
+
+SOURCE, HEARTBEAT, CHECKPOINT = MIRROR_CONNECTORS
+CONNECTORS = MIRROR_CONNECTORS
+"""In the order in which MirrorMaker 2 creates them."""
+
+
+def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> list[FlowPlan]:
+    """What runs: one plan for each pair of clusters whose target is in `clusters` (None: all).
+
+    Raises `ConfigError`, also where nothing would run.
+    """
+    return [
+        FlowPlan(
+            flow.source,
+            flow.target,
+            {
+                name: props
+                for name in CONNECTORS
+                if _is_wanted(
+                    name, props := config.connector_config(flow.source, flow.target, name)
+                )
+            },
+        )
+        for flow in config.flows(clusters)
+    ]
+
+
+def _is_wanted(connector: str, props: Mapping[str, str]) -> bool:
+    """Whether a flow has this connector. MirrorMaker 2 submits the checkpoint connector also where
+    it cannot work, so that the worker refuses it."""
+    return connector != CHECKPOINT or not any(
+        props.get(key, "true").strip().lower() == "false"
+        for key in ("emit.checkpoints.enabled", "emit.offset-syncs.enabled")
+    )
+
+
+def resolved_source_config(config: MirrorMakerConfig, plan: FlowPlan) -> dict[str, str]:
+    """The source connector's config as its worker resolves it. Raises `ConfigError`."""
+    worker = config.worker_config(plan.source, plan.target)
+    return ConfigProviders.from_properties(worker).resolve(plan.connectors[SOURCE])
+
+
+def check_source(config: MirrorMakerConfig, plan: FlowPlan) -> None:
+    """Raise `ConfigError` for what is wrong with a flow's source connector beyond single values,
+    such as patterns that are none."""
+    if not mirrors(plan):
+        return
+    props = resolved_source_config(config, plan)
+    for problem in validate_source(props):
+        raise ConfigError(f"{plan.name}: {problem.message}", key=problem.key)
+
+
+def loops_of(config: MirrorMakerConfig, plans: Sequence[FlowPlan]) -> list[Loop]:
+    """Circles among the flows that mirror. Raises `ConfigError` for a wrong policy or filter."""
+    return find_loops(
+        {
+            (plan.source, plan.target): resolved_source_config(config, plan)
+            for plan in plans
+            if mirrors(plan)
+        }
+    )
+
+
+def mirrors(plan: FlowPlan) -> bool:
+    """Whether the flow copies topics; otherwise it only sends heartbeats."""
+    return plan.connectors[SOURCE].get("enabled", "true").strip().lower() == "true"
+
+
+def _taken_live(key: str) -> bool:
+    """Whether running tasks take this key of the file: of all flows, or of one."""
+    return key in RATE_NAMES or any(key.endswith(f".{name}") and "->" in key for name in RATE_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class InternalRest:
+    """How other processes with the same flows reach this one. `url` ends with a slash; `address`
+    is its host and port."""
+
+    url: str
+    address: str
+    client: RestClient
+
+
+class MirrorMaker:
+    """All flows of a config. `start` and `stop` are its owner's, once each; the rest may be called
+    from any thread."""
+
+    def __init__(
+        self,
+        config: MirrorMakerConfig,
+        clusters: Sequence[str] | None = None,
+        rest: InternalRest | None = None,
+    ) -> None:
+        """Nothing runs yet. `rest`: how processes with the same flows reach this one; None: they
+        do not. Raises `ConfigError`, also where flows that keep topic names would carry every
+        record round in a circle."""
+        self._clusters = clusters
+        plans = self._checked_plans(config)
+        for loop in loops_of(config, plans):
+            if loop.certain:
+                raise ConfigError(str(loop), key="replication.policy.class")
+            log.warning("%s", loop)
+        self.metrics = MetricRegistry()
+        self._config = config
+        self._rest = rest
+        self._plugins = PluginRegistry()
+        mirror_plugins.register(self._plugins)
+        self._flows = [
+            MirrorFlow(plan, partial(self._make_herder, plan), partial(self._probe, plan))
+            for plan in plans
+        ]
+
+    def _checked_plans(self, config: MirrorMakerConfig) -> list[FlowPlan]:
+        config.validate(self._clusters)
+        plans = plan_flows(config, self._clusters)
+        for plan in plans:
+            check_source(config, plan)
+        return plans
+
+    def renew(self, config: MirrorMakerConfig) -> None:
+        """Go on with a config in which nothing is new but what tasks take while they run. Raises
+        `ConfigError` for any other, which is wrong or takes a restart: nothing of it counts."""
+        changed = self._config.changed(config)
+        late = [key for key in changed if not _taken_live(key)]
+        if late:
+            raise ConfigError(
+                f"{', '.join(late)} {'takes' if len(late) == 1 else 'take'} a restart; only "
+                f"{', '.join(sorted(RATE_NAMES))} may change while flows run, in a file in which "
+                "nothing else is new",
+                key=late[0],
+            )
+        plans = {plan.name: plan for plan in self._checked_plans(config)}
+        self._config = config
+        for flow in self._flows:
+            flow.renew(plans[flow.plan.name])
+        log.info("Changed while it runs: %s", ", ".join(changed) or "nothing")
+
+    def start(self) -> None:
+        """Begin to start all flows; returns at once."""
+        self._say_what_is_not_there_yet()
+        for flow in self._flows:
+            flow.start()
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Stop all flows at the same time, final offsets stored. False: not all ended in time;
+        the log says what is left behind."""
+        outcomes: dict[str, bool] = {}
+
+        def stop(flow: MirrorFlow) -> None:
+            outcomes[flow.plan.name] = flow.stop(deadline)
+
+        threads = [
+            threading.Thread(target=stop, args=(flow,), name=f"stop {flow.plan.name}", daemon=True)
+            for flow in self._flows
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(deadline.remaining())
+        late = [flow.plan.name for flow in self._flows if not outcomes.get(flow.plan.name)]
+        if late:
+            log.error("Not stopped in time: %s", ", ".join(late))
+        return not late
+
+    def herder(self, source: str, target: str) -> ConnectHerder | None:
+        """The herder of this process's worker for a flow; None while there is none. Raises
+        `NotFound` for a flow that this process does not have."""
+        for flow in self._flows:
+            if (flow.plan.source, flow.plan.target) == (source, target):
+                return flow.herder
+        raise NotFound(f"There is no flow {source}->{target} here")
+
+    def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]:
+        """The connectors' statuses by flow (`A->B`)."""
+        return {flow.plan.name: flow.statuses() for flow in self._flows}
+
+    def failures(self) -> dict[str, str]:
+        """Flows that will never run with this config, and why."""
+        return {
+            flow.plan.name: flow.error or "failed"
+            for flow in self._flows
+            if flow.state is FlowState.FAILED
+        }
+
+    def all_failed(self) -> bool:
+        """Whether no flow is left that runs or may run."""
+        return len(self.failures()) == len(self._flows)
+
+    def _worker_config(self, plan: FlowPlan) -> WorkerConfig:
+        return WorkerConfig.from_properties(self._config.worker_config(plan.source, plan.target))
+
+    def _probe(self, plan: FlowPlan) -> None:
+        """Raise, saying so, where the target is not reached or has too few brokers for the topics
+        of the flow's workers."""
+        worker = self._worker_config(plan)
+        props = worker.own_client_properties("probe")
+        topics = worker_topics(worker)
+        admin = Admin(props)
+        try:
+            contact(admin, plan.target, props, CONTACT_TIMEOUT_S)
+            if all(topic.replication_factor <= 1 for topic in topics.values()):
+                return
+            existing = admin.list_topics(CONTACT_TIMEOUT_S)
+            brokers = admin.broker_count(CONTACT_TIMEOUT_S)
+        finally:
+            admin.close()
+        lacking = {
+            f"{family}.storage.replication.factor={brokers}": topic.name
+            for family, topic in topics.items()
+            if topic.name not in existing and topic.replication_factor > brokers
+        }
+        if lacking:
+            raise RetriableError(
+                f"Cluster {plan.target} has {brokers} broker{'' if brokers == 1 else 's'} now, and "
+                f"{', '.join(lacking.values())} {'is' if len(lacking) == 1 else 'are'} to have "
+                f"more replicas; start more brokers, or set {', '.join(lacking)}"
+            )
+
+    def _make_herder(self, plan: FlowPlan, on_leading: Callable[[], None]) -> FlowHerder:
+        rest = self._rest
+        return distributed_herder(
+            self._config.worker_config(plan.source, plan.target),
+            self._plugins,
+            self.metrics.scoped({"flow": plan.name}),
+            worker_id=_worker_id(plan.name, rest),
+            url=WITHOUT_REST if rest is None else rest.url,
+            client=None if rest is None else rest.client,
+            on_leading=on_leading,
+            internal_path="".join(
+                f"/{quote(alias, safe='')}" for alias in (plan.source, plan.target)
+            ),
+        )
+
+    def _say_what_is_not_there_yet(self) -> None:
+        for flow in self._flows:
+            if not mirrors(flow.plan):
+                log.info("%s is not enabled: it only sends heartbeats", flow.plan.name)
+                continue
+            for sentence in not_there_yet(flow.plan.connectors[SOURCE]):
+                log.warning("%s: %s", flow.plan.name, sentence)
+
+
+def worker_topics(worker: WorkerConfig) -> dict[str, TopicSpec]:
+    """The topics of a flow's workers, by the first word of their keys. Raises `ConfigError`."""
+    group = DistributedConfig.from_properties(worker.originals)
+    offsets = TopicSpec(
+        worker.offset_storage_topic,
+        worker.offset_storage_partitions,
+        worker.offset_storage_replication_factor,
+        worker.offset_storage_topic_configs,
+    )
+    return {"offset": offsets, "status": group.status_topic, "config": group.config_topic}
+
+
+def _worker_id(flow: str, rest: InternalRest | None) -> str:
+    """As MirrorMaker 2's, which others show."""
+    if rest is not None:
+        return f"{rest.address}/{flow}"
+    return f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}"
+
+
+def not_there_yet(source_config: Mapping[str, str]) -> list[str]:
+    """What this config asks for, or gets by default from MirrorMaker 2, and this version does not
+    do; one sentence each."""
+    sentences = []
+    if source_config.get("transforms", "").strip():
+        sentences.append(
+            "records are moved in batches and not transformed: a connector with transforms is "
+            "refused; remove transforms"
+        )
+    return sentences

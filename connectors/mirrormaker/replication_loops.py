@@ -1,0 +1,85 @@
+"""Finds flows that would carry records round in a circle because their policies keep names.
+
+With the DefaultReplicationPolicy a copy's name tells where it came from. Where names are kept,
+nothing does: records of a topic that is mirrored from A to B and from B to A would travel, and
+multiply, without end. So such a circle is refused where the flows choose topics alike, and warned
+about where they choose differently, as then the lists may be disjoint. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from connectors.mirror.filters import DefaultTopicFilter, topic_filter
+from connectors.mirror.replication_policy import replication_policy
+
+__all__ = ["Loop", "find_loops", "keeps_names"]
+
+PROBE = "any-topic"
+"""A name that no policy treats specially."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Flows that lead from `source` over others back to it. `certain`: they choose topics alike,
+    so every topic of theirs would go round."""
+
+    source: str
+    target: str
+    certain: bool
+
+    def __str__(self) -> str:
+        both = f"{self.source}->{self.target} and the way back from {self.target} to {self.source}"
+        if self.certain:
+            return (
+                f"{both} keep topic names and choose the same topics: every record would be "
+                "copied back and forth without end. Use the DefaultReplicationPolicy, or give the "
+                "flows topics that have none in common."
+            )
+        return (
+            f"{both} keep topic names: a topic that both of them choose would be copied back and "
+            "forth without end. See that their topics have none in common."
+        )
+
+
+def keeps_names(props: Mapping[str, str]) -> bool:
+    """Whether copies made by a connector of these properties have their source's name."""
+    alias = props.get("source.cluster.alias", "")
+    return replication_policy(props).format_remote_topic(alias, PROBE) == PROBE
+
+
+def find_loops(flows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[Loop]:
+    """The circles among these flows: (source, target) -> properties of its source connector."""
+    keeping = {flow: _choice(props) for flow, props in flows.items() if keeps_names(props)}
+    loops: list[Loop] = []
+    for (source, target), choice in sorted(keeping.items()):
+        # Each circle is told once, by its flow of the alphabetically first source.
+        others = {flow: other for flow, other in keeping.items() if flow[0] > source}
+        alike = [flow for flow, other in others.items() if other is not None and other == choice]
+        if _leads(target, source, alike):
+            loops.append(Loop(source, target, certain=True))
+        elif _leads(target, source, others):
+            loops.append(Loop(source, target, certain=False))
+    return loops
+
+
+def _choice(props: Mapping[str, str]) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The topics a flow chooses, as its lists; None for a filter of the user's own."""
+    chosen = topic_filter(props)
+    if type(chosen) is not DefaultTopicFilter:
+        return None
+    return frozenset(chosen.include.elements), frozenset(chosen.exclude.elements)
+
+
+def _leads(start: str, goal: str, flows: Iterable[tuple[str, str]]) -> bool:
+    """Whether these flows lead from one cluster to another."""
+    edges = list(flows)
+    reached, waiting = {start}, [start]
+    while waiting:
+        here = waiting.pop()
+        for source, target in edges:
+            if source == here and target not in reached:
+                reached.add(target)
+                waiting.append(target)
+    return goal in reached

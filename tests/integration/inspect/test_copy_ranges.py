@@ -1,0 +1,271 @@
+"""A range of a partition is copied from its first offset to its last, and not one record more."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from connect.clients.cluster.cluster_link import ClusterLink
+from connect.clients.cluster.partition_reader import PartitionReader
+from connect.clients.config.settings import FetchSettings, ProduceSettings
+from connect.clients.transactions.fence_producers import claim_producers
+from connect.clock import Deadline
+from connect.errors import DeadlineExceeded
+from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, parse_topic_rate
+from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.engine import EngineSettings
+from connectors.mirror.copy.range_copier import (
+    CopiedRange,
+    CopyStopped,
+    RangeCopier,
+    RangeProgress,
+    SourceRange,
+    copy_ranges,
+)
+from connectors.mirror.copy.throttle import TOPIC_LIMIT
+from connectors.mirror.copy.transactions.executor_ids import LaneClaim
+from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.offsets.offset_sync_writer import source_partition
+from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
+from deploy.brokers import KafkaCluster
+from tests.support.copying import wire
+from tests.support.producing import numbered, produce, produce_transactions
+from tests.support.reading import contents, read_partition
+from tests.support.topics import create_topic, end_offset, unique
+
+STALL_S = 20.0
+# Of record batches of magic 2 (KIP-98).
+_EPOCH, _EPOCH_AT = struct.Struct(">h"), 51
+
+
+def settings(
+    source: KafkaCluster, target: KafkaCluster, *, committed: bool = False
+) -> EngineSettings:
+    return EngineSettings(
+        source=wire(source.bootstrap_servers),
+        target=wire(target.bootstrap_servers),
+        fetch=FetchSettings(isolation_level=1 if committed else 0),
+        produce=ProduceSettings(),
+        options=CopyOptions(read_committed=committed),
+    )
+
+
+class Books:
+    """What a copy told."""
+
+    def __init__(self) -> None:
+        self.lines: list[CopiedRange] = []
+        self.last: Sequence[RangeProgress] = ()
+        self.stop = threading.Event()
+
+    def note(self, progress: Sequence[RangeProgress], lines: Sequence[CopiedRange]) -> None:
+        self.last = progress
+        self.lines += lines
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 1000), (17, 503), (250, 251), (5, 5)])
+def test_a_range_is_copied_exactly(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, start: int, end: int
+) -> None:
+    topic = create_topic(source_cluster.bootstrap_servers)
+    copy = create_topic(target_cluster.bootstrap_servers)
+    produce(source_cluster.bootstrap_servers, topic, numbered(1000))
+    books = Books()
+
+    copy_ranges(
+        settings(source_cluster, target_cluster),
+        [SourceRange((topic, 0), (copy, 0), start, end)],
+        books.note,
+        stop=books.stop,
+        stall_s=STALL_S,
+    )
+
+    wanted = read_partition(source_cluster.bootstrap_servers, topic)[start:end]
+    assert contents(read_partition(target_cluster.bootstrap_servers, copy)) == contents(wanted)
+    assert [progress.done for progress in books.last] == [True]
+    assert sum(line.records for line in books.lines) == end - start
+    if end > start:
+        assert (books.lines[0].source_start, books.lines[0].target_start) == (start, 0)
+
+
+def test_the_next_range_goes_on_where_the_first_ended(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    """Also in the middle of transactions, with their markers and what was aborted."""
+    topic = create_topic(source_cluster.bootstrap_servers)
+    copy = create_topic(target_cluster.bootstrap_servers)
+    groups = [numbered(40, start=40 * n) for n in range(8)]
+    produce_transactions(
+        source_cluster.bootstrap_servers,
+        topic,
+        [(records, n % 3 != 1) for n, records in enumerate(groups)],
+    )
+    end = end_offset(source_cluster.bootstrap_servers, topic)
+    for start, until in ((0, 55), (55, 201), (201, end)):
+        books = Books()
+        copy_ranges(
+            settings(source_cluster, target_cluster, committed=True),
+            [SourceRange((topic, 0), (copy, 0), start, until)],
+            books.note,
+            stop=books.stop,
+            stall_s=STALL_S,
+        )
+        for line in books.lines:
+            assert start <= line.source_start < line.source_start + line.records <= until
+    wanted = read_partition(source_cluster.bootstrap_servers, topic, isolation="read_committed")
+    assert contents(read_partition(target_cluster.bootstrap_servers, copy)) == contents(wanted)
+
+
+def test_limits_count_from_the_first_request_of_each_range_on(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topics, copies = ([create_topic(each) for _ in "ab"] for each in (source, target))
+    for topic in topics:
+        produce(source, topic, numbered(1000, size=1000), batch_records=20)
+    limited = FlowLimits(topics=[parse_topic_rate(f"{topics[0]}=100kB/s")], divided=True)
+    copier = RangeCopier(settings(source_cluster, target_cluster))
+    starts = [0, 0]
+    for limits in (limited, limited, NO_LIMITS):
+        books = Books()
+        ranges = [
+            SourceRange((topic, 0), (copy, 0), start, start + 200 if number else 1000)
+            for number, (topic, copy, start) in enumerate(zip(topics, copies, starts, strict=True))
+        ]
+        copier.copy(ranges, books.note, stop=books.stop, stall_s=STALL_S, most_s=1.0, limits=limits)
+        slow, free = books.last
+        assert free.done
+        assert free.limited_by is None
+        if limits is limited:
+            assert 0 < slow.bytes < 250_000
+            assert slow.limited_by == TOPIC_LIMIT
+            assert slow.throttled_ms > 0
+        else:
+            assert slow.bytes > 250_000
+            assert (slow.limited_by, slow.throttled_ms) == (None, 0)
+        starts = [slow.position, free.position]
+    copier.close()
+
+
+def test_a_copy_that_cannot_move_says_why(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    topic = create_topic(source_cluster.bootstrap_servers)
+    produce(source_cluster.bootstrap_servers, topic, numbered(3))
+    books = Books()
+    with pytest.raises(DeadlineExceeded, match=r"not-there-0 is not available"):
+        copy_ranges(
+            settings(source_cluster, target_cluster),
+            [SourceRange((topic, 0), ("not-there", 0), 0, 3)],
+            books.note,
+            stop=books.stop,
+            stall_s=2.0,
+        )
+    assert [progress.done for progress in books.last] == [False]
+
+
+def test_a_stopped_copy_tells_what_it_did(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    topic = create_topic(source_cluster.bootstrap_servers)
+    copy = create_topic(target_cluster.bootstrap_servers)
+    produce(source_cluster.bootstrap_servers, topic, numbered(100))
+    books = Books()
+    books.stop.set()
+    with pytest.raises(CopyStopped):
+        copy_ranges(
+            settings(source_cluster, target_cluster),
+            [SourceRange((topic, 0), (copy, 0), 0, 100)],
+            books.note,
+            stop=books.stop,
+            stall_s=STALL_S,
+        )
+    there = len(read_partition(target_cluster.bootstrap_servers, copy))
+    assert sum(line.records for line in books.lines) == there
+
+
+def producers(cluster: KafkaCluster, topic: str) -> set[tuple[int, ...]]:
+    """The producer ids in a partition, each with its epochs."""
+    link = ClusterLink(wire(cluster.bootstrap_servers), lambda: None)
+    try:
+        link.watch_topics({topic})
+        end = end_offset(cluster.bootstrap_servers, topic)
+        reader = PartitionReader(link, (topic, 0), 0, end)
+        try:
+            return {
+                (header.producer_id, *_EPOCH.unpack_from(fetched.records, header.start + _EPOCH_AT))
+                for fetched in reader
+                for header in fetched.headers
+            }
+        finally:
+            reader.close()
+    finally:
+        link.close()
+
+
+def test_a_copier_that_goes_on_needs_no_new_producer_ids(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    """Brokers remember each for a day. The time that is given may end a copy, and nothing else."""
+    topic, other = (create_topic(source_cluster.bootstrap_servers) for _ in range(2))
+    copy, another = (create_topic(target_cluster.bootstrap_servers) for _ in range(2))
+    for name in (topic, other):
+        produce(source_cluster.bootstrap_servers, name, numbered(300))
+    copier = RangeCopier(settings(source_cluster, target_cluster))
+    books = Books()
+    try:
+        for start in range(0, 300, 50):
+            first = SourceRange((topic, 0), (copy, 0), start, start + 50)
+            second = SourceRange((other, 0), (another, 0), start, start + 50)
+            turns = [[first, second]] if start % 100 else [[first], [second]]
+            for ranges in turns:
+                copier.copy(ranges, books.note, stop=books.stop, stall_s=STALL_S)
+                assert all(progress.done for progress in books.last)
+        nothing_new = SourceRange((topic, 0), (copy, 0), 300, 301)
+        copier.copy([nothing_new], books.note, stop=books.stop, stall_s=STALL_S, most_s=0.3)
+        assert [(each.position, each.done) for each in books.last] == [(300, False)]
+        produce(source_cluster.bootstrap_servers, topic, numbered(1, start=300))
+        copier.copy([nothing_new], books.note, stop=books.stop, stall_s=STALL_S)
+        assert copier.usable
+    finally:
+        copier.close()
+    for name, its_copy in ((topic, copy), (other, another)):
+        wanted = contents(read_partition(source_cluster.bootstrap_servers, name))
+        assert contents(read_partition(target_cluster.bootstrap_servers, its_copy)) == wanted
+        assert len(producers(target_cluster, its_copy)) == 1
+
+
+def test_a_copier_that_writes_once_wastes_nothing_when_it_goes_on(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    """Each time with a producer that was claimed for it, whose sequence numbers begin anew: that
+    needs no other epoch."""
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic, copy = create_topic(source), create_topic(target)
+    produce(source, topic, numbered(300))
+    offsets = create_topic(target, configs={"cleanup.policy": "compact"})
+    lane = unique("lane")
+    control = LaneTransactions(wire(target), LaneSettings("a-flow", offsets, 10.0, None))
+    copier = RangeCopier(
+        settings(source_cluster, target_cluster),
+        transactions=TransactionPlan(control, lambda key: source_partition("A", key), lambda: None),
+    )
+    books = Books()
+    given: set[tuple[int, ...]] = set()
+    try:
+        for start in range(0, 300, 100):
+            claimed = claim_producers(wire(target), [lane], Deadline(STALL_S), timeout_ms=10_000)
+            given.add((claimed[lane].producer_id, claimed[lane].epoch))
+            control.begin(LaneClaim(lane, claimed[lane]))
+            wanted = SourceRange((topic, 0), (copy, 0), start, start + 100)
+            copier.copy([wanted], books.note, stop=books.stop, stall_s=STALL_S)
+            assert all(progress.done for progress in books.last)
+    finally:
+        copier.close()
+        control.close()
+    there = contents(read_partition(target, copy, isolation="read_committed"))
+    assert there == contents(read_partition(source, topic))
+    assert producers(target_cluster, copy) == given, "none of them was given up"

@@ -1,0 +1,91 @@
+"""A signal is heard whenever it comes: also in the middle of waiting for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from api.cli import stop_signals as stopping
+from api.cli.stop_signals import StopSignal
+from deploy.demo.stopping import Stop
+
+_FILES = {stopping.__file__, threading.__file__}
+Wait = Callable[[float], bool]
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class SignalAt:
+    """Raises SIGTERM before the nth line that the main thread runs of the wait."""
+
+    def __init__(self, moment: int) -> None:
+        self.raised = False
+        self._left = moment
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and frame.f_code.co_filename in _FILES and not self.raised:
+            self._left -= 1
+            if self._left < 0:
+                self.raised = True
+                signal.raise_signal(signal.SIGTERM)
+        return self
+
+
+def commands() -> Wait:
+    return StopSignal().wait
+
+
+def demo() -> Wait:
+    stop = Stop()
+    stop.install()
+    return stop.event.wait
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("begin", [commands, demo])
+def test_a_signal_at_any_moment_of_the_wait_is_heard(begin: Callable[[], Wait]) -> None:
+    before = sys.gettrace()
+    for moment in count():
+        wait = begin()
+        at = SignalAt(moment)
+        sys.settrace(at)
+        try:
+            wait(0.01)
+        finally:
+            sys.settrace(before)
+        if not at.raised:
+            break
+        assert wait(0.0), f"the signal before line {moment} of the wait"
+    assert moment > 1
+
+
+def test_nobody_asked() -> None:
+    assert not StopSignal().wait(0.01)
+
+
+def test_a_signal_ends_the_wait() -> None:
+    stop = StopSignal()
+    # To the process, as others send it: raised here, it would be the timer's thread's.
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    timer.start()
+    began = time.monotonic()
+    assert stop.wait(120.0)
+    assert time.monotonic() - began < 60.0
+    timer.join()
+    assert stop.wait(120.0), "and every later one"

@@ -1,0 +1,258 @@
+"""The pages over real HTTP, by a real server on a port of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from api.dedicated.health import connector_is_healthy
+from api.http_server import ApiServer, ListenerUnavailable, parse_listener
+from connect.errors import ConfigError
+from connect.metrics.registry import MetricRegistry
+from connect.plugin import PartitionHealth
+from connect.runtime.connector_status import ConnectorStatus, TaskStatus
+from connect.runtime.states import State, Status
+from connectors.mirror.metrics import PartitionMetrics
+
+_TIMEOUT_S = 30.0
+
+
+class Worker:
+    """What the pages show."""
+
+    def __init__(self) -> None:
+        self.registry = MetricRegistry()
+        self.connectors: list[ConnectorStatus] = []
+
+    def app(self) -> Any:
+        from api.dedicated.status_pages import create_app
+
+        return create_app(self.registry, lambda: {"a->b": self.connectors})
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return Worker()
+
+
+@pytest.fixture
+def server(worker: Worker) -> Iterator[ApiServer]:
+    with ApiServer(worker.app, "http://127.0.0.1:0") as server:
+        yield server
+
+
+def get(server: ApiServer, path: str) -> tuple[int, str, str]:
+    """(status, content type, body)."""
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.headers["content-type"], answer.read().decode()
+    finally:
+        connection.close()
+
+
+def status(state: str, trace: str | None = None) -> Status:
+    return Status(State(state), "w", 0, trace)
+
+
+def task(*partitions: PartitionHealth, state: str = "RUNNING") -> TaskStatus:
+    return TaskStatus(0, status(state), partitions)
+
+
+def connector(*tasks: TaskStatus, state: str = "RUNNING") -> ConnectorStatus:
+    return ConnectorStatus("MirrorSourceConnector", status(state), tasks)
+
+
+GOOD = PartitionHealth("orders-0", lag_records=0, lag_ms=0, details={"state": "active"})
+BAD = PartitionHealth("orders-1", lag_records=None, lag_ms=None, error="it has no leader")
+
+
+def test_the_metrics_page(worker: Worker, server: ApiServer) -> None:
+    metrics = PartitionMetrics("a", "b", "a.t", 0)
+    metrics.acked(5, -1, 0)
+    metrics.register(worker.registry)
+
+    status, content_type, body = get(server, "/metrics")
+
+    assert (status, content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    found = {m.name: m.samples[0].value for m in text_string_to_metric_families(body)}
+    assert found["kafka_connect_mirror_mirrorsourceconnector_record_count"] == 5
+    assert found["kafka_connect_mirror_source_connector_record_count"] == 5
+
+
+def test_families_of_the_metrics_page(worker: Worker, server: ApiServer) -> None:
+    PartitionMetrics("a", "b", "a.t", 0).register(worker.registry)
+
+    only_b = get(server, "/metrics?family=b")[2]
+    assert "kafka_connect_mirror_source_connector_record_count{" in only_b
+    assert "mirrorsourceconnector" not in only_b
+    assert get(server, "/metrics?family=B,A")[2].count("source_connector_record_count{") == 1
+    assert get(server, "/metrics?family=B,A")[2].count("connector_record_count{") == 2
+    status, _, body = get(server, "/metrics?family=Z")
+    assert (status, json.loads(body)["error_code"]) == (400, 400)
+    assert "Invalid value Z for family" in body
+
+
+def test_health_names_what_is_not_well(worker: Worker, server: ApiServer) -> None:
+    worker.connectors = [connector(task(GOOD, BAD))]
+
+    status, content_type, body = get(server, "/health")
+    page = json.loads(body)
+
+    assert (status, content_type) == (200, "application/json")
+    assert page["status"] == "unhealthy"
+    assert "a->b MirrorSourceConnector" in page["message"]
+    shown = page["connectors"][0]
+    assert (shown["state"], shown["healthy"]) == ("RUNNING", False)
+    assert (shown["tasks"][0]["state"], shown["tasks"][0]["healthy"]) == ("RUNNING", False)
+    good, bad = shown["tasks"][0]["partitions"]
+    assert good == {
+        "name": "orders-0", "lag_records": 0, "lag_ms": 0, "error": None,
+        "details": {"state": "active"},
+    }  # fmt: skip
+    assert (bad["name"], bad["error"], bad["lag_records"]) == ("orders-1", "it has no leader", None)
+
+
+def test_health_says_what_waits_because_of_a_limit(worker: Worker, server: ApiServer) -> None:
+    limited = [
+        PartitionHealth(f"logs-{n}", 100, 5000, details={"limited_by": "mirror.rate.topics"})
+        for n in range(2)
+    ]
+    worker.connectors = [connector(task(*limited, GOOD))]
+    body = json.loads(get(server, "/health")[2])
+    assert body["status"] == "healthy"
+    assert body["message"].endswith("are well; 2 partitions wait because of mirror.rate.topics")
+
+
+def test_health_says_why_a_connector_failed(worker: Worker, server: ApiServer) -> None:
+    worker.connectors = [ConnectorStatus("c", status("FAILED", "no topics property"), ())]
+
+    shown = json.loads(get(server, "/health")[2])["connectors"][0]
+    assert shown == {
+        "flow": "a->b", "name": "c", "state": "FAILED", "worker_id": "w", "healthy": False,
+        "trace": "no topics property", "tasks": [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shown", "healthy"),
+    [
+        (connector(task(GOOD)), True),
+        (connector(task(GOOD, state="PAUSED")), True),
+        (ConnectorStatus("c", status("RUNNING", "it cannot list topics"), ()), False),
+        (connector(TaskStatus(0, status("RUNNING", "its offsets are not stored"), (GOOD,))), False),
+        (connector(), True),
+        (connector(task(BAD)), False),
+        (connector(task(state="FAILED")), False),
+        (connector(task(state="UNASSIGNED")), False),
+        (connector(state="FAILED"), False),
+    ],
+)
+def test_what_counts_as_healthy(shown: ConnectorStatus, healthy: bool) -> None:
+    assert connector_is_healthy(shown) is healthy
+
+
+def test_the_root_page_and_a_page_that_is_not_there(server: ApiServer) -> None:
+    status, _, body = get(server, "/")
+
+    assert status == 200
+    assert json.loads(body)["name"] == "kafka-connect-mirror"
+    assert get(server, "/nothing")[0] == 404
+
+
+def test_a_taken_port_is_known_at_start_and_named(worker: Worker, server: ApiServer) -> None:
+    second = ApiServer(worker.app, f"http://127.0.0.1:{server.port}", key="metrics.listener")
+    try:
+        with pytest.raises(ListenerUnavailable) as caught:
+            second.start()
+    finally:
+        second.stop()
+
+    for word in (str(server.port), "taken", "metrics.listener"):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("listener", "address"),
+    [
+        ("http://127.0.0.1:8083", ("127.0.0.1", 8083)),
+        ("HTTP://:8083/", ("", 8083)),
+        ("http://[::1]:0", ("::1", 0)),
+    ],
+)
+def test_listeners(listener: str, address: tuple[str, int]) -> None:
+    assert parse_listener(listener) == address
+
+
+@pytest.mark.parametrize(
+    "listener", ["", "8083", "localhost:8083", "https://h:1", "http://h", "http://h:99999"]
+)
+def test_a_listener_that_is_none_gets_an_error_with_key_and_value(listener: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ApiServer(lambda: pytest.fail("not needed"), listener, key="rest.listener")
+
+    assert f"Invalid value {listener} for configuration rest.listener" in str(caught.value)
+
+
+def stopped_within(server: ApiServer, seconds: float) -> bool:
+    began = time.monotonic()
+    server.stop()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", server.port)) != 0
+    return time.monotonic() - began < seconds
+
+
+def test_the_application_is_not_made_until_somebody_connects() -> None:
+    server = ApiServer(lambda: pytest.fail("nobody asked"), "http://127.0.0.1:0").start()
+
+    assert stopped_within(server, 1.0)
+
+
+def test_stop_frees_the_port_within_a_second_though_a_connection_is_open(worker: Worker) -> None:
+    server = ApiServer(worker.app, "http://127.0.0.1:0").start()
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
+    connection.request("GET", "/")
+    connection.getresponse().read()
+
+    assert stopped_within(server, 1.5)
+    connection.close()
+    server.stop()
+
+
+def test_stop_cuts_off_an_answer_that_does_not_come(worker: Worker) -> None:
+    asked, release = threading.Event(), threading.Event()
+
+    def slow() -> dict[str, list[ConnectorStatus]]:
+        asked.set()
+        release.wait(_TIMEOUT_S)
+        return {}
+
+    def app() -> Any:
+        from api.dedicated.status_pages import create_app
+
+        return create_app(worker.registry, slow)
+
+    server = ApiServer(app, "http://127.0.0.1:0").start()
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
+    connection.request("GET", "/health")
+    assert asked.wait(_TIMEOUT_S)
+
+    began = time.monotonic()
+    server.stop()
+    release.set()
+    connection.close()
+    assert time.monotonic() - began < _TIMEOUT_S / 2
+
+
+def test_a_stop_without_a_start_is_fine(worker: Worker) -> None:
+    stop: Callable[[], None] = ApiServer(worker.app, "http://127.0.0.1:0").stop
+    stop()

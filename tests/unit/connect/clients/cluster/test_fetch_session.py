@@ -1,0 +1,101 @@
+"""A fetch session names only what changed, and everything again when it is lost (KIP-227)."""
+
+from __future__ import annotations
+
+from connect.clients.cluster.fetch_session import FetchSession
+from connect.protocol.messages import FetchPartition
+
+A, B = ("t", 0), ("t", 1)
+
+
+def at(offset: int) -> FetchPartition:
+    return FetchPartition(offset, 0, 1000)
+
+
+def established(*keys: tuple[str, int]) -> FetchSession:
+    session = FetchSession()
+    for key in keys:
+        session.want(key, at(0))
+    session.next_request()
+    session.accepted(9)
+    return session
+
+
+def test_the_first_request_is_full_and_the_next_says_only_what_changed() -> None:
+    session = FetchSession()
+    session.want(A, at(0))
+    session.want(B, at(5))
+
+    first = session.next_request()
+    assert (first.session_id, first.epoch) == (0, 0)
+    assert dict(first.partitions) == {A: at(0), B: at(5)}
+
+    session.accepted(9)
+    session.want(A, at(10))
+    second = session.next_request()
+    assert (second.session_id, second.epoch) == (9, 1)
+    assert dict(second.partitions) == {A: at(10)}
+
+    session.accepted(9)
+    assert session.next_request().epoch == 2
+
+
+def test_an_idle_session_sends_no_partitions() -> None:
+    session = established(A, B)
+    request = session.next_request()
+    assert not request.partitions
+    assert not request.forgotten
+
+
+def test_a_dropped_partition_is_forgotten_once() -> None:
+    session = established(A, B)
+    session.drop(A)
+    assert session.next_request().forgotten == frozenset({A})
+    session.accepted(9)
+    assert session.next_request().forgotten == frozenset()
+    assert session.requested_offset(A) is None
+    assert session.requested_offset(B) == 0
+
+
+def test_a_partition_wanted_again_before_the_request_is_not_forgotten() -> None:
+    session = established(A)
+    session.drop(A)
+    session.want(A, at(3))
+    request = session.next_request()
+    assert dict(request.partitions) == {A: at(3)}
+    assert not request.forgotten
+
+
+def test_a_lost_session_starts_over_with_everything() -> None:
+    session = established(A, B)
+    session.drop(B)
+    session.reset()
+    request = session.next_request()
+    assert (request.session_id, request.epoch) == (0, 0)
+    assert dict(request.partitions) == {A: at(0)}
+
+
+def test_a_broker_without_room_for_sessions_gets_full_requests() -> None:
+    session = FetchSession()
+    session.want(A, at(0))
+    session.next_request()
+    session.accepted(0)
+    request = session.next_request()
+    assert (request.session_id, request.epoch, dict(request.partitions)) == (0, 0, {A: at(0)})
+
+
+def test_without_a_session_who_was_served_comes_after_who_was_not() -> None:
+    session = FetchSession()
+    for key in (A, B):
+        session.want(key, at(0))
+    session.next_request()
+    session.accepted(0)
+    session.want(A, at(10))
+    assert list(session.next_request().partitions) == [B, A]
+
+
+def test_it_is_empty_when_everything_was_dropped() -> None:
+    session = established(A)
+    assert not session.empty
+    session.drop(A)
+    assert session.empty

@@ -1,0 +1,57 @@
+"""librdkafka's log lines in Python's log, and clients that refuse wrong settings."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect.clients.librdkafka.factory import LOGGER_NAME, LibrdkafkaLog, consumer, producer
+from connect.clock import FakeClock
+from connect.errors import ConfigError
+
+LINE = ("%s [%s] %s", "FAIL", "c#producer-1", "Connection refused")
+
+
+def levels(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.levelname for record in caplog.records]
+
+
+@pytest.fixture(autouse=True)
+def everything(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, LOGGER_NAME)
+
+
+def test_an_error_of_librdkafka_is_a_warning_with_the_clients_id(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    LibrdkafkaLog("A->B|offsets").log(logging.ERROR, *LINE)
+    assert levels(caplog) == ["WARNING"]
+    assert caplog.messages == ["[A->B|offsets] FAIL [c#producer-1] Connection refused"]
+
+
+def test_the_same_kind_of_line_is_shown_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    log = LibrdkafkaLog("c", clock)
+    log.log(logging.ERROR, *LINE)
+    clock.advance(29)
+    log.log(logging.ERROR, *LINE)
+    log.log(logging.ERROR, "%s [%s] %s", "REQTMOUT", "c", "timed out")
+    clock.advance(1)
+    log.log(logging.ERROR, *LINE)
+    assert levels(caplog) == ["WARNING", "DEBUG", "WARNING", "WARNING"]
+
+
+def test_closing_is_quiet_and_so_is_information(caplog: pytest.LogCaptureFixture) -> None:
+    log = LibrdkafkaLog("c", FakeClock())
+    log.log(logging.INFO, *LINE)
+    log.closing = True
+    log.log(logging.ERROR, *LINE)
+    assert levels(caplog) == ["DEBUG", "DEBUG"]
+
+
+def test_settings_that_librdkafka_refuses_are_config_errors() -> None:
+    with pytest.raises(ConfigError, match="producer"):
+        producer({"bootstrap.servers": "127.0.0.1:1"}, overrides={"no.such.key": "1"})
+    with pytest.raises(ConfigError, match="consumer"):
+        consumer({"bootstrap.servers": "127.0.0.1:1"}, overrides={"fetch.wait.max.ms": "soon"})

@@ -1,0 +1,151 @@
+"""Getting tokens from an OAuth server: a real HTTP server on loopback."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from connect.clients.security.oauth import (
+    ClientCredentials,
+    ClientCredentialsProvider,
+    FileTokenProvider,
+)
+from connect.clock import FakeClock
+from connect.errors import BrokerUnavailable, ConfigError
+
+
+class TokenServer(ThreadingHTTPServer):
+    """Answers every POST with `status` and `answer`; keeps what it was asked."""
+
+    status = 200
+    answer: bytes = b'{"access_token": "t-0", "expires_in": 100}'
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[tuple[str | None, dict[str, str]]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/token"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        server = self.server
+        assert isinstance(server, TokenServer)
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        server.asked.append((self.headers["Authorization"], dict(urllib.parse.parse_qsl(body))))
+        self.send_response(server.status)
+        self.send_header("Content-Length", str(len(server.answer)))
+        self.end_headers()
+        self.wfile.write(server.answer)
+
+    def log_message(self, *args: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def server() -> Iterator[TokenServer]:
+    with TokenServer() as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join(5)
+
+
+def provider(
+    server: TokenServer, clock: FakeClock, *, url_encode: bool = False
+) -> ClientCredentialsProvider:
+    credentials = ClientCredentials(server.url, "my id", "hunter2:&", "a b", url_encode)
+    return ClientCredentialsProvider(credentials, {"x": "y"}, clock)
+
+
+def test_a_token_is_asked_for_with_client_credentials(server: TokenServer) -> None:
+    made = provider(server, FakeClock())
+    assert made.token() == "t-0"
+    assert made.extensions() == {"x": "y"}
+    authorization, form = server.asked[0]
+    assert authorization == "Basic " + base64.b64encode(b"my id:hunter2:&").decode()
+    assert form == {"grant_type": "client_credentials", "scope": "a b"}
+
+
+def test_id_and_secret_are_url_encoded_where_asked(server: TokenServer) -> None:
+    provider(server, FakeClock(), url_encode=True).token()
+    expected = base64.b64encode(b"my+id:hunter2%3A%26").decode()
+    assert server.asked[0][0] == "Basic " + expected
+
+
+def test_a_token_is_kept_for_most_of_its_life(server: TokenServer) -> None:
+    clock = FakeClock()
+    made = provider(server, clock)
+    made.token()
+    clock.advance(79)
+    assert made.token() == "t-0"
+    assert len(server.asked) == 1
+    server.answer = b'{"access_token": "t-1", "expires_in": 100}'
+    clock.advance(2)
+    assert made.token() == "t-1"
+
+
+def test_the_end_of_a_token_may_stand_in_the_token(server: TokenServer) -> None:
+    clock = FakeClock(now_ms=1_000_000)
+    claims = base64.urlsafe_b64encode(b'{"exp": 1050}').rstrip(b"=").decode()
+    server.answer = json.dumps({"access_token": f"h.{claims}.s"}).encode()
+    assert provider(server, clock).current().expires_ms == 1_050_000
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "kind"),
+    [
+        (401, b'{"error": "hunter2"}', ConfigError),
+        (503, b"", BrokerUnavailable),
+        (200, b"not json hunter2", BrokerUnavailable),
+        (200, b'{"token": "hunter2"}', ConfigError),
+        (200, b'["hunter2"]', ConfigError),
+    ],
+)
+def test_a_refusal_is_final_and_an_outage_is_not(
+    server: TokenServer, status: int, answer: bytes, kind: type[Exception]
+) -> None:
+    server.status, server.answer = status, answer
+    with pytest.raises(kind) as caught:
+        provider(server, FakeClock()).token()
+    assert server.url in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_server_that_is_away_may_come_back(server: TokenServer) -> None:
+    made = provider(server, FakeClock())
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(BrokerUnavailable):
+        made.token()
+
+
+def test_nothing_prints_the_secret(server: TokenServer) -> None:
+    made = provider(server, FakeClock())
+    assert "hunter2" not in repr(ClientCredentials("u", "i", "hunter2"))
+    assert "t-0" not in repr(made.current())
+
+
+def test_a_file_is_read_again_when_its_token_ages(tmp_path: Path) -> None:
+    clock, path = FakeClock(), tmp_path / "token"
+    path.write_text("opaque-0\n")
+    made = FileTokenProvider(path, {}, clock)
+    assert made.token() == "opaque-0"
+    path.write_text("opaque-1\n")
+    assert made.token() == "opaque-0"
+    clock.advance(301)
+    assert made.token() == "opaque-1"
+    path.unlink()
+    clock.advance(301)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        made.token()

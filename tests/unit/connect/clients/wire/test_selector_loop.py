@@ -1,0 +1,118 @@
+"""The loop runs mail, timers and sockets on one thread, in order, and never one that is gone."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from connect.clients.wire.channel import BufferPool, Channel
+from connect.clients.wire.connection import WireConnection
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.clock import FakeClock
+
+LONG_S = 100.0
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def loop(clock: FakeClock) -> Iterator[SelectorLoop]:
+    made = SelectorLoop(clock)
+    yield made
+    made.close()
+
+
+def channel() -> tuple[Channel, socket.socket]:
+    ours, theirs = socket.socketpair()
+    return Channel(WireConnection(ours, "broker", 9, "c"), "c", BufferPool(0)), theirs
+
+
+def test_timers_run_when_due_in_order_and_not_when_cancelled(
+    loop: SelectorLoop, clock: FakeClock
+) -> None:
+    ran: list[str] = []
+    loop.after(2.0, lambda: ran.append("later"))
+    loop.after(1.0, lambda: ran.append("first"))
+    loop.after(1.0, lambda: ran.append("second"))
+    loop.after(1.0, lambda: ran.append("never")).cancel()
+    loop.turn(0.0)
+    assert ran == []
+    clock.advance(1.0)
+    loop.turn(0.0)
+    assert ran == ["first", "second"]
+    clock.advance(1.0)
+    loop.turn(0.0)
+    assert ran == ["first", "second", "later"]
+
+
+def test_mail_of_other_threads_ends_the_wait(loop: SelectorLoop) -> None:
+    ran = threading.Event()
+    sender = threading.Thread(target=lambda: loop.post(ran.set))
+    started = time.monotonic()
+    sender.start()
+    while not ran.is_set() and time.monotonic() - started < LONG_S:
+        loop.turn(LONG_S)
+    sender.join()
+    assert ran.is_set()
+    assert time.monotonic() - started < LONG_S / 2
+
+
+def test_mail_that_mail_sends_is_run_without_waiting(loop: SelectorLoop) -> None:
+    ran: list[int] = []
+    loop.post(lambda: loop.post(lambda: ran.append(1)))
+    started = time.monotonic()
+    loop.turn(LONG_S)
+    assert ran == [1]
+    assert time.monotonic() - started < LONG_S / 2
+
+
+def test_a_channel_is_watched_for_writing_only_while_it_has_something_to_write(
+    loop: SelectorLoop,
+) -> None:
+    watched, broker = channel()
+    masks: list[int] = []
+    loop.watch(watched, masks.append)
+    loop.turn(0.0)
+    assert masks == []
+    watched.send(3, 9, [b"x" * 5_000_000], 5_000_000, 1.0, lambda _: None)
+    loop.update(watched)
+    broker.recv(1_000_000)
+    loop.turn(0.0)
+    assert masks == [2]
+    watched.close()
+    broker.close()
+
+
+def test_a_channel_that_is_not_watched_any_more_is_not_called(loop: SelectorLoop) -> None:
+    """Both sockets are ready in the same turn, and whichever comes first closes the other."""
+    (one, broker_one), (two, broker_two) = channel(), channel()
+    called: list[int] = []
+
+    def close(other: Channel) -> None:
+        called.append(1)
+        loop.unwatch(other)
+        other.close()
+
+    loop.watch(one, lambda _: close(two))
+    loop.watch(two, lambda _: close(one))
+    broker_one.send(b"x")
+    broker_two.send(b"x")
+    loop.turn(0.0)
+    assert called == [1]
+    for end in (one, two, broker_one, broker_two):
+        end.close()
+
+
+def test_after_closing_waking_and_posting_do_nothing(clock: FakeClock) -> None:
+    loop = SelectorLoop(clock)
+    loop.close()
+    loop.close()
+    loop.wake()
+    loop.post(lambda: pytest.fail("ran after close"))

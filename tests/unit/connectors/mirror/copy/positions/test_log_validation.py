@@ -1,0 +1,161 @@
+"""What calls for a look at a partition's logs is looked at, whatever else is being asked then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from connect.clients.cluster.cluster_link import ClusterLink
+from connect.clients.cluster.list_offsets import LATEST
+from connect.clients.config.settings import FetchSettings
+from connect.errors import BrokerUnavailable
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.positions.log_validation import LogChecks
+from connectors.mirror.copy.positions.offset_reset import StartPositions
+from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster, SteppedLoop
+
+
+class Checking(SteppedLoop):
+    def __init__(self) -> None:
+        super().__init__()
+        self.target = AskedCluster()
+        self.checked: list[PartitionCopy] = []
+        self.source = AskedCluster()
+        source = cast("ClusterLink", self.source)
+        starts = StartPositions(source, self.loop, FetchSettings(), self.checked.append)
+        self.explained: list[PartitionCopy] = []
+        self.checks = LogChecks(
+            source,
+            cast("ClusterLink", self.target),
+            self.loop,
+            starts,
+            self.checked.append,
+            self.explained.append,
+        )
+
+    def copied_before(self, number: int, end: int) -> PartitionCopy:
+        """A partition that earlier runs copied up to this offset, as a start finds it."""
+        made = self.partition(number, end)
+        made.started()
+        made.target_end = end
+        self.target.leads(made.target)
+        return made
+
+
+@pytest.fixture
+def checking() -> Iterator[Checking]:
+    made = Checking()
+    yield made
+    made.loop.close()
+
+
+def test_a_partition_is_neither_fetched_nor_sent_until_the_target_answered(
+    checking: Checking,
+) -> None:
+    partition = checking.copied_before(0, end=100)
+    checking.checks.follow(partition)
+    checking.turn()
+    assert checking.target.asked == [({partition.target}, LATEST)]
+    assert (partition.held_back, partition.target_checking) == (True, True)
+    checking.target.answers[0].set_result({partition.target: 100})
+    checking.turn()
+    assert (partition.held_back, partition.target_checking) == (False, False)
+    assert checking.checked == [partition]
+
+
+def test_what_comes_while_others_are_asked_about_is_asked_next(checking: Checking) -> None:
+    first, second = (checking.copied_before(number, end=100) for number in range(2))
+    checking.checks.follow(first)
+    checking.turn()
+    checking.checks.follow(second)
+    checking.turn()
+    assert checking.target.asked == [({first.target}, LATEST)]
+    checking.target.answers[0].set_result({first.target: 100})
+    checking.turn()
+    assert checking.target.asked[1:] == [({second.target}, LATEST)]
+    checking.target.answers[1].set_result({second.target: 100})
+    checking.turn()
+    assert checking.checked == [first, second]
+    assert not second.held_back
+
+
+def test_a_question_that_failed_is_asked_again_together_with_what_came(
+    checking: Checking,
+) -> None:
+    first, second = (checking.copied_before(number, end=100) for number in range(2))
+    checking.checks.follow(first)
+    checking.turn()
+    checking.checks.follow(second)
+    checking.target.answers[0].set_exception(BrokerUnavailable("gone"))
+    checking.turn()
+    assert checking.target.asked == [({first.target}, LATEST)]
+    checking.turn(1.0)
+    assert checking.target.asked[1:] == [({first.target, second.target}, LATEST)]
+    assert first.held_back
+
+
+def test_an_id_of_a_deleted_topic_that_an_old_broker_names_is_not_another_creation(
+    checking: Checking,
+) -> None:
+    """Finding 12: the whole topic would be copied twice more."""
+    old, new = UUID(int=1), UUID(int=2)
+    partition = checking.copied_before(0, end=100)
+    partition.source_topic_id = old
+    checking.source.names(partition.source[0], new)
+    checking.source.leads(partition.source)
+    checking.checks.follow(partition)
+    checking.turn(1.0)
+    checking.source.answers[-1].set_result({partition.source: 0})
+    checking.turn()
+    assert (partition.source_topic_id, partition.position) == (new, 0)
+    asked = len(checking.source.asked)
+    checking.source.names(partition.source[0], old)
+    checking.checks.follow(partition)
+    checking.turn(1.0)
+    assert (partition.source_topic_id, partition.searching) == (new, False)
+    assert len(checking.source.asked) == asked
+
+
+def test_a_batch_that_lands_early_in_a_new_topic_tells_of_the_new_topic(
+    checking: Checking, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = checking.copied_before(0, end=100)
+    partition.target_topic_id = UUID(int=1)
+    checking.checks.landed_early(partition, 0)
+    assert partition.send_held, "its cause is not known yet"
+    checking.checks.follow(partition)
+    assert checking.explained == [], "the metadata is as old as before"
+    checking.target.names(partition.target[0], UUID(int=1))
+    checking.checks.follow(partition)
+    assert checking.explained == [], "this was asked for before the batch landed, perhaps"
+    checking.target.names(partition.target[0], UUID(int=2))
+    checking.checks.follow(partition)
+    assert checking.explained == [partition]
+    assert "created again" in caplog.text
+    assert not partition.send_held
+
+
+def test_a_batch_that_lands_early_in_the_same_topic_tells_of_its_loss(
+    checking: Checking, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = checking.copied_before(0, end=100)
+    partition.target_topic_id = UUID(int=1)
+    checking.checks.landed_early(partition, 60)
+    for _ in range(2):
+        checking.target.names(partition.target[0], UUID(int=1))
+        checking.checks.follow(partition)
+    assert checking.explained == [partition]
+    assert "60" in caplog.text
+    assert "created again" not in caplog.text
+
+
+def test_a_partition_that_leaves_does_not_wait_for_the_cause(checking: Checking) -> None:
+    partition = checking.copied_before(0, end=100)
+    checking.checks.landed_early(partition, 60)
+    partition.leaving = True
+    checking.checks.follow(partition)
+    assert checking.explained == [partition]
+    assert partition.landed_early is None

@@ -1,0 +1,213 @@
+"""A connection to the target that breaks while a fetch response is handled moves no partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from connect.clients.cluster.cluster_access import ClusterAccess
+from connect.clients.cluster.metadata import ClusterSnapshot
+from connect.clients.config.settings import ProduceSettings, WireSettings
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.clock import FakeClock
+from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
+from connect.protocol.records import Record, encode_batch
+from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.outgoing import OffsetRun
+from connectors.mirror.copy.brokers.routing import Placement
+from connectors.mirror.copy.brokers.source import SourceNode
+from connectors.mirror.copy.brokers.target import TargetNode
+from connectors.mirror.copy.fetch_handler import Arrivals
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.positions.log_validation import LogChecks
+from connectors.mirror.copy.produce_handler import Deliveries
+from connectors.mirror.copy.throttle import Throttle
+from connectors.mirror.metrics import PartitionMetrics
+from tests.unit.connectors.mirror.copy.scripted_target import Fate, Log, ScriptedTarget
+
+SETTINGS = WireSettings(bootstrap=(("broker", 1),), client_id="test")
+SOURCE_BROKER, TARGET_BROKER = 9, 1
+KEYS: list[TopicPartition] = [("source", 0), ("source", 1)]
+
+
+class Source:
+    """The fetch session of the source's only broker."""
+
+    node_id = SOURCE_BROKER
+    held = 0
+
+    def __init__(self) -> None:
+        self.asked: dict[TopicPartition, int] = {}
+
+    def want(self, partition: PartitionCopy) -> None:
+        """Nothing is fetched by itself."""
+
+    drop = want
+
+    def answers(self, partition: PartitionCopy) -> bool:
+        return self.asked.get(partition.source) == partition.position
+
+    def pump(self) -> None:
+        """Nothing is sent."""
+
+
+class Bench:
+    """Fetch and produce handlers of two partitions, both led by one broker of the target."""
+
+    def __init__(self) -> None:
+        self.target = ScriptedTarget({("copy", 0): Log(), ("copy", 1): Log()})
+        leaders = {("copy", n): (TARGET_BROKER, 0) for n in (0, 1)}
+        self.target.snapshot = ClusterSnapshot(
+            version=1,
+            nodes=MappingProxyType({TARGET_BROKER: ("b", 1)}),
+            leaders=MappingProxyType(leaders),
+        )
+        source = SimpleNamespace(
+            snapshot=ClusterSnapshot(
+                version=1,
+                nodes=MappingProxyType({SOURCE_BROKER: ("s", 9)}),
+                leaders=MappingProxyType(dict.fromkeys(KEYS, (SOURCE_BROKER, 0))),
+            ),
+            request_refresh=lambda *_: None,
+        )
+        self.clock = FakeClock()
+        self.loop = SelectorLoop(self.clock)
+        self.budget = MemoryBudget(64 << 20)
+        self.source = Source()
+        self.acked: list[int] = []
+        self.partitions: dict[TopicPartition, PartitionCopy] = {}
+        link = cast("ClusterAccess", self.target)
+        self.placement = placement = Placement(
+            cast("ClusterAccess", source),
+            link,
+            self.loop,
+            self.partitions,
+            lambda: (),
+            1000,
+            lambda _: cast("SourceNode", self.source),
+            lambda number: TargetNode(
+                number,
+                link,
+                SETTINGS,
+                self.loop,
+                self.budget,
+                ProduceSettings(),
+                deliveries.on_results,
+                placement.on_flow,
+            ),
+            lambda _: None,
+            lambda partition: deliveries.relieve(partition),
+        )
+        deliveries = Deliveries(
+            link,
+            self.loop,
+            SETTINGS,
+            self.budget,
+            self._acked,
+            placement.refresh_interest,
+            lambda _: None,
+            lambda *_: None,
+        )
+        self.arrivals = Arrivals(
+            self.partitions,
+            cast("ClusterAccess", source),
+            self.loop,
+            self.budget,
+            CopyOptions(),
+            cast("LogChecks", SimpleNamespace()),
+            placement,
+            Throttle(self.loop, self.budget, placement.refresh_interest, self.clock),
+            1000,
+            300.0,
+        )
+        for key in KEYS:
+            made = PartitionCopy(key, ("copy", key[1]), PartitionMetrics("s", "t", "copy", key[1]))
+            made.begin_at(0)
+            self.partitions[key] = made
+            deliveries.equip(made)
+            placement.place(made)
+        self.turn()
+
+    def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
+        if partition.source == KEYS[1]:
+            self.acked += [offset for first, n in runs for offset in range(first, first + n)]
+
+    def turn(self, seconds: float = 0.0) -> None:
+        self.clock.advance(seconds)
+        for _ in range(4):
+            self.loop.turn(0.0)
+        for partition in self.partitions.values():
+            partition.validate()
+
+    def fetch(self, *wanted: PartitionCopy, batches: int = 1) -> None:
+        """One fetch response with batches of ten records for each of these partitions."""
+        found, buffer, sizes = [], bytearray(), []
+        for partition in wanted:
+            self.source.asked[partition.source] = at = partition.position
+            data = b"".join(_batch(at + 10 * n) for n in range(batches))
+            buffer += data
+            sizes.append(len(data))
+        start = 0
+        for partition, size in zip(wanted, sizes, strict=True):
+            records = memoryview(buffer)[start : start + size]
+            found.append(FetchedPartition(*partition.source, 0, 10_000, 10_000, 0, (), -1, records))
+            start += size
+        held = FetchBuffer(self.budget, buffer, held=True)
+        response = FetchResponse(0, 0, 1, found)
+        self.arrivals.on_fetched(cast("SourceNode", self.source), response, held)
+        held.release()
+
+    def serve(self) -> None:
+        for _ in range(6):
+            self.turn(1.0)
+            while self.target.handle(TARGET_BROKER, Fate.TAKEN):
+                self.turn()
+
+    def reset_connection(self) -> None:
+        """The loop has not looked at the connection yet when something is sent on it."""
+        cast("Any", self.target)._ends.pop(TARGET_BROKER).close()
+
+    def close(self) -> None:
+        for node in self.placement.targets.values():
+            node.close()
+        self.target.close_all()
+        self.loop.close()
+
+
+def _batch(first: int) -> bytes:
+    pad = (("pad", b"x" * 300),)
+    return bytes(
+        encode_batch(
+            [Record(first + n, 1, None, b"%d" % (first + n), pad) for n in range(10)],
+            base_offset=first,
+        )
+    )
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.close()
+
+
+def test_a_connection_that_breaks_under_a_fetch_response_reorders_nothing(bench: Bench) -> None:
+    """Finding 2: the first partition's batch was sent in the middle of the response, the second
+    partition lost its place, and its next batches were queued behind a hole."""
+    first, second = (bench.partitions[key] for key in KEYS)
+    bench.fetch(second, batches=3)
+    bench.turn()
+    bench.reset_connection()
+    bench.fetch(first, second)
+    bench.serve()
+    for _ in range(3):
+        bench.fetch(second)
+        bench.serve()
+    records = bench.target.logs["copy", 1].records
+    assert records == list(range(len(records)))
+    assert bench.acked == records
+    assert second.acked_position == len(records) >= 40

@@ -1,0 +1,296 @@
+"""Whatever the target does, partitions arrive in order, once, and where the copier says they are.
+
+The copier's half is real: deliveries, recovery, target nodes, channels and the selector loop, on
+socket pairs. The target is scripted (`scripted_target`), and time stands still unless moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from connect.clients.cluster.cluster_link import ClusterLink
+from connect.clients.config.settings import ProduceSettings, WireSettings
+from connect.clients.wire.selector_loop import SelectorLoop
+from connect.clock import FakeClock
+from connect.protocol.records import Record, encode_batch
+from connectors.mirror.copy.brokers.target import TargetNode
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.partition.partition import (
+    UNKNOWN,
+    CopyState,
+    OffsetRun,
+    Outgoing,
+    PartitionCopy,
+)
+from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.produce_handler import Deliveries
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
+from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
+
+PARTITIONS = (0, 1)
+MOST_QUEUED = 8
+SETTINGS = WireSettings(bootstrap=(("broker", 1),), client_id="test")
+
+
+class Copier:
+    """The producing half of a copy engine, with a source whose records are their offsets."""
+
+    def __init__(self, target: ScriptedTarget) -> None:
+        self.clock = FakeClock()
+        self.loop = SelectorLoop(self.clock)
+        self.budget = MemoryBudget(64 * 1024 * 1024)
+        self.acked: dict[int, dict[int, int]] = {p: {} for p in PARTITIONS}
+        self.resumes: dict[int, list[int]] = {p: [] for p in PARTITIONS}
+        self.left: list[PartitionCopy] = []
+        link = cast("ClusterLink", target)
+        self.deliveries = Deliveries(
+            link,
+            self.loop,
+            SETTINGS,
+            self.budget,
+            self._acked,
+            self.moved,
+            self.left.append,
+            self._back,
+        )
+        self.nodes = {
+            n: TargetNode(
+                n,
+                link,
+                SETTINGS,
+                self.loop,
+                self.budget,
+                ProduceSettings(max_request_size=1_500),
+                self.deliveries.on_results,
+                lambda node: None,
+            )
+            for n in NODES
+        }
+        for node in self.nodes.values():
+            node._request_bytes = 1_500
+        self.totals = CopyTotals()
+        self.partitions = {p: self.add(p) for p in PARTITIONS}
+
+    def add(self, number: int, position: int = 0) -> PartitionCopy:
+        metrics = PartitionMetrics("s", "t", "copy", number, totals=self.totals, clock=self.clock)
+        partition = PartitionCopy(("source", number), ("copy", number), metrics)
+        partition.begin_at(position)
+        partition.target_node = 1
+        self.deliveries.equip(partition)
+        return partition
+
+    def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
+        acked = self.acked[partition.source[1]]
+        for first, count in runs:
+            for n in range(count):
+                assert first + n > max(acked, default=-1), "acknowledged out of order"
+                acked[first + n] = base
+                base += 1
+        self.resumes[partition.source[1]].append(partition.acked_position)
+
+    def _back(self, partition: PartitionCopy, base: int) -> None:
+        raise AssertionError(f"{partition.target} has lost nothing, yet went back to {base}")
+
+    def moved(self, partition: TargetPartition) -> None:
+        if partition.queue and partition.target_node != UNKNOWN:
+            node = self.nodes[partition.target_node]
+            node.offer(partition)
+            self.loop.soon(node.pump)
+
+    def fetch(self, partition: PartitionCopy, count: int) -> None:
+        """`count` records arrive from the source, where the partition is fetched at all."""
+        if (
+            partition.state is not CopyState.ACTIVE
+            or partition.leaving
+            or len(partition.queue) >= MOST_QUEUED
+        ):
+            return
+        first = partition.position
+        records = [Record(first + n, 1_000, None, b"%d" % (first + n)) for n in range(count)]
+        data = bytearray(encode_batch(records, base_offset=first))
+        # Half of the batches share a buffer with something else, as those of a fetch do.
+        buffer = FetchBuffer(self.budget, bytearray(5_000) if count % 2 else data)
+        partition.enqueue(
+            Outgoing(
+                data=memoryview(data),
+                records=count,
+                runs=((first, count),),
+                resume=first + count,
+                max_timestamp=1_000,
+                shallow=True,
+                buffer=buffer,
+            ),
+            first,
+        )
+        self.moved(partition)
+
+    def lead(self, partition: PartitionCopy, node_id: int) -> None:
+        """Metadata says that this broker leads the partition."""
+        if partition.target_node != node_id:
+            self.nodes[partition.target_node].withdraw(partition)
+            partition.target_node = node_id
+        self.moved(partition)
+
+    def turn(self) -> None:
+        for _ in range(6):
+            self.loop.turn(0.0)
+
+    def close(self) -> None:
+        self.deliveries.close()
+        for node in self.nodes.values():
+            node.close()
+        self.loop.close()
+
+
+class Delivering(RuleBasedStateMachine):
+    @initialize(largest=st.sampled_from([150, 400, 1 << 30]))
+    def start(self, largest: int) -> None:
+        self.target = ScriptedTarget({("copy", p): Log(largest=largest) for p in PARTITIONS})
+        self.copier = Copier(self.target)
+        self.copier.turn()
+
+    @rule(number=st.sampled_from(PARTITIONS), counts=st.lists(st.integers(1, 30), max_size=5))
+    def fetch(self, number: int, counts: list[int]) -> None:
+        for count in counts:
+            self.copier.fetch(self.copier.partitions[number], count)
+        self.copier.turn()
+
+    @rule(
+        first=st.sampled_from(NODES),
+        fates=st.lists(st.sampled_from([*Fate, Fate.TAKEN, Fate.TAKEN]), min_size=1, max_size=6),
+    )
+    def answer(self, first: int, fates: list[Fate]) -> None:
+        for fate in fates:
+            if not self.target.handle(first, fate):
+                self.target.handle(3 - first, fate)
+            self.copier.turn()
+
+    @rule(number=st.sampled_from(PARTITIONS), counts=st.lists(st.integers(1, 30), min_size=1))
+    def fetch_while_it_works(self, number: int, counts: list[int]) -> None:
+        for count in counts:
+            self.copier.fetch(self.copier.partitions[number], count)
+            self.copier.turn()
+            for node in NODES:
+                self.target.handle(node, Fate.TAKEN)
+        self.copier.turn()
+
+    @rule(node=st.sampled_from(NODES), handled=st.integers(0, 5))
+    def lose(self, node: int, handled: int) -> None:
+        for _ in range(handled):
+            self.target.handle(node, Fate.TAKEN, answer=False)
+        self.target.close(node)
+        self.copier.turn()
+
+    @rule(number=st.sampled_from(PARTITIONS), node=st.sampled_from(NODES))
+    def another_leads(self, number: int, node: int) -> None:
+        self.target.logs["copy", number].leader = node
+
+    @rule(number=st.sampled_from(PARTITIONS))
+    def learn_the_leader(self, number: int) -> None:
+        self.copier.lead(self.copier.partitions[number], self.target.logs["copy", number].leader)
+        self.copier.turn()
+
+    @rule(seconds=st.sampled_from([0.05, 1.0, 10.0, 1_000.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.copier.clock.advance(seconds)
+        self.copier.turn()
+
+    @rule(number=st.sampled_from(PARTITIONS))
+    def relieve(self, number: int) -> None:
+        self.copier.deliveries.relieve(self.copier.partitions[number])
+        self.copier.turn()
+
+    @rule(number=st.sampled_from(PARTITIONS))
+    @precondition(lambda self: not any(p.outcome_unknown for p in self.copier.partitions.values()))
+    def leave_and_come_back(self, number: int) -> None:
+        partition = self.copier.partitions[number]
+        self.copier.nodes[partition.target_node].withdraw(partition)
+        partition.leaving = True
+        partition.drop_all()
+        back = self.copier.add(number, partition.acked_position)
+        self.copier.partitions[number] = back
+        self.copier.lead(back, partition.target_node)
+        self.copier.turn()
+
+    @invariant()
+    def the_target_has_each_record_once_and_in_order(self) -> None:
+        for number in PARTITIONS:
+            records = self.target.logs["copy", number].records
+            assert records == list(range(len(records)))
+
+    @invariant()
+    def what_is_acknowledged_is_where_it_was_said_to_be(self) -> None:
+        for number in PARTITIONS:
+            records = self.target.logs["copy", number].records
+            acked = self.copier.acked[number]
+            assert list(acked) == list(range(len(acked)))
+            assert all(records[at] == source for source, at in acked.items())
+            resumes = self.copier.resumes[number]
+            assert resumes == sorted(resumes)
+            assert self.copier.partitions[number].acked_position == len(acked)
+
+    @invariant()
+    def records_under_way_are_counted(self) -> None:
+        partitions = self.copier.partitions.values()
+        under_way = [batch for p in partitions for batch in (*p.in_flight, *p.queue)]
+        assert self.copier.totals.waiting == sum(batch.records for batch in under_way)
+
+    @invariant()
+    def partitions_are_valid(self) -> None:
+        for partition in self.copier.partitions.values():
+            partition.validate()
+
+    def teardown(self) -> None:
+        copier = getattr(self, "copier", None)
+        if copier is None:
+            return
+        try:
+            self._heal(copier)
+        finally:
+            copier.close()
+            self.target.close_all()
+
+    def _heal(self, copier: Copier) -> None:
+        """With a target that works, everything arrives and nothing is held any more."""
+        for log in self.target.logs.values():
+            log.largest = 1 << 30
+        for _ in range(200):
+            for number, partition in copier.partitions.items():
+                copier.lead(partition, self.target.logs["copy", number].leader)
+            copier.turn()
+            for node in NODES:
+                while self.target.handle(node, Fate.TAKEN):
+                    copier.turn()
+            copier.clock.advance(2.0)
+            copier.turn()
+            if not any(p.queue or p.in_flight for p in copier.partitions.values()):
+                break
+        self.the_target_has_each_record_once_and_in_order()
+        self.what_is_acknowledged_is_where_it_was_said_to_be()
+        for partition in copier.partitions.values():
+            assert not partition.queue
+            assert not partition.in_flight
+            assert partition.acked_position == partition.position
+            assert partition.pending_bytes == 0
+            assert partition.unanswered == 0
+        assert copier.budget.used == 0
+
+
+TestDelivering = cast("Any", Delivering).TestCase
+TestDelivering.settings = settings(
+    max_examples=100,
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -1,0 +1,149 @@
+"""The history is written aside, bounded, and tells what it could not keep."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from api.cli.output.mirror_client import Output
+from connect.config.types import SecretStr
+from connect.errors import ConfigError
+from connectors.mirror.history import database as module
+from connectors.mirror.history.database import (
+    EventRow,
+    Flow,
+    History,
+    LagRow,
+    default_history_file,
+    open_history,
+    read_events,
+)
+from tests.support.waiting import wait_until
+
+FLOW = Flow("MirrorSourceConnector", 0, "a", "b")
+EVENT = EventRow("retention", "t", 3, "a.t", "report", "source", 10, 59, 50, 60, "lost")
+DAY_MS = 24 * 3600 * 1000
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+def test_rows_are_there_after_the_last_user_closed(tmp_path: Path) -> None:
+    url = SecretStr(f"sqlite:///{tmp_path / 'h.db'}")
+    one, other = open_history(url, 7), open_history(url, 7)
+    assert one is not None
+    assert one is other
+    one.add(FLOW, EVENT)
+    one.close()
+    one.add(FLOW, LagRow("t", 3, "a.t", 5, 70, None))
+    one.close()
+    found = rows(
+        tmp_path / "h.db",
+        "select connector, task, source, target, topic, partition, kind, first, last, resume"
+        " from mirror_events",
+    )
+    assert found == [("MirrorSourceConnector", 0, "a", "b", "t", 3, "retention", 10, 59, 60)]
+    assert rows(tmp_path / "h.db", "select lag_records, lag_ms from mirror_lags") == [(5, 70)]
+    assert open_history(SecretStr("none"), 7) is None
+
+
+def test_events_are_printed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'h.db'}"
+    written = open_history(SecretStr(url), 7)
+    assert written is not None
+    written.add(FLOW, EVENT)
+    written.close()
+    found = read_events(SecretStr(url), 10)
+    table, document = io.StringIO(), io.StringIO()
+    Output(table, as_json=False).events(found)
+    assert "a->b" in table.getvalue()
+    assert "source 10-59" in table.getvalue()
+    Output(document, as_json=True).events(found)
+    (event,) = json.loads(document.getvalue())
+    assert (event["topic"], event["partition"], event["resume"]) == ("t", 3, 60)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_events(SecretStr(f"sqlite:///{tmp_path / 'none.db'}"), 10)
+
+
+def test_old_rows_are_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    first = History(f"sqlite:///{path}", 7)
+    first.users = 1
+    first.add(FLOW, EVENT)
+    first.close()
+    connection = sqlite3.connect(path)
+    connection.execute("update mirror_events set at_ms = at_ms - ?", (8 * DAY_MS,))
+    connection.commit()
+    connection.close()
+    second = History(f"sqlite:///{path}", 7)
+    second.users = 1
+    second.add(FLOW, EVENT)
+    second.close()
+    assert rows(path, "select count(*) from mirror_events") == [(1,)]
+
+
+def test_a_database_that_is_away_holds_nobody_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_WAITING", 10)
+    monkeypatch.setattr(module, "_RETRY_FIRST_S", 0.05)
+    folder = tmp_path / "later"
+    kept = History(f"sqlite:///{folder / 'h.db'}", 7)
+    kept.users = 1
+    with caplog.at_level(logging.INFO):
+        began = time.monotonic()
+        for _ in range(25):
+            kept.add(FLOW, EVENT)
+        assert time.monotonic() - began < 20.0
+        wait_until(lambda: "cannot be written" in caplog.text, 10.0, "it says so")
+        folder.mkdir()
+        wait_until(lambda: "15 rows of the history were dropped" in caplog.text, 10.0, "and this")
+    kept.close()
+    assert rows(folder / "h.db", "select count(*) from mirror_events") == [(10,)]
+
+
+def test_a_database_that_does_not_answer_leaves_a_stopping_task_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SQLITE_LOCK_S", 100)
+    path = tmp_path / "h.db"
+    kept = History(f"sqlite:///{path}", 7)
+    kept.users = 1
+    kept.add(FLOW, EVENT)
+    made = "select 1 from sqlite_master where name = 'mirror_events'"
+    wait_until(lambda: path.exists() and rows(path, made), 10.0, "its tables")
+    other = sqlite3.connect(path, isolation_level=None)
+    try:
+        other.execute("begin exclusive")
+        kept.add(FLOW, EVENT)
+        began = time.monotonic()
+        kept.close()
+        assert time.monotonic() - began < 50.0
+    finally:
+        other.close()
+
+
+def test_a_url_that_is_none_is_refused_without_being_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_history(SecretStr("postgres//user:hunter2@host"), 7)
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.key == "mirror.history.url"
+
+
+def test_the_default_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_history_file() == tmp_path / "connect-mirror" / "history.db"
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/mirror:/var/lib/other")
+    assert default_history_file() == Path("/var/lib/mirror/history.db")

@@ -1,0 +1,55 @@
+"""Pages of the offset map go when the source's records are gone, or were copied again."""
+
+from __future__ import annotations
+
+from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key
+from connectors.mirror.offsets.offset_map_trim import PageIndex
+
+T = ("t", 0)
+
+
+def index(*spans: PageSpan) -> PageIndex:
+    made = PageIndex()
+    for span in spans:
+        made.add(T, span)
+    return made
+
+
+def test_a_page_goes_when_the_next_one_begins_before_the_log_start() -> None:
+    pages = index(PageSpan(1, 0, 100), PageSpan(1, 100, 200))
+    assert pages.useless(T, 99) == []
+    assert pages.useless(T, 100) == [page_key("t", 0, 0)]
+    assert pages.useless(T, 100) == []
+    assert pages.useless(T, 200) == []  # it says where the target goes on
+    pages.add(T, PageSpan(1, 200, 300))
+    assert pages.useless(T, 200) == [page_key("t", 0, 100)]
+
+
+def test_a_page_stays_as_long_as_an_older_one_that_it_overrules_reaches_further() -> None:
+    pages = index(PageSpan(1, 0, 950), PageSpan(2, 920, 930), PageSpan(3, 930, 940))
+    assert pages.useless(T, 930) == []
+
+
+def test_the_newest_loss_page_stays() -> None:
+    loss = PageSpan(2, 920, 950, 920, True)
+    pages = index(PageSpan(1, 0, 950), loss, PageSpan(3, 950, 990, 920))
+    assert pages.useless(T, 960) == [page_key("t", 0, 0)]
+
+
+def test_a_page_that_a_later_session_copied_over_goes() -> None:
+    pages = index(PageSpan(1, 0, 100), PageSpan(1, 100, 200), PageSpan(2, 90, 300))
+    assert pages.useless(T, 0) == [page_key("t", 0, 100)]
+
+
+def test_the_newest_session_is_never_covered() -> None:
+    pages = index(PageSpan(3, 50, 60), PageSpan(2, 0, 50))
+    assert pages.useless(T, 0) == []
+
+
+def test_a_page_written_again_keeps_its_later_session() -> None:
+    pages = index(PageSpan(2, 10, 50), PageSpan(1, 10, 400), PageSpan(2, 50, 60))
+    assert pages.useless(T, 50) == [page_key("t", 0, 10)]
+
+
+def test_other_partitions_stay() -> None:
+    assert index(PageSpan(1, 0, 10)).useless(("t", 1), 1000) == []
