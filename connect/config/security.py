@@ -1,8 +1,8 @@
 """The keys every Kafka client has for reaching a cluster: protocol, TLS and SASL (Kafka 4.3.1).
 
 `CLIENT_CONFIG_NAMES` are the names that MirrorMaker 2 hands from clusters on to clients. Which of
-them have an effect here is said by `connect.clients.config.properties`, which also warns about the others.
-"""
+them have an effect here is said by `connect.clients.config.properties`, which also warns about the
+others."""
 
 from __future__ import annotations
 

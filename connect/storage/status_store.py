@@ -1,8 +1,8 @@
 """Where the statuses of connectors and tasks are kept, and which topics connectors use.
 
 `StatusStore` is what herders use. `KafkaStatusStore` keeps them on a compacted topic, as Kafka
-Connect does; a store for one process is in `memory_status_store`. Bytes and reading: `status_records`.
-"""
+Connect does; a store for one process is in `memory_status_store`. Bytes and reading:
+`status_records`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Replication policies: how a topic is named on the target, and what a name says of its origin.
 
 A policy is pure: it knows names only, never clusters. One instance is shared by all threads.
-Source: KIP-382 and KIP-690; the tables of `tests/unit/connectors/mirror/test_replication_policy.py` are what
-Kafka 4.3.1 answers.
-"""
+Source: KIP-382 and KIP-690; the tables of `tests/unit/connectors/mirror/test_replication_policy.py`
+are what Kafka 4.3.1 answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Typed settings of a cluster connection, a fetch and a produce: what raw clients are made from.
 
-These are only the shapes. `connect.clients.config.properties` reads them from Java property names. They
-are immutable and may be shared between threads.
-"""
+These are only the shapes. `connect.clients.config.properties` reads them from Java property names.
+They are immutable and may be shared between threads."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ kafka-python 3.0.12 makes the class of a response's version when it is first ask
 registers it, weakly, as the one that decodes that response. When two threads are first at the same
 time, the class that stays registered may be the one that nobody keeps: from then on every such
 response ends in a `ReferenceError`, in all clients of the process. `prepare_responses` makes all of
-them at once; `connect.clients.wire.connection` calls it while it is imported, before anybody has a connection.
-"""
+them at once; `connect.clients.wire.connection` calls it while it is imported, before anybody has a
+connection."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 is skipped, or it fails the task.
 
 Transformations and converters run through `RecordErrors.run`, which decides by `errors.tolerance`
-and `errors.retry.*` and tells the task's reporters (`connect.runtime.error_handling.reporters`). What fails
-elsewhere, in the producer or in a sink's own hands, is told to `RecordErrors.failed`.
+and `errors.retry.*` and tells the task's reporters (`connect.runtime.error_handling.reporters`).
+What fails elsewhere, in the producer or in a sink's own hands, is told to `RecordErrors.failed`.
 """
 
 from __future__ import annotations

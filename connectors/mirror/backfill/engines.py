@@ -1,6 +1,5 @@
-"""Where pieces are copied: in this process. Spark is the other way (`connectors.mirror.spark.backfill`),
-behind the same call.
-"""
+"""Where pieces are copied: in this process. Spark is the other way
+(`connectors.mirror.spark.backfill`), behind the same call."""
 
 from __future__ import annotations
 

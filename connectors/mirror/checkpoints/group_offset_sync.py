@@ -1,12 +1,11 @@
 """Commits translated offsets for groups on the target: `sync.group.offsets.enabled`.
 
-What to write is decided purely (`plan_group_offsets`; on Spark: `connectors.mirror.spark.translate.group_offset_plan`),
-from checkpoints and what the target has: only for groups without members, and never back, unless
-what was committed came from a checkpoint that does not hold any more, as the target lost records.
-MirrorMaker 2 remembers which groups were empty one interval ago and lets the broker refuse the
-others; here the target is asked right before writing, so that a group that ran meanwhile is not
-set back.
-"""
+What to write is decided purely (`plan_group_offsets`; on Spark:
+`connectors.mirror.spark.translate.group_offset_plan`), from checkpoints and what the target has:
+only for groups without members, and never back, unless what was committed came from a checkpoint
+that does not hold any more, as the target lost records. MirrorMaker 2 remembers which groups were
+empty one interval ago and lets the broker refuse the others; here the target is asked right before
+writing, so that a group that ran meanwhile is not set back."""
 
 from __future__ import annotations
 

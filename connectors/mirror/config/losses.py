@@ -1,8 +1,7 @@
 """What can be lost between two logs, and what the user wants done about it.
 
-Pure. The copier detects (`copy/positions/offset_reset.py`, `copy/positions/log_validation.py`), decides by these
-policies and tells its owner; nothing here knows of clusters.
-"""
+Pure. The copier detects (`copy/positions/offset_reset.py`, `copy/positions/log_validation.py`),
+decides by these policies and tells its owner; nothing here knows of clusters."""
 
 from __future__ import annotations
 

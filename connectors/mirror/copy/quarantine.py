@@ -1,8 +1,7 @@
 """What is put aside of a partition so that the rest of it can go on. The types; pure.
 
-The copier decides (`produce_handler.py`: records the target refuses; `fetch_handler.py`: batches that cannot
-be read); its owner's `Quarantine` keeps them (`quarantine_topic.py`).
-"""
+The copier decides (`produce_handler.py`: records the target refuses; `fetch_handler.py`: batches
+that cannot be read); its owner's `Quarantine` keeps them (`quarantine_topic.py`)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """Keeps configs and read permissions of mirrored topics as they are on the source.
 
 Two periodic Spark jobs, as far as the flow has them switched on: this module reads both clusters,
-gives the rows to the jobs (`connectors.mirror.spark.config_diff`, `acl_diff`) and does what they say. It
-uses the connections of the flow's topic refresh, and begins when that has reached both clusters.
-While nothing changes on either side nothing is computed, and no session needed. A topic whose
-configs cannot be changed holds up no other.
-"""
+gives the rows to the jobs (`connectors.mirror.spark.config_diff`, `acl_diff`) and does what they
+say. It uses the connections of the flow's topic refresh, and begins when that has reached both
+clusters. While nothing changes on either side nothing is computed, and no session needed. A topic
+whose configs cannot be changed holds up no other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compares the ends of target partitions with the source after a crash, on a few threads.
 
-The copy engine asks (`copy/positions/tail_checks.py`); reading and comparing is `target_tail.py`'s. Opens
-connections through cluster links of its own, so that it can be closed without the engine's.
+The copy engine asks (`copy/positions/tail_checks.py`); reading and comparing is `target_tail.py`'s.
+Opens connections through cluster links of its own, so that it can be closed without the engine's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """An mm2.properties: its clusters and flows, and the configs of their workers and connectors.
 
-The precedence is MirrorMaker 2's (`connectors.mirrormaker.config.precedence`), with two deviations: a worker's
-`offset.flush.interval.ms` is 5000 unless set (Java: 60000), and `metrics.listener` is ours.
-Everything handed out may hold secrets; `effective_*` say where each value came from.
-"""
+The precedence is MirrorMaker 2's (`connectors.mirrormaker.config.precedence`), with two deviations:
+a worker's `offset.flush.interval.ms` is 5000 unless set (Java: 60000), and `metrics.listener` is
+ours. Everything handed out may hold secrets; `effective_*` say where each value came from."""
 
 from __future__ import annotations
 

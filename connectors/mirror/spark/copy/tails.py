@@ -1,9 +1,9 @@
 """After a crash: records that executors left on the target are not copied again.
 
-The counterpart of `connectors/mirror/copy/positions/tail_checks.py` for the engine on Spark. A partition that
-begins with facts of its last commit waits until its target's end was compared with the source; at
-most `_WITHIN_S`, then it is copied again, as at-least-once allows. Belongs to the task's thread.
-"""
+The counterpart of `connectors/mirror/copy/positions/tail_checks.py` for the engine on Spark. A
+partition that begins with facts of its last commit waits until its target's end was compared with
+the source; at most `_WITHIN_S`, then it is copied again, as at-least-once allows. Belongs to the
+task's thread."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_trace_begins_with_the_error_then_its_calls_then_its_cause() -> None:
 
     with pytest.raises(DataError) as raised:
         parse()
-    file = r"\(test_java_errors\.py:\d+\)"
+    file = r"\(test_java_names\.py:\d+\)"
     assert re.fullmatch(
         rf"org\.apache\.kafka\.connect\.errors\.DataException: cannot be read\n"
         rf"\tat parse{file}\n\tat test_a_trace\w+{file}\n"
