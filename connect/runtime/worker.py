@@ -231,7 +231,7 @@ class Worker:
         name = task_config.get(TASK_CLASS, "")
         connector = self.plugins.connector(connector_config["connector.class"])
         own = connector.task_class_for(task_config) or connector().task_class()
-        if name in (self.plugins.name_of(own), f"{own.__module__}.{own.__qualname__}"):
+        if name in self.plugins.names_of_task(own):
             return own
         raise ConfigError(
             f"Invalid value {name} for configuration {TASK_CLASS}: connectors of class"

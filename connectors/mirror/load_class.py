@@ -13,6 +13,9 @@ __all__ = ["JAVA_PACKAGE", "load_class"]
 
 Extension = TypeVar("Extension")
 
+# Modules that earlier releases had, which stored configs may name.
+_FORMER_MODULES = {"connectors.mirror.policy": "connectors.mirror.replication_policy"}
+
 
 def load_class(
     key: str,
@@ -29,6 +32,7 @@ def load_class(
     if known is not None:
         return known
     module_name, _, class_name = name.strip().rpartition(".")
+    module_name = _FORMER_MODULES.get(module_name, module_name)
     try:
         found = getattr(importlib.import_module(module_name), class_name, None)
     except (ImportError, ValueError) as error:

@@ -10,17 +10,39 @@ from connectors.mirror.source.connector import MirrorSourceConnector
 
 __all__ = ["register"]
 
-_TASKS = {
-    "connectors.mirror.source.task.MirrorSourceTask": "MirrorSourceTask",
-    # The same name: a task goes on as one of the other engine.
-    "connectors.mirror.spark.copy.task.SparkSourceTask": "MirrorSourceTask",
-    "connectors.mirror.heartbeat.MirrorHeartbeatTask": "MirrorHeartbeatTask",
+# Dotted names of earlier releases: configs that were stored then may hold them.
+_FORMER_NAMES: dict[type, tuple[str, ...]] = {
+    MirrorSourceConnector: ("connectors.mirror.source_connector.MirrorSourceConnector",),
+    MirrorCheckpointConnector: (
+        "connectors.mirror.checkpoint_connector.MirrorCheckpointConnector",
+    ),
 }
 
 
 def register(registry: PluginRegistry) -> None:
     """Make the mirror's connectors known by their Java names and ours."""
     for connector in (MirrorSourceConnector, MirrorHeartbeatConnector, MirrorCheckpointConnector):
-        registry.register(connector, f"{JAVA_PACKAGE}{connector.__name__}")
-    for python_name, java_name in _TASKS.items():
-        registry.name_task(python_name, f"{JAVA_PACKAGE}{java_name}")
+        registry.register(
+            connector,
+            f"{JAVA_PACKAGE}{connector.__name__}",
+            former_names=_FORMER_NAMES.get(connector, ()),
+        )
+    registry.name_task(
+        "connectors.mirror.source.task.MirrorSourceTask",
+        f"{JAVA_PACKAGE}MirrorSourceTask",
+        former_names=["connectors.mirror.source_task.MirrorSourceTask"],
+    )
+    # The same name: a task goes on as one of the other engine.
+    registry.name_task(
+        "connectors.mirror.spark.copy.task.SparkSourceTask",
+        f"{JAVA_PACKAGE}MirrorSourceTask",
+        former_names=["connectors.spark.engine.task.SparkSourceTask"],
+    )
+    registry.name_task(
+        "connectors.mirror.heartbeat.MirrorHeartbeatTask", f"{JAVA_PACKAGE}MirrorHeartbeatTask"
+    )
+    registry.name_task(
+        "connectors.mirror.checkpoints.task.MirrorCheckpointTask",
+        f"{JAVA_PACKAGE}MirrorCheckpointTask",
+        former_names=["connectors.mirror.checkpoint_task.MirrorCheckpointTask"],
+    )

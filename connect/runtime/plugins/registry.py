@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -61,19 +61,26 @@ class PluginRegistry:
         self._classes: dict[str, list[type]] = {}
         self._plugins: dict[type, RegisteredPlugin] = {}
         self._task_names: dict[str, str] = {}
+        self._former_task_names: dict[str, frozenset[str]] = {}
         for plugin, java_name in (*builtin_plugins(), *builtin_policies()):
             self.register(plugin, java_name)
 
     def register(
-        self, plugin: type, java_name: str | None = None, *, version: str | None = None
+        self,
+        plugin: type,
+        java_name: str | None = None,
+        *,
+        version: str | None = None,
+        former_names: Collection[str] = (),
     ) -> None:
         """Make a class known, under its Python name and under the Java class it stands for.
 
-        `version` is for classes that tell none themselves. Registering a class again changes
-        nothing.
+        `version` is for classes that tell none themselves. `former_names`: dotted Python names that
+        the class had in earlier releases, which stored configs may hold. Registering a class again
+        changes nothing.
         """
         python_name = _python_name(plugin)
-        names = {python_name, python_name.rpartition(".")[2]}
+        names = {python_name, python_name.rpartition(".")[2], *former_names}
         if java_name is not None:
             names |= {java_name, java_name.rpartition(".")[2]}
         ends = [base.__name__ for base in PLUGIN_BASES if _is(plugin, base)]
@@ -91,11 +98,22 @@ class PluginRegistry:
                 if plugin not in classes:
                     classes.append(plugin)
 
-    def name_task(self, python_name: str, java_name: str) -> None:
+    def name_task(
+        self, python_name: str, java_name: str, *, former_names: Collection[str] = ()
+    ) -> None:
         """Have the task class of this name written into task configs as that Java class. It need
-        not be loaded for that."""
+        not be loaded for that. `former_names`: dotted Python names that the class had in earlier
+        releases, which stored task configs may hold."""
         with self._lock:
             self._task_names[python_name] = java_name
+            self._former_task_names[python_name] = frozenset(former_names)
+
+    def names_of_task(self, task: type) -> frozenset[str]:
+        """All names that a stored task config may call a task class by."""
+        python_name = _python_name(task)
+        with self._lock:
+            former = self._former_task_names.get(python_name, frozenset())
+        return former | {python_name, self.name_of(task)}
 
     def name_of(self, plugin: type) -> str:
         """The name to write into configs: the Java class where there is one."""
