@@ -245,7 +245,7 @@ def _engine(
 
     if arguments.engine == "local":
         from connectors.mirror.backfill.engines import local_engine
-        from connectors.mirror.source.task import engine_settings
+        from connectors.mirror.copy.settings import engine_settings
 
         slots = arguments.parallel or os.cpu_count() or 1
         settings = engine_settings(flow.config, consumer(slots), flow.producer())

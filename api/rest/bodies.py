@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from api.rest.json_text import MalformedBody, clean, object_of, parse_json, string_map, text_of
 from api.rest.models import CreateConnectorRequest
 from connect.plugin import OffsetValue
-from connect.runtime.herder import BadRequest, OffsetEntry
+from connect.runtime.errors import BadRequest
+from connect.runtime.rest_entities import OffsetEntry
 
 __all__ = [
     "create_request",

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from api.rest.models import ErrorMessage, json_bytes
 from connect.errors import ConnectError, DeadlineExceeded
-from connect.runtime.herder import NotAssigned, NotLeader, RebalanceNeeded
+from connect.runtime.errors import NotAssigned, NotLeader, RebalanceNeeded
 
 __all__ = [
     "CONFLICT",

@@ -22,7 +22,7 @@ from api.rest.errors import CONFLICT, RestError
 from api.rest.models import ErrorMessage
 from api.rest.worker_handle import Site
 from connect.clients.rest_client import RestAnswer, WorkerUnreachable
-from connect.runtime.herder import NotAssigned, NotLeader, RebalanceNeeded
+from connect.runtime.errors import NotAssigned, NotLeader, RebalanceNeeded
 
 __all__ = ["Forwarding", "Hop", "path_segment"]
 

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from connect.config.definition import REQUIRED
 from connect.config.types import format_value
 from connect.plugin import OffsetValue
-from connect.runtime import herder
+from connect.runtime import rest_entities as entities
 
 __all__ = [
     "ConfigInfo",
@@ -107,7 +107,7 @@ class ConnectorInfo(_Model):
     type: str
 
     @classmethod
-    def of(cls, info: herder.ConnectorInfo) -> Self:
+    def of(cls, info: entities.ConnectorInfo) -> Self:
         tasks = [ConnectorTaskId(connector=task.connector, task=task.task) for task in info.tasks]
         return cls(name=info.name, config=info.config, tasks=tasks, type=info.type)
 
@@ -127,7 +127,7 @@ class TaskState(_Model):
     trace: str | None = Field(None, exclude_if=_absent)
 
     @classmethod
-    def of(cls, task: herder.TaskStateInfo) -> Self:
+    def of(cls, task: entities.TaskStateInfo) -> Self:
         return cls(
             id=task.id,
             state=task.state,
@@ -144,7 +144,7 @@ class ConnectorStateInfo(_Model):
     type: str
 
     @classmethod
-    def of(cls, info: herder.ConnectorStateInfo) -> Self:
+    def of(cls, info: entities.ConnectorStateInfo) -> Self:
         connector = ConnectorState(
             state=info.state, worker_id=info.worker_id, version=info.version, trace=info.trace
         )
@@ -168,7 +168,7 @@ class TaskInfo(_Model):
     config: Mapping[str, str]
 
     @classmethod
-    def of(cls, info: herder.TaskInfo) -> Self:
+    def of(cls, info: entities.TaskInfo) -> Self:
         task = ConnectorTaskId(connector=info.id.connector, task=info.id.task)
         return cls(id=task, config=info.config)
 
@@ -184,7 +184,7 @@ class ConnectorOffsets(_Model):
     offsets: Sequence[ConnectorOffset] | None = None
 
     @classmethod
-    def of(cls, entries: Sequence[herder.OffsetEntry]) -> Self:
+    def of(cls, entries: Sequence[entities.OffsetEntry]) -> Self:
         return cls(
             offsets=[
                 ConnectorOffset(partition=entry.partition, offset=entry.offset) for entry in entries
@@ -202,7 +202,7 @@ class PluginInfo(_Model):
     version: str | None = Field(None, exclude_if=_undefined)
 
     @classmethod
-    def of(cls, plugin: herder.PluginInfo) -> Self:
+    def of(cls, plugin: entities.PluginInfo) -> Self:
         return cls(class_=plugin.name, type=plugin.kind, version=plugin.version)
 
 
@@ -220,7 +220,7 @@ class ConfigKeyInfo(_Model):
     dependents: Sequence[str]
 
     @classmethod
-    def of(cls, info: herder.ConfigInfo) -> Self:
+    def of(cls, info: entities.ConfigInfo) -> Self:
         """Of an `info` that has a key."""
         key = info.key
         assert key is not None
@@ -254,7 +254,7 @@ class ConfigInfo(_Model):
     value: ConfigValueInfo
 
     @classmethod
-    def of(cls, info: herder.ConfigInfo) -> Self:
+    def of(cls, info: entities.ConfigInfo) -> Self:
         value = ConfigValueInfo(
             name=info.value.name,
             value=info.value.value,
@@ -272,7 +272,7 @@ class ConfigInfos(_Model):
     configs: Sequence[ConfigInfo]
 
     @classmethod
-    def of(cls, infos: herder.ConfigInfos) -> Self:
+    def of(cls, infos: entities.ConfigInfos) -> Self:
         return cls(
             name=infos.name,
             error_count=infos.error_count,
@@ -288,7 +288,7 @@ class LoggerLevel(_Model):
     last_modified: int | None
 
     @classmethod
-    def of(cls, level: herder.LoggerLevel) -> Self:
+    def of(cls, level: entities.LoggerLevel) -> Self:
         return cls(level=level.level, last_modified=level.last_modified)
 
 

@@ -11,23 +11,21 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
 from connect.errors import ConfigError, DeadlineExceeded
-from connect.runtime.herder import (
-    BadRequest,
+from connect.runtime.errors import BadRequest, Forbidden, NotFound
+from connect.runtime.loggers import Loggers
+from connect.runtime.offset_management import ConnectorOffsets
+from connect.runtime.plugins.configs import plugin_config, plugin_infos
+from connect.runtime.rest_entities import (
     ConfigInfo,
     ConfigInfos,
     ConnectorInfo,
     ConnectorStateInfo,
-    Forbidden,
     LoggerLevel,
-    NotFound,
     OffsetEntry,
     PluginInfo,
     TaskId,
     TaskStateInfo,
 )
-from connect.runtime.loggers import Loggers
-from connect.runtime.offset_management import ConnectorOffsets
-from connect.runtime.plugins.configs import plugin_config, plugin_infos
 from connect.runtime.restart_plan import RestartPlan, plan_restart
 from connect.runtime.states import InstanceId, Status
 from connect.runtime.validation.validator import ConfigValidator, Preflight, invalid_config

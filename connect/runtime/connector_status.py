@@ -11,7 +11,7 @@ from typing import Protocol
 
 from connect.clock import Deadline
 from connect.plugin import PartitionHealth
-from connect.runtime.herder import NotFound
+from connect.runtime.errors import NotFound
 from connect.runtime.states import Status
 
 __all__ = ["ConnectorStatus", "Herder", "TaskStatus", "UnknownConnector"]

@@ -1,210 +1,32 @@
-"""Everything that REST may ask of a worker, whatever kind of herder answers.
+"""The interface of a herder: everything that REST may ask of a worker.
 
-`ConnectHerder` is what the routers of `api/` call; the standalone and the distributed herder
-implement it. Shapes here are plain data with Kafka Connect's names; turning them into JSON is the
-routers' business. Errors carry their HTTP status (`ConnectError.http_status`); those that a
-distributed worker answers by forwarding are `NotLeader` and `NotAssigned`.
+The routers of `api/` call it; the standalone and the distributed herder implement it. Answers are
+in `rest_entities.py`, errors in `errors.py`. A distributed worker forwards requests that raise
+`NotLeader` or `NotAssigned`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from connect.clock import Deadline
-from connect.config.definition import ConfigKey
-from connect.errors import ConnectError
-from connect.plugin import OffsetValue
+from connect.runtime.rest_entities import (
+    ConfigInfo,
+    ConfigInfos,
+    ConnectorInfo,
+    ConnectorStateInfo,
+    LoggerLevel,
+    OffsetEntry,
+    PluginInfo,
+    TaskId,
+    TaskInfo,
+    TaskStateInfo,
+    WorkerHealth,
+)
 from connect.runtime.states import TargetState
 
-__all__ = [
-    "AlreadyExists",
-    "BadRequest",
-    "ConfigInfo",
-    "ConfigInfos",
-    "ConfigValueInfo",
-    "ConnectHerder",
-    "ConnectorInfo",
-    "ConnectorStateInfo",
-    "Forbidden",
-    "LoggerLevel",
-    "NotAssigned",
-    "NotFound",
-    "NotLeader",
-    "OffsetEntry",
-    "PluginInfo",
-    "RebalanceNeeded",
-    "TaskId",
-    "TaskInfo",
-    "TaskStateInfo",
-    "WorkerHealth",
-]
-
-
-class BadRequest(ConnectError):
-    """What was asked for cannot be: the message says why."""
-
-    http_status = 400
-
-
-class Forbidden(ConnectError):
-    """Switched off by the worker's config, or a signature that does not fit."""
-
-    http_status = 403
-
-
-class NotFound(ConnectError):
-    """There is no such connector, task, plugin or logger."""
-
-    http_status = 404
-
-
-class AlreadyExists(ConnectError):
-    """A connector of this name exists."""
-
-    http_status = 409
-
-
-class RebalanceNeeded(ConnectError):
-    """This worker's view is older than the group's: asking again soon helps."""
-
-    retriable = True
-    http_status = 409
-
-
-class _Forwardable(ConnectError):
-    """Another worker has to answer. `url` is its advertised URL; None while it is not known."""
-
-    retriable = True
-    http_status = 409
-
-    def __init__(self, message: str, url: str | None) -> None:
-        super().__init__(message)
-        self.url = url
-
-
-class NotLeader(_Forwardable):
-    """Only the group's leader may do this."""
-
-
-class NotAssigned(_Forwardable):
-    """Only the worker that runs the connector or task may do this."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TaskId:
-    connector: str
-    task: int
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorInfo:
-    """`type`: source, sink or unknown."""
-
-    name: str
-    config: Mapping[str, str]
-    tasks: Sequence[TaskId]
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
-class TaskInfo:
-    id: TaskId
-    config: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskStateInfo:
-    """`version` None is shown as null; "undefined" is left out. `trace` None is left out."""
-
-    id: int
-    state: str
-    worker_id: str
-    trace: str | None = None
-    version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorStateInfo:
-    """A connector's status with its tasks, sorted by id."""
-
-    name: str
-    state: str
-    worker_id: str
-    tasks: Sequence[TaskStateInfo]
-    type: str
-    trace: str | None = None
-    version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetEntry:
-    """One source partition or sink partition, and its offset; None: to be deleted, or unknown."""
-
-    partition: Mapping[str, OffsetValue] | None
-    offset: Mapping[str, OffsetValue] | None
-
-
-@dataclass(frozen=True, slots=True)
-class PluginInfo:
-    """`kind`: source, sink, converter, header_converter, transformation or predicate. `name` is
-    the class as configs write it (Java's name where there is one)."""
-
-    name: str
-    kind: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigValueInfo:
-    """A value under validation, as text; `recommended` and `errors` may be empty."""
-
-    name: str
-    value: str | None
-    recommended: Sequence[str] = ()
-    errors: Sequence[str] = ()
-    visible: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigInfo:
-    """`key` None: a value nothing defines. `order_in_group` counts from 1 within its group;
-    `prefix` is put before the key's name (`transforms.a.`, `producer.override.`, ...)."""
-
-    key: ConfigKey | None
-    value: ConfigValueInfo
-    group: str | None = None
-    order_in_group: int = -1
-    prefix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigInfos:
-    """The outcome of a validation. `name` is the connector class."""
-
-    name: str
-    error_count: int
-    groups: Sequence[str]
-    configs: Sequence[ConfigInfo]
-
-
-@dataclass(frozen=True, slots=True)
-class LoggerLevel:
-    """`last_modified`: epoch ms; None if it was never changed through the worker."""
-
-    level: str | None
-    last_modified: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerHealth:
-    """`ready`: startup is over. `stage`: what the herder is doing, for messages; None if nothing
-    worth telling. `trouble`: what keeps it from its work, until that is over."""
-
-    ready: bool
-    stage: str | None = None
-    trouble: str | None = None
+__all__ = ["ConnectHerder"]
 
 
 class ConnectHerder(Protocol):

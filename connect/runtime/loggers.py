@@ -11,7 +11,8 @@ import threading
 from collections.abc import Mapping
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.runtime.herder import LoggerLevel, NotFound
+from connect.runtime.errors import NotFound
+from connect.runtime.rest_entities import LoggerLevel
 
 __all__ = ["Loggers"]
 

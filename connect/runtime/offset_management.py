@@ -13,7 +13,8 @@ from connect.clock import Deadline
 from connect.data import json_codec
 from connect.errors import ConnectError
 from connect.plugin import AlteredOffset, Connector, OffsetValue, StoredOffset
-from connect.runtime.herder import BadRequest, OffsetEntry
+from connect.runtime.errors import BadRequest
+from connect.runtime.rest_entities import OffsetEntry
 from connect.runtime.sink.group_offsets import SinkGroupOffsets, parse_sink_offsets
 from connect.runtime.worker import Worker
 from connect.storage.offset_admin import read_offsets, stored_partitions, write_offsets

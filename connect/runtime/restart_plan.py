@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from connect.runtime.herder import ConnectorStateInfo
+from connect.runtime.rest_entities import ConnectorStateInfo
 from connect.runtime.states import State
 from connect.storage.config_records import RestartRequest
 

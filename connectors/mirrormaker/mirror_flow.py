@@ -19,7 +19,8 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.runtime.connector_status import ConnectorStatus, UnknownConnector
-from connect.runtime.herder import BadRequest, ConnectHerder, NotFound, NotLeader
+from connect.runtime.errors import BadRequest, NotFound, NotLeader
+from connect.runtime.herder import ConnectHerder
 from connect.runtime.states import State, Status
 from connectors.mirrormaker.config.precedence import MIRROR_CONNECTORS
 

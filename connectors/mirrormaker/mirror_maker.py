@@ -27,7 +27,8 @@ from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import ConnectorStatus
 from connect.runtime.distributed.factory import distributed_herder
 from connect.runtime.distributed.group_config import DistributedConfig
-from connect.runtime.herder import ConnectHerder, NotFound
+from connect.runtime.errors import NotFound
+from connect.runtime.herder import ConnectHerder
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror import plugins as mirror_plugins
 from connectors.mirror.config.rate_limits import RATE_NAMES

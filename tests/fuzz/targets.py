@@ -31,7 +31,7 @@ from connect.protocol.compression import compress, decompress
 from connect.protocol.message_check import check_message
 from connect.protocol.messages import parse_fetch, parse_produce
 from connect.protocol.records import iter_records, rebatch
-from connect.runtime.herder import BadRequest
+from connect.runtime.errors import BadRequest
 from connect.storage import config_records, offset_codec, status_records
 from connect.storage.instance_id import InstanceId, State, TargetState
 from connectors.mirror.formats import Checkpoint, Heartbeat, OffsetSync

@@ -15,8 +15,8 @@ from connectors.mirror.backfill.engines import PieceEngine, copier_consumer, loc
 from connectors.mirror.backfill.request import Wish
 from connectors.mirror.backfill.scheduler import Dealing, PartitionJob
 from connectors.mirror.backfill.session import BackfillSession
+from connectors.mirror.copy.settings import engine_settings
 from connectors.mirror.inspect.flow import DedicatedFlow
-from connectors.mirror.source.task import engine_settings
 from connectors.mirror.spark.backfill import spark_engine
 from connectors.mirror.spark.copy.shards import CopyFlow
 from connectors.mirrormaker.flow_lookup import named_flow

@@ -13,9 +13,10 @@ from connect.clock import Deadline
 from connectors.mirror.config.losses import Loss, LossPolicies
 from connectors.mirror.copy.batches.conversion import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
-from connectors.mirror.copy.partition.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside, Quarantine
 from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.support.waiting import wait_until
 
 __all__ = ["CopyRun", "wire"]

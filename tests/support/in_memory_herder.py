@@ -11,17 +11,15 @@ from dataclasses import dataclass, field
 
 from connect.clock import Deadline
 from connect.config.connector import CONNECTOR_KEYS
-from connect.runtime.herder import (
-    AlreadyExists,
-    BadRequest,
+from connect.runtime.errors import AlreadyExists, BadRequest, NotFound
+from connect.runtime.herder import ConnectHerder
+from connect.runtime.rest_entities import (
     ConfigInfo,
     ConfigInfos,
     ConfigValueInfo,
-    ConnectHerder,
     ConnectorInfo,
     ConnectorStateInfo,
     LoggerLevel,
-    NotFound,
     OffsetEntry,
     PluginInfo,
     TaskId,

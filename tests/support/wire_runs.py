@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from connect.protocol.batches import read_headers
 from connect.protocol.record_codec import Record, encode_batch
-from connectors.mirror.audit.batches import WireRun
+from connectors.mirror.compare.batch_runs import WireRun
 
 __all__ = ["EVERYTHING", "run_of", "runs_of"]
 

@@ -1,4 +1,5 @@
 """Imports point down only: api, connectors, connect; in it runtime, storage, clients, protocol.
+Inside the large packages, too: `INSIDE` lists their parts, lowest first.
 
 Everything of `connect` may use its plain foundations (errors, clock, plugin, loop, config, data,
 metrics); `protocol` uses nothing but errors and the name of a partition. `deploy` is a tool beside
@@ -14,6 +15,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+# "About 25": a reader takes in a folder at one look.
+MOST_ENTRIES = 26
+
 PACKAGES = ("api", "connectors", "connect", "deploy")
 
 # Layer -> what it may import of ours besides itself.
@@ -43,9 +47,72 @@ ALLOWED["connect.clients"] = FOUNDATIONS
 ALLOWED["connect.storage"] = FOUNDATIONS | {"connect.clients"}
 ALLOWED["connect.runtime"] = FOUNDATIONS | {"connect.clients", "connect.storage"}
 ALLOWED["connect.sdk"] = FOUNDATIONS | {"connect.runtime"}
+ALLOWED["connect.plugins"] = {"connect.sdk"}
 ALLOWED["connectors"] = {layer for layer in ALLOWED if layer.startswith("connect.")}
 ALLOWED["api"] = ALLOWED["connectors"] | {"connectors"}
 ALLOWED["deploy"] = ALLOWED["api"] | {"api"}
+
+# Parts of a package, lowest first. A part imports itself and parts of lower lines; parts of one
+# line do not know each other.
+INSIDE: dict[str, list[str]] = {
+    "connect.clients": [
+        "errors rest_client warn_once",
+        "security",
+        "config",
+        "wire",
+        "cluster",
+        "librdkafka",
+        "groups transactions",
+    ],
+    "connect.runtime": [
+        "errors rest_entities stages states thread_dumps",
+        "error_handling herder loggers offset_stores plugins restart_plan tasks worker_connector",
+        "connector_status sink source validation zombie_fence",
+        "transfer",
+        "task_factory",
+        "worker",
+        "offset_management",
+        "abstract_herder",
+        "standalone",
+        "distributed",
+    ],
+    "connectors": ["files spark", "mirror", "mirrormaker", "dataframes"],
+    "connectors.mirror": [
+        "api_support background config formats metrics",
+        "history load_class",
+        "filters replication_policy",
+        "offsets topics",
+        "copy inspect",
+        "checkpoints compare retention",
+        "audit backfill client failover heartbeat source",
+        "spark",
+        "plugins",
+    ],
+    "connectors.mirror.copy": [
+        "memory rate_limiter",
+        "batches",
+        "partition",
+        "positions quarantine throttle transactions",
+        "brokers quarantine_topic",
+        "fetch_handler produce_handler stall_detector",
+        "engine",
+        "range_copier settings",
+    ],
+    "connectors.mirrormaker": [
+        "config replication_loops",
+        "mirror_flow",
+        "mirror_maker",
+        "check flow_lookup",
+    ],
+    "api": ["http_server", "rest", "dedicated", "cli"],
+}
+
+# Modules that load what stands above them inside a function, so that a worker that needs no Spark
+# does not import PySpark.
+LATE = {
+    "connectors/mirror/checkpoints/translation_engine.py": "spark",
+    "connectors/mirror/source/connector.py": "spark",
+}
 
 
 def layer(module: str) -> str | None:
@@ -81,3 +148,60 @@ def test_imports_point_down(path: Path) -> None:
     assert own is not None
     found = {layer(name) for name in imported(path)} - {None, own, "connect"}
     assert found <= ALLOWED[own], f"{own} may not import {sorted(map(str, found - ALLOWED[own]))}"
+
+
+def part(package: str, module: str) -> str | None:
+    """The part of `package` that a module belongs to; None for modules of other packages."""
+    if not module.startswith(f"{package}."):
+        return None
+    return module.removeprefix(f"{package}.").split(".")[0]
+
+
+@pytest.mark.parametrize("package", INSIDE)
+def test_every_part_of_a_package_has_a_place_in_its_order(package: str) -> None:
+    folder = ROOT / package.replace(".", "/")
+    parts = {
+        entry.stem
+        for entry in folder.iterdir()
+        if (entry.suffix == ".py" and entry.stem != "__init__")
+        or (entry.is_dir() and any(entry.glob("*.py")))
+    }
+    assert parts == {name for line in INSIDE[package] for name in line.split()}
+
+
+@pytest.mark.parametrize("package", INSIDE)
+def test_parts_of_a_package_import_lower_ones_only(package: str) -> None:
+    height = {name: at for at, line in enumerate(INSIDE[package]) for name in line.split()}
+    wrong = []
+    for path in sorted((ROOT / package.replace(".", "/")).rglob("*.py")):
+        name = str(path.relative_to(ROOT))
+        own = part(package, ".".join(path.relative_to(ROOT).with_suffix("").parts))
+        if own is None or own == "__init__":
+            continue
+        for module in imported(path):
+            other = part(package, module)
+            if other in (None, own) or other == LATE.get(name):
+                continue
+            if height.get(other, -1) >= height[own]:
+                wrong.append(f"{name} imports {module}")
+    assert wrong == []
+
+
+def folders() -> list[Path]:
+    roots = [ROOT / package for package in PACKAGES]
+    return [
+        folder
+        for root in roots
+        for folder in (root, *sorted(root.rglob("*")))
+        if folder.is_dir() and folder.name != "__pycache__"
+    ]
+
+
+def test_no_folder_of_the_product_has_more_entries_than_one_can_know() -> None:
+    sizes = {
+        str(folder.relative_to(ROOT)): len(
+            [entry for entry in folder.iterdir() if not entry.name.startswith("__")]
+        )
+        for folder in folders()
+    }
+    assert {name: size for name, size in sizes.items() if size > MOST_ENTRIES} == {}

@@ -32,8 +32,9 @@ from api.rest.models import (
     json_bytes,
 )
 from connect.clients.rest_client import RestAnswer
-from connect.runtime import herder as connect_herder
-from connect.runtime.herder import BadRequest, ConnectHerder, NotFound
+from connect.runtime import rest_entities as entities
+from connect.runtime.errors import BadRequest, NotFound
+from connect.runtime.herder import ConnectHerder
 
 __all__ = ["router"]
 
@@ -241,8 +242,8 @@ def _location(request: Request, name: str) -> dict[str, str]:
 
 def _put_answer(
     request: Request, name: str
-) -> Callable[[tuple[bool, connect_herder.ConnectorInfo]], Response]:
-    def answer(result: tuple[bool, connect_herder.ConnectorInfo]) -> Response:
+) -> Callable[[tuple[bool, entities.ConnectorInfo]], Response]:
+    def answer(result: tuple[bool, entities.ConnectorInfo]) -> Response:
         created, info = result
         shown = ConnectorInfo.of(info)
         return json_answer(shown, 201, _location(request, name)) if created else json_answer(shown)

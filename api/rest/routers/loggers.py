@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from api.rest.bodies import required_string_map
 from api.rest.dependencies import FAILURES, Herder, RawBody, body_of, empty, json_answer
 from api.rest.models import LoggerLevel, LoggerRequest
-from connect.runtime.herder import BadRequest
+from connect.runtime.errors import BadRequest
 
 __all__ = ["router"]
 

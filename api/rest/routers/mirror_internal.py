@@ -18,13 +18,8 @@ from api.rest.errors import CONFLICT, RestError
 from api.rest.forwarding import STALE_CONFIG
 from api.rest.routers.internal import Signature
 from api.rest.worker_handle import STARTING
-from connect.runtime.herder import (
-    ConnectHerder,
-    NotAssigned,
-    NotFound,
-    NotLeader,
-    RebalanceNeeded,
-)
+from connect.runtime.errors import NotAssigned, NotFound, NotLeader, RebalanceNeeded
+from connect.runtime.herder import ConnectHerder
 
 __all__ = ["HerderOfFlow", "router"]
 

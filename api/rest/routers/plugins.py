@@ -20,7 +20,7 @@ from api.rest.dependencies import (
 from api.rest.errors import RestError
 from api.rest.models import ConfigInfos, ConfigKeyInfo, PluginInfo
 from connect.errors import ConfigError
-from connect.runtime.herder import BadRequest
+from connect.runtime.errors import BadRequest
 
 __all__ = ["router"]
 

@@ -8,7 +8,8 @@ from fastapi.responses import Response
 from api.rest.dependencies import FAILURES, ConnectorName, Herder, TaskNumber, empty, json_answer
 from api.rest.forwarding import Forwarded, Hop, path_segment
 from api.rest.models import TaskInfo, TaskState
-from connect.runtime.herder import NotFound, TaskId
+from connect.runtime.errors import NotFound
+from connect.runtime.rest_entities import TaskId
 
 __all__ = ["router"]
 

@@ -32,15 +32,15 @@ from connect.runtime.distributed.leader_client import InternalRequests
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.request_handlers import GroupOperations
 from connect.runtime.distributed.session_keys import SessionKeys
-from connect.runtime.herder import (
+from connect.runtime.errors import NotFound
+from connect.runtime.loggers import Loggers
+from connect.runtime.rest_entities import (
     ConnectorInfo,
     ConnectorStateInfo,
-    NotFound,
     TaskId,
     TaskInfo,
     WorkerHealth,
 )
-from connect.runtime.loggers import Loggers
 from connect.runtime.states import InstanceId, Status, TargetState
 from connect.runtime.validation.validator import Preflight
 from connect.runtime.worker import Worker

@@ -11,15 +11,9 @@ from concurrent.futures import Future
 
 from connect.errors import ConnectError
 from connect.runtime.distributed.herder_thread import HerderLoop
-from connect.runtime.herder import (
-    AlreadyExists,
-    BadRequest,
-    ConnectorStateInfo,
-    NotAssigned,
-    NotFound,
-    NotLeader,
-)
+from connect.runtime.errors import AlreadyExists, BadRequest, NotAssigned, NotFound, NotLeader
 from connect.runtime.offset_management import not_stopped
+from connect.runtime.rest_entities import ConnectorStateInfo
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.states import InstanceId, TargetState
 from connect.storage.config_records import RestartRequest

@@ -7,7 +7,7 @@ import secrets
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.signatures import SUPPORTED, verify
 from connect.runtime.distributed.group_config import DistributedConfig
-from connect.runtime.herder import BadRequest, Forbidden
+from connect.runtime.errors import BadRequest, Forbidden
 from connect.storage.config_records import SessionKey
 
 __all__ = ["NoSessionKey", "SessionKeys"]

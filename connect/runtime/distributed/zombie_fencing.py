@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from connect.errors import ConnectError, RetriableError
-from connect.runtime.herder import BadRequest, NotFound
+from connect.runtime.errors import BadRequest, NotFound
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.config_store import ConfigStore
 

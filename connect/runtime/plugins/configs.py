@@ -7,16 +7,11 @@ from connect.config.definition import ConfigDef
 from connect.data.converters.base import Converter
 from connect.data.transforms.base import Predicate, Transformation
 from connect.plugin import Connector
-from connect.runtime.herder import (
-    BadRequest,
-    ConfigInfo,
-    ConfigValueInfo,
-    NotFound,
-    PluginInfo,
-)
+from connect.runtime.errors import BadRequest, NotFound
 from connect.runtime.plugins.kinds import PluginKind
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.plugins.versions import VersionRange
+from connect.runtime.rest_entities import ConfigInfo, ConfigValueInfo, PluginInfo
 
 __all__ = ["plugin_config", "plugin_infos"]
 

@@ -7,7 +7,7 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from connect.runtime.herder import BadRequest
+from connect.runtime.errors import BadRequest
 
 __all__ = ["VersionRange"]
 

@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.plugin import TopicPartition
 from connect.runtime.error_handling.metrics import ErrorMetrics
-from connect.runtime.error_handling.reporters import (
+from connect.runtime.error_handling.reporters import LogReporter
+from connect.runtime.error_handling.tolerance import ErrorHandling, ErrorReporter, RecordErrors
+from connect.runtime.sink.consumed import ConsumedRecord
+from connect.runtime.sink.dead_letter_queue import (
     DeadLetterQueue,
-    LogReporter,
     create_dead_letter_topic,
     dead_letter_topic,
     describe_consumed,
 )
-from connect.runtime.error_handling.tolerance import ErrorHandling, ErrorReporter, RecordErrors
-from connect.runtime.sink.consumed import ConsumedRecord
 from connect.runtime.sink.records import WorkerErrantRecordReporter
 from connect.runtime.tasks.record_converters import RecordConverters
 

@@ -12,7 +12,8 @@ from connect.clients.groups.group_offsets import GroupOffsets
 from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.plugin import OffsetValue
-from connect.runtime.herder import BadRequest, OffsetEntry
+from connect.runtime.errors import BadRequest
+from connect.runtime.rest_entities import OffsetEntry
 
 __all__ = ["SinkGroupOffsets", "SinkOffsetChange", "parse_sink_offsets", "sink_offset_entry"]
 

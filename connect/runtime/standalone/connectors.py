@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff
-from connect.runtime.herder import NotFound
+from connect.runtime.errors import NotFound
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.standalone.command_thread import CommandThread
 from connect.runtime.standalone.task_update import all_offered, update_tasks

@@ -19,16 +19,15 @@ from connect.runtime.abstract_herder import (
     merged_config,
 )
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus, UnknownConnector
-from connect.runtime.herder import (
-    AlreadyExists,
+from connect.runtime.errors import AlreadyExists, NotFound
+from connect.runtime.offset_management import not_stopped
+from connect.runtime.rest_entities import (
     ConnectorInfo,
     ConnectorStateInfo,
-    NotFound,
     TaskId,
     TaskInfo,
     WorkerHealth,
 )
-from connect.runtime.offset_management import not_stopped
 from connect.runtime.stages import Stages
 from connect.runtime.standalone.command_thread import CommandThread
 from connect.runtime.standalone.connectors import ConnectorSet, ConnectorView

@@ -19,7 +19,7 @@ from connect.config.types import HIDDEN, ConfigType, parse_value
 from connect.data.converters.base import Converter
 from connect.errors import ConfigError
 from connect.plugin import Connector, TransferTask
-from connect.runtime.herder import BadRequest, ConfigInfo, ConfigInfos, ConfigValueInfo
+from connect.runtime.errors import BadRequest
 from connect.runtime.plugins.override_policy import (
     ClientKind,
     ConnectorClientConfigOverridePolicy,
@@ -29,6 +29,7 @@ from connect.runtime.plugins.override_policy import (
 from connect.runtime.plugins.registry import PluginKind, PluginRegistry
 from connect.runtime.plugins.transform_chain import has_transforms, make_chain, transforms_refused
 from connect.runtime.plugins.versions import VersionRange
+from connect.runtime.rest_entities import ConfigInfo, ConfigInfos, ConfigValueInfo
 from connect.runtime.validation.plugin_keys import class_value, plugin_class_keys, stage_keys
 
 __all__ = ["ConfigValidator", "Preflight", "invalid_config"]

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from connect.protocol.compression import Data
-from connectors.mirror.audit.batches import BatchRun
-from connectors.mirror.audit.digests import (
+from connectors.mirror.audit.findings import LISTED, Kind, RangeResult, Stray, settle
+from connectors.mirror.compare.batch_runs import BatchRun
+from connectors.mirror.compare.record_streams import (
     Gap,
     RecordStream,
     checksum,
@@ -29,7 +30,6 @@ from connectors.mirror.audit.digests import (
     nearest,
     older,
 )
-from connectors.mirror.audit.findings import LISTED, Kind, RangeResult, Stray, settle
 
 __all__ = ["Alignment", "Limits", "Rules"]
 

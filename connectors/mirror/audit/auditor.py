@@ -26,10 +26,10 @@ from connect.clients.errors import broker_code
 from connect.errors import BrokerError, ConnectError, RetriableError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.alignment import Alignment, Limits
-from connectors.mirror.audit.batches import WireRun, wire_runs
-from connectors.mirror.audit.digests import digest_of
 from connectors.mirror.audit.findings import RangeResult
 from connectors.mirror.audit.plan import AuditRange
+from connectors.mirror.compare.batch_runs import WireRun, wire_runs
+from connectors.mirror.compare.record_streams import digest_of
 
 __all__ = ["AuditSetup", "Auditor", "RangeOutcome", "audit_ranges"]
 

@@ -23,9 +23,7 @@ from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.backfill.request import Wish
-from connectors.mirror.backfill.retention_deadline import Limits, LogState, limits_of
 from connectors.mirror.backfill.start_position import PartitionLogs, known_of
-from connectors.mirror.backfill.timestamp_search import next_stamps
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.filters import TopicFilter, config_property_filter
 from connectors.mirror.inspect.cluster_queries import REACH_S, asking
@@ -33,6 +31,8 @@ from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
 from connectors.mirror.offsets.offset_map_pages import MapPage
+from connectors.mirror.retention.deadline import Limits, LogState, limits_of
+from connectors.mirror.retention.timestamp_search import next_stamps
 from connectors.mirror.topics.create import apply_plan, creation_configs, ensure_compacted_topic
 from connectors.mirror.topics.refresh import internal_topics, topic_selector
 from connectors.mirror.topics.selection import Selection, TopicPlan, TopicSelector, plan_topics

@@ -25,10 +25,10 @@ from connectors.mirror.backfill.plan import BackfillPlan, weigh
 from connectors.mirror.backfill.progress import Arrival, JobProgress
 from connectors.mirror.backfill.progress_store import Account
 from connectors.mirror.backfill.scheduler import Advance, Dealer, PartitionJob, Piece
+from connectors.mirror.compare.target_tail import TailReader
 from connectors.mirror.copy.range_copier import CopiedRange
 from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.offsets.offset_sync_writer import Reached
-from connectors.mirror.tails.target_tail import TailReader
 
 __all__ = ["DRAIN_S", "BackfillJob", "JobOutcome"]
 

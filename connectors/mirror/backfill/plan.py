@@ -13,14 +13,14 @@ from typing import Literal
 
 from connect.clients.cluster.partition_reader import PartitionReader
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.audit.batches import wire_runs
 from connectors.mirror.backfill.cluster_facts import Facts, Gatherer
 from connectors.mirror.backfill.errors import BackfillRefused, LaterRecordsThere
-from connectors.mirror.backfill.retention_deadline import loss_at_ms
 from connectors.mirror.backfill.scheduler import PartitionJob
 from connectors.mirror.backfill.start_position import Begin, PartitionLogs, choose_begin
+from connectors.mirror.compare.batch_runs import wire_runs
+from connectors.mirror.compare.target_tail import Tail, TailReader
 from connectors.mirror.copy.range_copier import CopiedRange
-from connectors.mirror.tails.target_tail import Tail, TailReader
+from connectors.mirror.retention.deadline import loss_at_ms
 
 __all__ = ["BackfillPlan", "make_plan", "weigh"]
 

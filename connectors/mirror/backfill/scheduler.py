@@ -15,8 +15,8 @@ from enum import Enum
 from itertools import islice
 
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.backfill.retention_deadline import NEVER
 from connectors.mirror.copy.range_copier import SourceRange
+from connectors.mirror.retention.deadline import NEVER
 
 __all__ = [
     "Advance",

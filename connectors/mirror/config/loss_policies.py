@@ -6,8 +6,8 @@ from __future__ import annotations
 from connect.config.definition import ConfigKey, Importance, ParsedConfig
 from connect.config.types import ConfigType
 from connect.config.validators import OneOf, OrNull, Range
+from connectors.mirror.config.history_url import URL_KEY
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
-from connectors.mirror.history.database import URL_KEY
 
 __all__ = ["LOSS_KEYS", "loss_policies"]
 

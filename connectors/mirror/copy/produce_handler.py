@@ -23,7 +23,6 @@ from connectors.mirror.copy.partition.partition import (
     UNKNOWN,
     CopyState,
     Failure,
-    OffsetRun,
     Outgoing,
     PartitionCopy,
 )
@@ -42,6 +41,7 @@ from connectors.mirror.copy.quarantine import (
 )
 from connectors.mirror.copy.transactions.interfaces import Settled
 from connectors.mirror.copy.transactions.manager import Transactions
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = ["Deliveries", "OnAcked"]
 

@@ -21,10 +21,11 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
-from connectors.mirror.copy.partition.partition import CopyState, OffsetRun, PartitionCopy
+from connectors.mirror.copy.partition.partition import CopyState, PartitionCopy
 from connectors.mirror.copy.rate_limiter import Pace
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = [
     "DRAIN_S",

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
+from connectors.mirror.config.history_url import URL_KEY
 
 if TYPE_CHECKING:
     from sqlalchemy import Select
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HISTORY_OFF",
-    "URL_KEY",
     "CopiedRow",
     "EventRow",
     "Flow",
@@ -51,7 +51,6 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-URL_KEY = "mirror.history.url"
 HISTORY_OFF = "none"
 
 _MOST_WAITING = 20_000

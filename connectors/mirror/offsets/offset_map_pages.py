@@ -38,6 +38,7 @@ __all__ = [
     "LAST_OFFSET",
     "MapPage",
     "OffsetMap",
+    "OffsetRun",
     "PageSpan",
     "PartitionPages",
     "Segment",
@@ -50,6 +51,9 @@ __all__ = [
     "put_varint",
     "source_at",
 ]
+
+OffsetRun = tuple[int, int]
+"""(first source offset, count): so many consecutive source offsets."""
 
 VERSION = 0
 PAGE_SEGMENTS = 1024

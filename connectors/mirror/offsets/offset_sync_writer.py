@@ -17,10 +17,10 @@ from connect.plugin import SourceOffset, StoredOffset
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.partition.partition import OffsetRun
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics, MapReader
 from connectors.mirror.offsets.log_identity import LogFacts, facts_key
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic
 from connectors.mirror.offsets.offset_map_writer import DuePages, MapWriter
 from connectors.mirror.offsets.offset_sync_producer import SyncProducer

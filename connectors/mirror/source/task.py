@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from connect.clients.config.properties import fetch_settings, produce_settings, wire_settings
 from connect.clients.wire.cancellation import Cancellation
 from connect.clock import Deadline
 from connect.plugin import (
@@ -24,18 +23,19 @@ from connect.plugin import (
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.clients import source_consumer
 from connectors.mirror.config.losses import Loss
-from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.rates import NO_LIMITS
-from connectors.mirror.config.source import SourceConfig, SourceTaskConfig
-from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.engine import CopyEngine, EngineSettings
-from connectors.mirror.copy.partition.partition import UNKNOWN, OffsetRun, PartitionCopy
+from connectors.mirror.config.source import SourceTaskConfig
+from connectors.mirror.config.task_changes import flow_part, only_adds_partitions
+from connectors.mirror.copy.engine import CopyEngine
+from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.positions.tail_checks import TailPlan
 from connectors.mirror.copy.quarantine import PutAside
+from connectors.mirror.copy.settings import engine_settings
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.log_identity import noted_facts
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_sync_writer import (
     PAGES_EVERY_S,
     FlowBooks,
@@ -45,49 +45,16 @@ from connectors.mirror.offsets.offset_sync_writer import (
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, Beginnings
 from connectors.mirror.replication_policy import ReplicationPolicy, replication_policy
-from connectors.mirror.source.retention_watch import RetentionWatch
+from connectors.mirror.retention.watch import RetentionWatch
 from connectors.mirror.source.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 
-__all__ = [
-    "MirrorSourceTask",
-    "engine_settings",
-    "flow_part",
-    "only_adds_partitions",
-]
+__all__ = ["MirrorSourceTask"]
 
 _LOG = logging.getLogger(__name__)
 
-CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _LEARN_TURN_S = 0.05
-_ASSIGNMENT = "task.assigned.partitions"
-_CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
 
 _KAFKA = TaskClients()
-
-
-def engine_settings(
-    config: SourceConfig, consumer: Mapping[str, str], producer: Mapping[str, str]
-) -> EngineSettings:
-    """The copier's settings from a flow's config and its clients' Java properties."""
-    fetch = fetch_settings(consumer)
-    produce = produce_settings(producer)
-    compression = produce.compression
-    return EngineSettings(
-        source=wire_settings(consumer),
-        target=wire_settings(producer),
-        fetch=fetch,
-        produce=produce,
-        options=CopyOptions(
-            read_committed=fetch.isolation_level == 1,
-            codec=None if compression is None else CODEC_NUMBERS[compression.codec],
-            level=None if compression is None else compression.level,
-            merge_bytes=config.mirror_copy_merge_batch_bytes,
-            check_crcs=consumer.get("check.crcs", "true").strip().lower() != "false",
-        ),
-        buffer_bytes=config.mirror_copy_buffer_bytes,
-        far_buffer_bytes=config.far_buffer_bytes,
-        losses=config.losses,
-    )
 
 
 class MirrorSourceTask(TransferTask):
@@ -534,16 +501,3 @@ class MirrorSourceTask(TransferTask):
                 if remove is not None:
                     remove()
         self._left = still
-
-
-def flow_part(config: Mapping[str, str]) -> dict[str, str]:
-    """What a task cannot change while it runs: everything but its assignment and its limits."""
-    return {key: value for key, value in config.items() if key not in _CHANGE_IN_PLACE}
-
-
-def only_adds_partitions(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Whether a source task's configs differ in nothing but partitions that come in addition."""
-    if flow_part(before) != flow_part(after):
-        return False
-    had, has = (set(config.get(_ASSIGNMENT, "").split(",")) for config in (before, after))
-    return had <= has

@@ -15,6 +15,7 @@ from connect.clients.config.settings import WireSettings
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import SYSTEM_CLOCK, Clock
+from connectors.mirror.compare.tail_lookup import ThreadedTailLookup
 from connectors.mirror.config.clients import source_admin, target_admin
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.positions.tail_checks import TailLookup
@@ -23,8 +24,7 @@ from connectors.mirror.copy.quarantine_topic import QuarantineTopic
 from connectors.mirror.copy.transactions.executor_ids import fence_lanes
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics
-from connectors.mirror.source.retention_watch import RetentionWatch
-from connectors.mirror.tails.tail_lookup import ThreadedTailLookup
+from connectors.mirror.retention.watch import RetentionWatch
 
 __all__ = ["OwnedQuarantine", "OwnedTailLookup", "TaskClients"]
 

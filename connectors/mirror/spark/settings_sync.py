@@ -21,8 +21,8 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigChange
 from connect.errors import BrokerError, ConfigError, ConnectError, RetriableError
 from connect.metrics.registry import MetricRegistry
+from connectors.mirror.api_support import STORED_FORMAT
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.brokers.api_support import STORED_FORMAT
 from connectors.mirror.filters import ConfigPropertyFilter, config_property_filter
 from connectors.mirror.spark.acl_diff import acl_plan
 from connectors.mirror.spark.config_diff import config_changes

@@ -19,7 +19,7 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource
 from connect.clients.wire.one_shot_threads import ShortThreads
 from connect.errors import ConnectError
-from connectors.mirror.copy.brokers.api_support import STORED_FORMAT
+from connectors.mirror.api_support import STORED_FORMAT
 from connectors.mirror.filters import ConfigPropertyFilter
 from connectors.mirror.topics.selection import Growth, MissingTopic, TopicPlan
 

@@ -27,11 +27,11 @@ from connect.errors import (
     ConnectError,
     RetriableError,
 )
+from connectors.mirror.api_support import STORED_FORMAT, Side, format_refusal, refusal
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.background.status_messages import Troubles
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.brokers.api_support import STORED_FORMAT, Side, format_refusal, refusal
 from connectors.mirror.filters import config_property_filter, topic_filter
 from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.topics.create import (

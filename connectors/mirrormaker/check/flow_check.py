@@ -14,16 +14,16 @@ from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError
 from connect.runtime.distributed.group_config import DistributedConfig
-from connectors.mirror.backfill.cluster_facts import described_configs
-from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
-from connectors.mirror.config.heartbeat import HeartbeatConfig
-from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.brokers.api_support import (
+from connectors.mirror.api_support import (
     STORED_FORMAT,
     exactly_once_refusal,
     format_refusal,
     refusal,
 )
+from connectors.mirror.backfill.cluster_facts import described_configs
+from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
+from connectors.mirror.config.heartbeat import HeartbeatConfig
+from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.source.connector import reads_committed

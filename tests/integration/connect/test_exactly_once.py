@@ -11,10 +11,10 @@ from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.herder import OffsetEntry
 from connect.runtime.offset_management import ConnectorOffsets
 from connect.runtime.offset_stores import task_transactional_id
 from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.rest_entities import OffsetEntry
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId, State
 from connect.runtime.tasks.host import TaskHost

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect.runtime.herder import OffsetEntry
+from connect.runtime.rest_entities import OffsetEntry
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
 from tests.support.bench import KINDS, TIMEOUT_S, Bench, numbers

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from connect.runtime.connector_status import UnknownConnector
-from connect.runtime.herder import BadRequest, TaskId
+from connect.runtime.errors import BadRequest
+from connect.runtime.rest_entities import TaskId
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
 from tests.support.bench import KINDS, Bench, numbers

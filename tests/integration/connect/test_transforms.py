@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect.runtime.herder import BadRequest
+from connect.runtime.errors import BadRequest
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
 from tests.support.bench import Bench

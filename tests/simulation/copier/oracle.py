@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 
-from connectors.mirror.copy.partition.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.simulation.copier.pair_oracle import Broken, PairOracle
 from tests.simulation.copier.worker import OFFSETS, SOURCE, Stored
 from tests.simulation.kafka.cluster import Cluster

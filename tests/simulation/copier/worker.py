@@ -12,11 +12,12 @@ from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import Clock, Deadline
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
-from connectors.mirror.copy.partition.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside, Quarantine
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogFacts, noted_facts
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.simulation.copier.plan import Plan
 from tests.simulation.kafka.access import SimulatedAccess
 from tests.simulation.kafka.cluster import Cluster

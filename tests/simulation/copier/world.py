@@ -15,8 +15,9 @@ from functools import partial
 from connect.errors import ConnectError
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
-from connectors.mirror.copy.partition.partition import OffsetRun, PartitionCopy
+from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.quarantine import PutAside
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.simulation.copier.flights import Flights
 from tests.simulation.copier.oracle import Oracle
 from tests.simulation.copier.pair_oracle import Broken, PairOracle

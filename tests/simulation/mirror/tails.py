@@ -8,10 +8,10 @@ from dataclasses import replace
 from connect.clients.cluster.partition_reader import FetchedBatches
 from connect.errors import BrokerUnavailable
 from connect.protocol.batches import read_headers
-from connectors.mirror.audit.batches import wire_runs
+from connectors.mirror.compare.batch_runs import wire_runs
+from connectors.mirror.compare.target_tail import Tail, compared
 from connectors.mirror.copy.partition.leader_epochs import EpochStarts
 from connectors.mirror.copy.positions.tail_checks import FoundTail, TailQuestion
-from connectors.mirror.tails.target_tail import Tail, compared
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.log import Log
 from tests.simulation.mirror.timeline import Timeline

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.errors import ConnectError
-from connect.runtime.herder import NotAssigned, NotLeader
+from connect.runtime.errors import NotAssigned, NotLeader
 from connect.runtime.states import InstanceId, TargetState
 from connect.storage import config_records
 from connect.storage.config_records import RestartRequest

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from connectors.mirror.copy.memory import FetchBuffer
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
-__all__ = ["UNKNOWN", "Failure", "OffsetRun", "Outgoing"]
-
-OffsetRun = tuple[int, int]
-"""(first source offset, count): so many consecutive source offsets."""
+__all__ = ["UNKNOWN", "Failure", "Outgoing"]
 
 UNKNOWN = -1
 

@@ -19,12 +19,13 @@ from uuid import UUID
 
 from connect.plugin import PartitionHealth
 from connectors.mirror.config.losses import Loss, LossKind
-from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, OffsetRun, Outgoing
+from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
 from connectors.mirror.copy.partition.leader_epochs import EpochStarts
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.copy.partition.states import CopyEvent, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = ["UNKNOWN", "CopyState", "Failure", "OffsetRun", "Outgoing", "PartitionCopy"]
 

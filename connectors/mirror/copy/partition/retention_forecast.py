@@ -1,7 +1,7 @@
 """When the source may delete records that are not copied yet. Pure.
 
 Two reckonings, of which the earlier counts. By the topic's retention: whoever knows its configs
-says when the next record may be deleted (`connectors.mirror.source.retention_watch`). By the log's
+says when the next record may be deleted (`connectors.mirror.retention.watch`). By the log's
 start: it moves in steps, as whole segments are deleted, so its speed is measured over a long time,
 and that of the copy over the same. It also shows what is deleted by other means (DeleteRecords).
 """

@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.batches.outgoing import OffsetRun
 from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = ["FoundTail", "TailChecks", "TailLookup", "TailPlan", "TailQuestion", "spans_from"]
 

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 from connect.plugin import SourcePartition, TransferTransactions
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.batches.outgoing import OffsetRun
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = ["Settled", "TransactionHooks", "TransactionPlan"]
 

@@ -23,10 +23,10 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.range_copier import CopiedRange, RangeCopier, RangeProgress, SourceRange
+from connectors.mirror.copy.settings import engine_settings
 from connectors.mirror.copy.transactions.executor_ids import LaneClaim
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.offsets.offset_sync_writer import source_partition
-from connectors.mirror.source.task import engine_settings
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from connectors.spark.worker_imports import leaving_zips_read
 

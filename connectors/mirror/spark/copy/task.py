@@ -23,10 +23,12 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.plugin import PartitionHealth, StoredOffset, TransferCounts, TransferTask
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.compare.tail_lookup import ThreadedTailLookup
 from connectors.mirror.config.clients import source_consumer
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SourceTaskConfig
+from connectors.mirror.config.task_changes import flow_part, only_adds_partitions
 from connectors.mirror.copy.positions.tail_checks import FoundTail, spans_from
 from connectors.mirror.copy.transactions.executor_ids import LANES
 from connectors.mirror.history.recorder import TaskHistory
@@ -39,7 +41,6 @@ from connectors.mirror.offsets.offset_sync_writer import (
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, Beginnings
 from connectors.mirror.replication_policy import replication_policy
-from connectors.mirror.source.task import flow_part, only_adds_partitions
 from connectors.mirror.spark.copy.board import Board
 from connectors.mirror.spark.copy.end_offsets import Listing
 from connectors.mirror.spark.copy.exactly_once import OnceBooks
@@ -51,7 +52,6 @@ from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult
 from connectors.mirror.spark.copy.source_offsets import SourceOffsets
 from connectors.mirror.spark.copy.streaming_query import UNHEARD_S, Batch, CopyQuery
 from connectors.mirror.spark.copy.tails import BoardTails
-from connectors.mirror.tails.tail_lookup import ThreadedTailLookup
 
 __all__ = ["SparkSourceTask"]
 

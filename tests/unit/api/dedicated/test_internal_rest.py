@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from api.dedicated.internal_rest import MirrorRestServer
-from connect.runtime.herder import ConnectHerder, NotFound, NotLeader
+from connect.runtime.errors import NotFound, NotLeader
+from connect.runtime.herder import ConnectHerder
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from connect.runtime.herder import NotAssigned, NotLeader
+from connect.runtime.errors import NotAssigned, NotLeader
 from connect.runtime.states import TargetState
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call

@@ -10,14 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from connect.errors import ConnectError, DeadlineExceeded
-from connect.runtime.herder import (
-    Forbidden,
-    LoggerLevel,
-    OffsetEntry,
-    RebalanceNeeded,
-    TaskId,
-    WorkerHealth,
-)
+from connect.runtime.errors import Forbidden, RebalanceNeeded
+from connect.runtime.rest_entities import LoggerLevel, OffsetEntry, TaskId, WorkerHealth
 from connect.runtime.states import TargetState
 from tests.support.in_memory_herder import WORKER, InMemoryHerder
 from tests.support.rest import Answer, call

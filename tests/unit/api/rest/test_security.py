@@ -12,7 +12,7 @@ from api.rest.security import BASIC_AUTH_EXTENSION, users_of
 from api.rest.server import RestServer
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.herder import NotLeader
+from connect.runtime.errors import NotLeader
 from tests.integration.clients.certificates import Authority
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import Answer, call

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from connect.clock import FakeClock
-from connect.runtime.herder import LoggerLevel, NotFound
+from connect.runtime.errors import NotFound
 from connect.runtime.loggers import Loggers
+from connect.runtime.rest_entities import LoggerLevel
 
 NAMES = ("levels", "levels.a", "levels.a.b", "levelsother")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.runtime.herder import ConnectorStateInfo, TaskStateInfo
+from connect.runtime.rest_entities import ConnectorStateInfo, TaskStateInfo
 from connect.runtime.restart_plan import plan_restart
 from connect.storage.config_records import RestartRequest
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from connect.protocol.record_codec import Record
 from connectors.mirror.audit.alignment import Alignment
-from connectors.mirror.audit.digests import digest_of
 from connectors.mirror.audit.findings import RangeResult
 from connectors.mirror.audit.plan import AuditRange
+from connectors.mirror.compare.record_streams import digest_of
 from tests.support.wire_runs import runs_of
 
 __all__ = ["Numbered", "audit_records"]

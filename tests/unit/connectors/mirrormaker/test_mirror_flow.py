@@ -11,7 +11,8 @@ import pytest
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, ConfigError, ConnectError
 from connect.runtime.connector_status import ConnectorStatus, UnknownConnector
-from connect.runtime.herder import BadRequest, ConnectorInfo, NotLeader
+from connect.runtime.errors import BadRequest, NotLeader
+from connect.runtime.rest_entities import ConnectorInfo
 from connect.runtime.states import State, Status
 from connectors.mirrormaker.mirror_flow import FlowPlan, FlowState, MirrorFlow
 from tests.support.in_memory_herder import InMemoryHerder

@@ -15,7 +15,8 @@ import pytest
 
 from connect.clock import Deadline
 from connect.errors import ConnectError
-from connect.runtime.herder import BadRequest, NotAssigned, NotLeader, TaskId
+from connect.runtime.errors import BadRequest, NotAssigned, NotLeader
+from connect.runtime.rest_entities import TaskId
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.storage.config_records import RestartRequest
 from connect.storage.status_records import InstanceStatus

@@ -3,7 +3,7 @@
 import pytest
 
 from connect.runtime.distributed.session_keys import NoSessionKey, SessionKeys
-from connect.runtime.herder import BadRequest, Forbidden
+from connect.runtime.errors import BadRequest, Forbidden
 from connect.storage.config_records import SessionKey
 from tests.unit.connect.runtime.distributed.properties import config
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.runtime.herder import BadRequest
+from connect.runtime.errors import BadRequest
 from connect.runtime.plugins.versions import VersionRange
 
 

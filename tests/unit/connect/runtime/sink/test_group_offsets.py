@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from connect.runtime.herder import BadRequest, OffsetEntry
+from connect.runtime.errors import BadRequest
+from connect.runtime.rest_entities import OffsetEntry
 from connect.runtime.sink.group_offsets import (
     SinkOffsetChange,
     parse_sink_offsets,

@@ -23,15 +23,9 @@ from connect.plugin import (
     StoredOffset,
     TransferTask,
 )
-from connect.runtime.herder import (
-    AlreadyExists,
-    BadRequest,
-    ConnectorInfo,
-    NotFound,
-    OffsetEntry,
-    TaskId,
-)
+from connect.runtime.errors import AlreadyExists, BadRequest, NotFound
 from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.rest_entities import ConnectorInfo, OffsetEntry, TaskId
 from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.states import InstanceId, State, Status, TargetState
 from connect.runtime.worker import Worker

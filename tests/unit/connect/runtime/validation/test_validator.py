@@ -13,7 +13,7 @@ import pytest
 from api.rest.models import ConfigInfos as ConfigInfosModel
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.plugin import SinkConnector, SinkTask
-from connect.runtime.herder import BadRequest, ConfigInfos
+from connect.runtime.errors import BadRequest
 from connect.runtime.plugins.override_policy import (
     AllConnectorClientConfigOverridePolicy,
     AllowlistConnectorClientConfigOverridePolicy,
@@ -22,6 +22,7 @@ from connect.runtime.plugins.override_policy import (
     PrincipalConnectorClientConfigOverridePolicy,
 )
 from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.rest_entities import ConfigInfos
 from connect.runtime.validation.validator import ConfigValidator, Preflight, invalid_config
 from connectors.mirror.config.loss_policies import LOSS_KEYS
 from connectors.mirror.plugins import register

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from connect.protocol import record_codec
 from connectors.mirror.audit.alignment import Alignment, Limits, Rules
-from connectors.mirror.audit.batches import WireBatch
-from connectors.mirror.audit.digests import digest_of
 from connectors.mirror.audit.findings import Difference, Kind, RangeResult
+from connectors.mirror.compare.batch_runs import WireBatch
+from connectors.mirror.compare.record_streams import digest_of
 from tests.support.wire_runs import runs_of
 
 Record = tuple[int, bytes | None, bytes | None]

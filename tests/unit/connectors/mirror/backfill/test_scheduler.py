@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.mirror.backfill.progress import Arrival
-from connectors.mirror.backfill.retention_deadline import NEVER
 from connectors.mirror.backfill.scheduler import (
     GIVE_UP_AFTER,
     Advance,
@@ -18,6 +17,7 @@ from connectors.mirror.backfill.scheduler import (
     PartitionState,
     Piece,
 )
+from connectors.mirror.retention.deadline import NEVER
 
 
 def job(number: int, offsets: int, *, loss: float = NEVER, weight: float = 10.0) -> PartitionJob:

@@ -16,7 +16,6 @@ from connect.clock import FakeClock
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
 from connect.protocol.records import Record, encode_batch
 from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.batches.outgoing import OffsetRun
 from connectors.mirror.copy.brokers.routing import Placement
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
@@ -27,6 +26,7 @@ from connectors.mirror.copy.positions.log_validation import LogChecks
 from connectors.mirror.copy.produce_handler import Deliveries
 from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.unit.connectors.mirror.copy.scripted_target import Fate, Log, ScriptedTarget
 
 SETTINGS = WireSettings(bootstrap=(("broker", 1),), client_id="test")

@@ -29,13 +29,13 @@ from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import (
     UNKNOWN,
     CopyState,
-    OffsetRun,
     Outgoing,
     PartitionCopy,
 )
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.produce_handler import Deliveries
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
 
 PARTITIONS = (0, 1)

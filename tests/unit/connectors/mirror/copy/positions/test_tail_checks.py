@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import pytest
 
 from connect.errors import BrokerUnavailable
-from connectors.mirror.copy.batches.outgoing import OffsetRun
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.positions.tail_checks import (
     FoundTail,
@@ -18,6 +17,7 @@ from connectors.mirror.copy.positions.tail_checks import (
     TailQuestion,
 )
 from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
 
 

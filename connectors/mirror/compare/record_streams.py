@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from connect.protocol.compression import Data
 from connect.protocol.varint import read_varint
-from connectors.mirror.audit.batches import NOTHING_EQUAL, BatchRun, EqualBatches
+from connectors.mirror.compare.batch_runs import NOTHING_EQUAL, BatchRun, EqualBatches
 
 __all__ = [
     "Gap",

@@ -12,7 +12,7 @@ from connect.errors import CorruptData
 from connect.protocol.batches import stamp_for_produce
 from connect.protocol.compression import GZIP, LZ4, NONE
 from connect.protocol.record_codec import Record, encode_batch
-from connectors.mirror.audit.batches import NOTHING_EQUAL
+from connectors.mirror.compare.batch_runs import NOTHING_EQUAL
 from tests.support.wire_runs import run_of
 
 CRC_AT, COVERED_AT, MAX_TIMESTAMP_AT = 17, 21, 35

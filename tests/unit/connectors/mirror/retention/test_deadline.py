@@ -9,14 +9,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.mirror.backfill.retention_deadline import (
+from connectors.mirror.retention.deadline import (
     NEVER,
     Limits,
     LogState,
     limits_of,
     loss_at_ms,
 )
-from connectors.mirror.backfill.timestamp_search import PRECISION_MS, next_stamps
+from connectors.mirror.retention.timestamp_search import PRECISION_MS, next_stamps
 
 NOW = 1_700_000_000_000
 DAY = 86_400_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connect.clients.wire.api_versions import ApiNeed, BrokerApis
-from connectors.mirror.copy.brokers.api_support import exactly_once_refusal, format_refusal, refusal
+from connectors.mirror.api_support import exactly_once_refusal, format_refusal, refusal
 
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 

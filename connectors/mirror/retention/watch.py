@@ -24,16 +24,16 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.backfill.retention_deadline import (
+from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
+from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.retention.deadline import (
     NEVER,
     Limits,
     LogState,
     limits_of,
     loss_at_ms,
 )
-from connectors.mirror.backfill.timestamp_search import PRECISION_MS, next_stamps
-from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
-from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.retention.timestamp_search import PRECISION_MS, next_stamps
 
 __all__ = ["Behind", "RetentionWatch", "expected_loss_ms", "growth"]
 

@@ -20,8 +20,8 @@ from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.cluster.partition_reader import FetchedBatches, PartitionReader
 from connect.protocol.batches import LOG_APPEND_TIME
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.audit.batches import BatchRun, wire_runs
-from connectors.mirror.audit.digests import RecordStream, common
+from connectors.mirror.compare.batch_runs import BatchRun, wire_runs
+from connectors.mirror.compare.record_streams import RecordStream, common
 from connectors.mirror.copy.partition.leader_epochs import EpochStarts
 from connectors.mirror.copy.range_copier import CopiedRange
 

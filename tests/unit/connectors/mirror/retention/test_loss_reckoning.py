@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.mirror.backfill.retention_deadline import NEVER, Limits, LogState, loss_at_ms
-from connectors.mirror.backfill.timestamp_search import PRECISION_MS, next_stamps
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
-from connectors.mirror.source.retention_watch import Behind, expected_loss_ms, growth
+from connectors.mirror.retention.deadline import NEVER, Limits, LogState, loss_at_ms
+from connectors.mirror.retention.timestamp_search import PRECISION_MS, next_stamps
+from connectors.mirror.retention.watch import Behind, expected_loss_ms, growth
 
 BEGIN_MS = 1_700_000_000_000
 KEY = ("t", 0)

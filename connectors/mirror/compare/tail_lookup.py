@@ -14,8 +14,8 @@ from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import LATEST
 from connect.clients.config.settings import WireSettings
 from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
+from connectors.mirror.compare.target_tail import Tail, TailReader
 from connectors.mirror.copy.positions.tail_checks import FoundTail, TailQuestion
-from connectors.mirror.tails.target_tail import Tail, TailReader
 
 __all__ = ["ThreadedTailLookup"]
 

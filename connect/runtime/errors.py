@@ -1,0 +1,65 @@
+"""Errors that a herder answers requests with. REST turns them into HTTP statuses."""
+
+from __future__ import annotations
+
+from connect.errors import ConnectError
+
+__all__ = [
+    "AlreadyExists",
+    "BadRequest",
+    "Forbidden",
+    "NotAssigned",
+    "NotFound",
+    "NotLeader",
+    "RebalanceNeeded",
+]
+
+
+class BadRequest(ConnectError):
+    """What was asked for cannot be: the message says why."""
+
+    http_status = 400
+
+
+class Forbidden(ConnectError):
+    """Switched off by the worker's config, or a signature that does not fit."""
+
+    http_status = 403
+
+
+class NotFound(ConnectError):
+    """There is no such connector, task, plugin or logger."""
+
+    http_status = 404
+
+
+class AlreadyExists(ConnectError):
+    """A connector of this name exists."""
+
+    http_status = 409
+
+
+class RebalanceNeeded(ConnectError):
+    """This worker's view is older than the group's: asking again soon helps."""
+
+    retriable = True
+    http_status = 409
+
+
+class _Forwardable(ConnectError):
+    """Another worker has to answer. `url` is its advertised URL; None while it is not known."""
+
+    retriable = True
+    http_status = 409
+
+    def __init__(self, message: str, url: str | None) -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class NotLeader(_Forwardable):
+    """Only the group's leader may do this."""
+
+
+class NotAssigned(_Forwardable):
+    """Only the worker that runs the connector or task may do this."""

@@ -1,0 +1,25 @@
+"""Which changes of a source task's config the task takes while it runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connectors.mirror.config.rate_limits import RATE_NAMES
+
+__all__ = ["flow_part", "only_adds_partitions"]
+
+_ASSIGNMENT = "task.assigned.partitions"
+_CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
+
+
+def flow_part(config: Mapping[str, str]) -> dict[str, str]:
+    """What a task cannot change while it runs: everything but its assignment and its limits."""
+    return {key: value for key, value in config.items() if key not in _CHANGE_IN_PLACE}
+
+
+def only_adds_partitions(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Whether a source task's configs differ in nothing but partitions that come in addition."""
+    if flow_part(before) != flow_part(after):
+        return False
+    had, has = (set(config.get(_ASSIGNMENT, "").split(",")) for config in (before, after))
+    return had <= has

@@ -1,0 +1,39 @@
+"""The copier's settings from a flow's config and its clients' Java properties. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect.clients.config.properties import fetch_settings, produce_settings, wire_settings
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.engine import EngineSettings
+
+__all__ = ["engine_settings"]
+
+_CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def engine_settings(
+    config: SourceConfig, consumer: Mapping[str, str], producer: Mapping[str, str]
+) -> EngineSettings:
+    """The copier's settings from a flow's config and its clients' Java properties."""
+    fetch = fetch_settings(consumer)
+    produce = produce_settings(producer)
+    compression = produce.compression
+    return EngineSettings(
+        source=wire_settings(consumer),
+        target=wire_settings(producer),
+        fetch=fetch,
+        produce=produce,
+        options=CopyOptions(
+            read_committed=fetch.isolation_level == 1,
+            codec=None if compression is None else _CODEC_NUMBERS[compression.codec],
+            level=None if compression is None else compression.level,
+            merge_bytes=config.mirror_copy_merge_batch_bytes,
+            check_crcs=consumer.get("check.crcs", "true").strip().lower() != "false",
+        ),
+        buffer_bytes=config.mirror_copy_buffer_bytes,
+        far_buffer_bytes=config.far_buffer_bytes,
+        losses=config.losses,
+    )
