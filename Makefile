@@ -19,15 +19,16 @@ FUZZ_SECONDS ?= 20
 # The seeds of simulated runs: FIRST-LAST, or one.
 SEEDS ?= 0-1000
 
-# Runs a suite and adds a line to docs/test-runs.md. $(1): the suite; $(2): the part of it that runs, if not all.
+# Runs a suite and adds a line to docs/contributing/test-runs.md. $(1): the suite; $(2): the part of it that runs, if not all.
 record = $(BIN)/python -m tests.runs record $(1) $(if $(strip $(2)),--part "$(strip $(2))") --
 COUNTED_PYTEST := $(PYTEST) -p tests.runs.counts
 
 RUNTIME_STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
+DOCS_STAMP := $(VENV)/.installed-for-docs
 
 .PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz \
-	simulate mutants status golden lock clean
+	simulate mutants status golden docs lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -51,8 +52,9 @@ help:
 	@echo "make simulate the real classes against simulated clusters and faults, by SEEDS=first-last"
 	@echo "make mutants  put known defects back one by one: the simulator must find each"
 	@echo "make status   which of slow, faults, fuzz, simulate, mutants and bench have not run since the code"
-	@echo "              that they cover changed; docs/test-runs.md has their runs"
+	@echo "              that they cover changed; docs/contributing/test-runs.md has their runs"
 	@echo "make golden   ask Java for the files of tests/golden again; needs a JDK. GOLDEN=name: one of them"
+	@echo "make docs     the documentation as a site in build/site; fails on a broken link"
 	@echo "make lock     pin the newest versions of all dependencies"
 	@echo "make clean    remove what was built here"
 
@@ -75,6 +77,10 @@ $(RUNTIME_STAMP): requirements.lock pyproject.toml | $(BIN)/python
 
 $(TEST_STAMP): requirements-test.lock pyproject.toml | $(BIN)/python
 	$(call install_locked,requirements-test.lock)
+	@touch $@
+
+$(DOCS_STAMP): requirements-docs.lock pyproject.toml | $(BIN)/python
+	$(call install_locked,requirements-docs.lock)
 	@touch $@
 
 install: $(RUNTIME_STAMP)
@@ -135,10 +141,16 @@ status: install-test
 golden: install-test brokers
 	$(BIN)/python -m tests.golden $(GOLDEN)
 
+# The first run also fetches the script that draws diagrams (16 MB, kept in the user's cache).
+docs: $(DOCS_STAMP)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Built: build/site/index.html"
+
 lock: | $(BIN)/python
 	@$(PIP) install --quiet --upgrade uv
 	$(COMPILE) --upgrade --extra brokers --extra test pyproject.toml -o requirements-test.lock
 	$(COMPILE) --extra brokers -c requirements-test.lock pyproject.toml -o requirements.lock
+	$(COMPILE) --extra brokers --extra docs -c requirements-test.lock pyproject.toml -o requirements-docs.lock
 
 # The downloaded brokers stay: they are in the user's cache, shared by all checkouts.
 clean:

@@ -8,7 +8,7 @@ heartbeats and the history of one flow.
 
 Topics are read with Spark's Kafka source whenever a frame is used, so each use sees what is there
 then. A topic that does not exist gives no rows. Works on topics of Java's MirrorMaker 2, too, which
-has no ranges. Formats: docs/offset-map.md, and `connectors.mirror.formats`.
+has no ranges. Formats: docs/reference/offset-map.md, and `connectors.mirror.formats`.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ __all__ = [
     "REPOSITORY_VARIABLE",
     "Artifact",
     "Progress",
+    "fetch_jars",
     "fetch_kafka",
     "read_lock",
 ]
@@ -239,11 +240,23 @@ def fetch_kafka(
     """The jars of one Kafka version; downloads those that the cache lacks. Of `KAFKA_VERSION` these
     are the brokers, tools and Java peers, of the others the brokers.
 
+    `progress` and errors are as of `fetch_jars`.
+    """
+    artifacts = read_lock(lock_file(version).read_text())
+    return fetch_jars(artifacts, f"kafka-{version}", progress)
+
+
+def fetch_jars(
+    artifacts: Sequence[Artifact],
+    folder: str,
+    progress: Callable[[Progress], None] = _ignore,
+) -> tuple[Path, ...]:
+    """These jars in a folder of the cache; downloads those that it lacks.
+
     `progress` is called from several threads, one at a time, and only when something is missing.
     Raises `DownloadFailed`. Safe to call from several processes at once.
     """
-    artifacts = read_lock(lock_file(version).read_text())
-    directory = cache_directory() / f"kafka-{version}"
+    directory = cache_directory() / folder
     try:
         if _missing(artifacts, directory):
             directory.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,12 @@ from tests.runs.counts import note
 LATENCY, START, IDLE = "latency", "start", "idle"
 EVERYTHING = (*FLOWS, LATENCY, START, IDLE)
 QUICK = (*QUICK_FLOWS, LATENCY, START)
-_LOGS = Path(__file__).parents[2] / "build" / "benchmarks"
+_ROOT = Path(__file__).parents[2]
+PAGES = (
+    _ROOT / "docs/explanation/performance.md",
+    _ROOT / "docs/contributing/goals.md",
+)
+_LOGS = _ROOT / "build" / "benchmarks"
 _FILL_S = 300.0
 _QUICK_PACE = Pace(warm_up_s=5, counted_s=10)
 
@@ -71,10 +76,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--markdown",
         type=Path,
-        nargs="?",
-        const=Path(__file__).parents[2] / "docs" / "performance.md",
+        nargs="*",
         metavar="FILE",
-        help="put the tables between the markers of a page (default: docs/performance.md)",
+        help="put the tables between the markers of pages (default: "
+        f"{' and '.join(str(page.relative_to(_ROOT)) for page in PAGES)})",
     )
     parser.add_argument(
         "--report", action="store_true", help="measure nothing: show what --json FILE holds"
@@ -199,7 +204,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             note({"measurements": copies + others + len(results.idles)})
         print(as_text(results))
         if arguments.markdown is not None:
-            update_page(arguments.markdown, results)
+            for page in arguments.markdown or PAGES:
+                update_page(page, results)
     except (ConnectError, DeployError, OSError, RuntimeError, ValueError) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1

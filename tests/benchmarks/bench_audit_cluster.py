@@ -1,5 +1,6 @@
 """Prints how fast Spark audits, in this process and on clusters with one, two and four executors of
-one core, beside reading alone, and the memory it takes, as a table for docs/spark.md. Not a test.
+one core, beside reading alone, and the memory it takes, as a table for
+docs/contributing/spark-figures.md. Not a test.
 
 Run: python -m tests.benchmarks.bench_audit_cluster [MB] [executors ...], with 0 for no cluster
 """

@@ -4,7 +4,7 @@ Run: python -m tests.benchmarks.bench_spark_engine [records] [rounds] [cores]
 
 Both copy the same topic, in turns: 64 KB batches, lz4, four partitions. The rate is that between a
 tenth and nine tenths of the records, as in the other benchmarks, so that Spark's start is not in
-it. At the end the medians, as a row for docs/spark.md.
+it. At the end the medians, as a row for docs/contributing/spark-figures.md.
 """
 
 from __future__ import annotations

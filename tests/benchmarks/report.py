@@ -1,4 +1,5 @@
-"""What was measured, as tables for people: in the terminal and in docs/performance.md."""
+"""What was measured, as tables: in the terminal, in docs/explanation/performance.md, and the goals
+in docs/contributing/goals.md."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from tests.benchmarks.latency import NO_MIRROR
 from tests.benchmarks.results import CopyResult, Results
 from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS
 
-__all__ = ["Goal", "as_markdown", "as_text", "goals", "update_page"]
+__all__ = ["Goal", "as_markdown", "as_text", "goals", "goals_as_markdown", "update_page"]
 
-BEGIN, END = "<!-- benchmark: begin -->", "<!-- benchmark: end -->"
+FIGURES, GOALS = "benchmark", "goals"
 
 RATE_GOAL, CPU_GOAL, NOT_SLOWER_GOAL = 6.0, 20.0, 1.0
 RSS_GOAL_MB = 150.0
@@ -243,12 +244,8 @@ def _latency_goals(results: Results) -> Iterable[Goal]:
         yield _at_least("latency p99: shorter", P99_GOAL, p99)
 
 
-def _tables(results: Results) -> list[Table]:
+def _figures(results: Results) -> list[Table]:
     twice = [row for row in results.copies if row.extra_records]
-    met = [
-        [goal.what, goal.wanted, goal.measured, "met" if goal.met else "not met"]
-        for goal in goals(results)
-    ]
     tables = [
         _copy_table(results) if results.copies else None,
         _latency_table(results),
@@ -261,9 +258,16 @@ def _tables(results: Results) -> list[Table]:
         )
         if twice
         else None,
-        Table("Goals", ("what", "goal", "measured", ""), met) if met else None,
     ]
     return [table for table in tables if table is not None]
+
+
+def _goal_table(results: Results) -> list[Table]:
+    rows = [
+        [goal.what, goal.wanted, goal.measured, "met" if goal.met else "not met"]
+        for goal in goals(results)
+    ]
+    return [Table("Goals", ("what", "goal", "measured", ""), rows)] if rows else []
 
 
 def _notes(results: Results) -> list[str]:
@@ -284,7 +288,7 @@ def _notes(results: Results) -> list[str]:
 def as_text(results: Results) -> str:
     """For a terminal."""
     lines = [*_notes(results)]
-    for title, head, rows in _tables(results):
+    for title, head, rows in [*_figures(results), *_goal_table(results)]:
         cells = [list(head), *map(list, rows)]
         widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
         lines += ["", title, ""]
@@ -296,12 +300,23 @@ def as_text(results: Results) -> str:
 
 
 def as_markdown(results: Results) -> str:
-    """For docs/performance.md."""
-    lines = [f"- {note}" for note in _notes(results)]
-    for title, head, rows in _tables(results):
+    """The figures, for docs/explanation/performance.md."""
+    return (
+        "\n".join([*(f"- {note}" for note in _notes(results)), *_lines(_figures(results))]) + "\n"
+    )
+
+
+def goals_as_markdown(results: Results) -> str:
+    """The goals, for docs/contributing/goals.md."""
+    return "\n".join(_lines(_goal_table(results))[1:]) + "\n"
+
+
+def _lines(tables: Iterable[Table]) -> list[str]:
+    lines = []
+    for title, head, rows in tables:
         lines += ["", f"### {title}", "", _row(head), _row(["---"] * len(head))]
         lines += [_row(row) for row in rows]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -309,9 +324,17 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def update_page(page: Path, results: Results) -> None:
-    """Replace what stands between the markers of a page. Raises `ValueError` without markers."""
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has no {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n{as_markdown(results)}{END}{after}")
+    """Replace what stands between the markers of a page: the figures between those of `FIGURES`,
+    the goals between those of `GOALS`. Raises `ValueError` for a page without markers."""
+    text = page.read_text()
+    contents = {FIGURES: as_markdown(results), GOALS: goals_as_markdown(results)}
+    found = False
+    for name, content in contents.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, has_begin, rest = text.partition(begin)
+        _, has_end, after = rest.partition(end)
+        if has_begin and has_end:
+            text, found = f"{before}{begin}\n{content}{end}{after}", True
+    if not found:
+        raise ValueError(f"{page} has no <!-- {FIGURES}: begin --> and end, nor those of {GOALS}")
+    page.write_text(text)

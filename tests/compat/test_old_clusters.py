@@ -1,6 +1,7 @@
 """Clusters of Kafka 2.4, 2.8 (both with ZooKeeper) and 3.9 as source and as target of a mirror.
 
-`docs/compatibility.md` has the outcome. One pair runs in `make test`, all of them in `make slow`.
+`docs/reference/kafka-versions.md` has the outcome. One pair runs in `make test`, all of them in
+`make slow`.
 """
 
 from __future__ import annotations

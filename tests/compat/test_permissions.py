@@ -1,4 +1,7 @@
-"""The permissions that Java's MirrorMaker 2 needs suffice for ours: those of docs/operations.md."""
+"""The permissions that Java's MirrorMaker 2 needs suffice for ours.
+
+They are those of docs/reference/permissions.md.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from tests.support.served import health_of
 from tests.support.topics import end_offsets, unique
 from tests.support.waiting import wait_until
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "permissions.md"
 JAVA_HAS = frozenset(
     {"copying", "group offsets", "group sync", "heartbeats", "new partitions", "config sync"}
 )
@@ -52,7 +55,7 @@ class Permission:
 
 
 def documented() -> list[Permission]:
-    section = PAGE.read_text().split("## Permissions")[1].split("\n## ")[0]
+    section = PAGE.read_text()
     rows = [line for line in section.splitlines() if line.startswith(("| A |", "| B |"))]
     cells = [[cell.strip(" `") for cell in row.strip("| ").split("|")] for row in rows]
     return [Permission(*row) for row in cells]

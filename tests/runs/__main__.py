@@ -3,8 +3,8 @@
     python -m tests.runs record SUITE [--part TEXT] -- COMMAND...
     python -m tests.runs status
 
-`record` runs a command, adds a line to the table in docs/test-runs.md, and ends with the status of
-the command. That the line cannot be written is a warning.
+`record` runs a command, adds a line to the table in docs/contributing/test-runs.md, and ends
+with the status of the command. That the line cannot be written is a warning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.runs.revisions import changes_since, revision
 from tests.runs.suites import SUITES, Suite
 
 ROOT = Path(__file__).parents[2]
-PAGE = "docs/test-runs.md"
+PAGE = "docs/contributing/test-runs.md"
 
 
 def record(

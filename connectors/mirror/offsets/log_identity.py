@@ -1,6 +1,7 @@
 """What is known of both logs of a partition, kept over restarts so that losses are seen then, too.
 
-Written with each commit into the offset map's topic, beside the map's pages (docs/offset-map.md):
+Written with each commit into the offset map's topic, beside the map's pages
+(docs/reference/offset-map.md):
 
     key    -1 INT16 | topic STRING | partition INT32
     value  version INT16 = 0 | stored before INT64 | position INT64 | target end INT64 |

@@ -21,7 +21,7 @@ after what follows that.
 A page with one segment of length 0 is a loss page: the target lost what it had of the source
 offsets from that segment up to `end of source`, and goes on at the segment's target offset.
 
-Source: ours (docs/offset-map.md). Pure; not thread-safe.
+Source: ours (docs/reference/offset-map.md). Pure; not thread-safe.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ record is on the other cluster:
   about these offsets do not count (`Known`): they may be of records that the target has lost.
 
 Going back (`BackwardMap`) is the same, read the other way. Pure functions. Source: ours
-(docs/offset-map.md), and Kafka 4.3.1 for the rule over syncs.
+(docs/reference/offset-map.md), and Kafka 4.3.1 for the rule over syncs.
 """
 
 from __future__ import annotations

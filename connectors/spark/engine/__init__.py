@@ -1,1 +1,1 @@
-"""Spark as the engine of a flow: see docs/spark.md."""
+"""Spark as the engine of a flow: see docs/how-to/spark-clusters.md."""

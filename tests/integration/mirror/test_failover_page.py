@@ -1,4 +1,4 @@
-"""The commands of docs/failover.md, taken from the page and typed, for the flow that it has.
+"""The commands of docs/how-to/failover.md, taken from the page and typed, for the flow that it has.
 
 The page speaks of all groups of a cluster, so these are clusters of the test's own.
 """
@@ -20,26 +20,29 @@ from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.groups import checkpoints, commit, committed, consume, member
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.mirrors import mm2_properties
+from tests.support.pages import DOCS, blocks
 from tests.support.producing import numbered, produce, produce_transactions
 from tests.support.topics import create_topic, end_offset, topic_names
 from tests.support.waiting import wait_until
 
-PAGE = (Path(__file__).parents[3] / "docs" / "failover.md").read_text()
+PAGE = DOCS / "how-to" / "failover.md"
 COMMAND = "connect-mirror-client"
 _WAIT_S = 60.0
 _READ_AGAIN = 7
 
 
 def block(first: str) -> str:
-    """The indented block of the page that begins so, without its indentation."""
-    found = re.search(rf"^    {re.escape(first)}(?:.*\n(?:    |\n(?=    )))*.*", PAGE, re.MULTILINE)
-    assert found is not None, f"the page has no block {first}"
-    return re.sub(r"^    ", "", found.group(), flags=re.MULTILINE)
+    """The block of the page that begins so."""
+    (found,) = [each.text for each in blocks(PAGE) if each.text.startswith(first)]
+    return found
 
 
 def commands() -> list[str]:
     """The page's commands, in its order."""
-    return [found.group().strip() for found in re.finditer(rf"^    +{COMMAND} .*", PAGE, re.M)]
+    lines = [
+        line for each in blocks(PAGE) if each.language == "bash" for line in each.text.splitlines()
+    ]
+    return [line for line in lines if line.startswith(f"{COMMAND} ")]
 
 
 class Typed(NamedTuple):

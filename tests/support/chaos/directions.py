@@ -130,7 +130,7 @@ class Direction:
         return [
             parse_page(key, value)
             for key, value in newest.items()
-            # Other records of the topic (docs/offset-map.md).
+            # Other records of the topic (docs/reference/offset-map.md).
             if value is not None and not key.startswith(b"\xff\xff")
         ]
 

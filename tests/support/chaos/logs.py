@@ -1,5 +1,5 @@
 """Reading both clusters after a trial, with nothing of the mirror's: a client library for records,
-and parsers of our own for what the mirror wrote, by docs/offset-map.md and KIP-382."""
+and parsers of our own for what the mirror wrote, by docs/reference/offset-map.md and KIP-382."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _key(data: bytes) -> tuple[str, int, int]:
 
 
 def parse_page(key: bytes, value: bytes) -> Page:
-    """Raises `ValueError` for what is no page by docs/offset-map.md."""
+    """Raises `ValueError` for what is no page by docs/reference/offset-map.md."""
     topic, partition, first = _key(key)
     version, session, target, end = struct.unpack_from(">hqqq", value)
     count, *numbers = _varints(value[26:])

@@ -16,7 +16,8 @@ def check_map(case: Case, pages: Iterable[Page]) -> list[Finding]:
     """Every mapped source offset is precisely that record, and every record there is is mapped.
 
     Under exactly-once pages are written after the commits, every 5 s: a task that died leaves out
-    what comes before the next one's first page (docs/exactly-once.md), but nothing else.
+    what comes before the next one's first page (docs/explanation/exactly-once.md), but nothing
+    else.
     """
     pages = list(pages)
     found = targets(pages)

@@ -58,7 +58,7 @@ class TopicFaults:
     """`partitions`: how many the growing topic has by now.
 
     Nothing is deleted of a partition before the mirror has begun to copy it: what was deleted
-    earlier was never its business (docs/losses.md).
+    earlier was never its business (docs/reference/losses.md).
     """
 
     def __init__(self, flow: MirroredFlow, subject: Subject) -> None:

@@ -1,7 +1,7 @@
 """The offset map as rows: pages of `mm2-offset-map` decoded by Spark itself, without Python.
 
-What is in force where pages of several sessions overlap is as docs/offset-map.md says, and as
-`OffsetMap` and `PartitionIndex` have it for one partition in memory.
+Overlapping pages of several sessions are resolved as docs/reference/offset-map.md says, and as
+`OffsetMap` and `PartitionIndex` do for one partition in memory.
 """
 
 from __future__ import annotations

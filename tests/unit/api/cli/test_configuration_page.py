@@ -6,10 +6,10 @@ from pathlib import Path
 
 from api.cli.config_reference import render
 
-PAGE = Path(__file__).parents[4] / "docs" / "configuration-reference.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "configuration-reference.md"
 
 
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == render(), (
-        "run: python -m api.cli.config_reference docs/configuration-reference.md"
+        "run: python -m api.cli.config_reference docs/reference/configuration-reference.md"
     )
