@@ -1,0 +1,153 @@
+"""The commands of tutorials and how-to guides, typed page by page on clusters of their own."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from deploy.brokers import KafkaCluster, KafkaRuntime
+from deploy.brokers.cache import cache_directory
+from deploy.brokers.ports import LOOPBACK, PortLease
+from tests.integration.clients.certificates import Authority
+from tests.integration.clients.secure_listeners import LOGIN, tls_properties
+from tests.support.groups import commit
+from tests.support.mirrors import mirror_maker, mm2_properties
+from tests.support.page_runs import BACKGROUND, SKIP, PageRun, output_pattern
+from tests.support.pages import DOCS, blocks
+from tests.support.producing import numbered, produce
+from tests.support.topics import create_topic, end_offset, topic_names
+from tests.support.waiting import wait_until
+
+PAGES = sorted([*DOCS.glob("tutorials/*.md"), *DOCS.glob("how-to/*.md")])
+# Pages whose commands a test of their own types.
+ELSEWHERE = {"failover.md": "tests/integration/mirror/test_failover_page.py"}
+# What cannot be done here. These blocks are only checked for syntax.
+REASONS = {
+    "installs a system service",
+    "installs packages",
+    "needs Docker",
+    "needs Kubernetes",
+    "needs a Connect cluster with this connector",
+}
+# Tutorials create their topics; elsewhere there are records to be mirrored.
+COUNT = 100
+PASSWORD = "open-sesame"
+SECURE = "how-to/tls-and-sasl.md"
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+def has_commands(page: Path) -> bool:
+    return any(each.language == "bash" and SKIP not in each.mark for each in blocks(page))
+
+
+def secure_properties(authority: Authority) -> dict[str, str]:
+    """Broker properties of a listener with TLS, where `mirror` logs in with its password."""
+    users = f'{LOGIN}.plain.PlainLoginModule required user_mirror="{PASSWORD}";'
+    prefix = "listener.name.secure"
+    return {
+        f"{prefix}.sasl.enabled.mechanisms": "PLAIN",
+        f"{prefix}.plain.sasl.jaas.config": users,
+        **tls_properties("secure", authority, LOOPBACK),
+    }
+
+
+@contextmanager
+def clusters(
+    page: Path, directory: Path, kafka: KafkaRuntime, logs: Path
+) -> Iterator[list[KafkaCluster]]:
+    """As many as the page needs."""
+    count = 3 if "localhost:9094" in page.read_text() else 2
+    secure = name_of(page) == SECURE
+    authority = Authority()
+    if secure:
+        (directory / "ca.pem").write_text(authority.pem)
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                KafkaCluster(
+                    name=name,
+                    kafka=kafka,
+                    logs=logs,
+                    listeners={"SECURE": "SASL_SSL"} if secure else {},
+                    properties=secure_properties(authority) if secure else {},
+                )
+            )
+            for name in "abc"[:count]
+        ]
+
+
+@contextmanager
+def addresses(page: Path, made: list[KafkaCluster]) -> Iterator[Mapping[str, str]]:
+    """The addresses on pages, and those that are there."""
+    listener = "SECURE" if name_of(page) == SECURE else "PLAINTEXT"
+    with ExitStack() as stack:
+        metrics, rest = (PortLease(cache_directory() / "ports") for _ in range(2))
+        stack.callback(metrics.close)
+        stack.callback(rest.close)
+        yield {
+            **{
+                f"localhost:{9092 + number}": cluster.bootstrap(listener)
+                for number, cluster in enumerate(made)
+            },
+            "127.0.0.1:9404": f"{LOOPBACK}:{metrics.port}",
+            "127.0.0.1:8083": f"{LOOPBACK}:{rest.port}",
+            "localhost:8083": f"{LOOPBACK}:{rest.port}",
+        }
+
+
+def prepare(page: Path, made: list[KafkaCluster], directory: Path, logs: Path) -> None:
+    """The records that the page speaks of."""
+    a, b = (cluster.bootstrap_servers for cluster in made[:2])
+    if page.parent.name == "tutorials":
+        return
+    create_topic(a, name="orders")
+    produce(a, "orders", numbered(COUNT))
+    commit(a, "mm1", {("orders", 0): COUNT // 2})
+    if page.name == "audit.md":
+        extra = {"A->B.enabled": "true", "A->B.topics": "orders", "metrics.listener": ""}
+        base = mm2_properties(a, b)
+        props = {key.replace("source", "A").replace("target", "B"): base[key] for key in base}
+        props |= {"clusters": "A, B", **extra}
+        with mirror_maker(props, directory / "before", logs / "before.log") as mirror:
+            wait_until(lambda: "A.orders" in topic_names(b), 60, "the copy of orders")
+            wait_until(lambda: end_offset(b, "A.orders") == COUNT, 60, "its records")
+            assert mirror.stop(30) == 0
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name not in ELSEWHERE and has_commands(page)],
+    ids=name_of,
+)
+def test_the_pages_commands_work(
+    page: Path, kafka: KafkaRuntime, tmp_path: Path, logs: Path
+) -> None:
+    with clusters(page, tmp_path, kafka, logs) as made, addresses(page, made) as there:
+        prepare(page, made, tmp_path, logs)
+        with PageRun(page, tmp_path, logs / "page.log", there) as run:
+            run.run()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_marks_are_known_and_scripts_are_well_formed(page: Path) -> None:
+    for block in blocks(page):
+        if block.mark:
+            assert block.mark == BACKGROUND or block.mark.removeprefix(SKIP) in REASONS
+        if block.language == "bash":
+            done = subprocess.run(["bash", "-n"], input=block.text, text=True, check=False)
+            assert done.returncode == 0, f"{page.name}:{block.line}"
+
+
+def test_dots_of_an_output_stand_for_anything_within_a_line() -> None:
+    pattern = output_pattern('{"healthy": true...\nnext...end\n')
+    assert pattern.search('before\n{"healthy": true, "more": 1}\nnext to the end\nafter')
+    assert not pattern.search('{"healthy": false, "x": true}\nnext to the end')
+    assert not pattern.search('{"healthy": true}\nbetween\nnext to the end')
