@@ -27,8 +27,8 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A project with an empty page of runs; not in git."""
-    for folder in ("docs", "code", "other"):
-        (tmp_path / folder).mkdir()
+    for folder in ("docs/contributing", "code", "other"):
+        (tmp_path / folder).mkdir(parents=True)
     (tmp_path / PAGE).write_text("# Runs\n\nText.\n\n| suite | ran |\n|---|---|\n\nAfter.\n")
     return tmp_path
 
