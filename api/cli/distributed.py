@@ -26,6 +26,7 @@ from typing import NoReturn
 
 from api.cli.exit_process import leave
 from api.cli.logs import configure_logging
+from api.cli.version import add_version
 from api.cli.worker_command import (
     WorkerParser,
     exit_code_of,
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 start failed or"
         " the worker ended by itself.",
     )
+    add_version(parser)
     parser.add_argument("config", metavar="worker.properties", help="properties of the worker")
     parser.add_argument(
         "--workers",

@@ -35,6 +35,7 @@ from api.cli.one_shot import (
     positive,
     run_to_exit_code,
 )
+from api.cli.version import add_version
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         epilog="Exit codes: 0 all is there, 1 usage, 2 could not be run, 3 differences found, "
         "4 not all is accounted for (--mode ledger).",
     )
+    add_version(parser)
     parser.add_argument("config", type=Path, metavar="mm2.properties")
     parser.add_argument(
         "--flow", metavar="A->B", help="the flow to audit; may be left out where there is one"

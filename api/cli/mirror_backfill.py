@@ -33,6 +33,7 @@ from api.cli.one_shot import (
     positive,
     run_to_exit_code,
 )
+from api.cli.version import add_version
 from connect.config.sizes import parse_size
 from connect.errors import ConfigError
 
@@ -95,6 +96,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         epilog="Exit codes: 0 done, 1 usage, 2 failed, 3 refused, 4 stopped. Start it again to go "
         "on where it stopped, whatever ended it.",
     )
+    add_version(parser)
     parser.add_argument("config", type=Path, metavar="mm2.properties")
     parser.add_argument(
         "--flow", metavar="A->B", help="the flow; may be left out where there is one that copies"

@@ -29,6 +29,7 @@ from typing import NoReturn
 
 from api.cli.exit_process import leave
 from api.cli.output.mirror_client import Output
+from api.cli.version import add_version
 from connect.clock import Deadline
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.properties import load_properties
@@ -87,6 +88,7 @@ def _parser() -> _Parser:
         epilog="Exit codes: 0 done, 1 not everything could be translated or committed, 2 wrong "
         "properties, 3 a cluster did not answer, 255 wrong command line.",
     )
+    add_version(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("clusters", parents=[where], help="upstream clusters, and how far they are")
     topics = commands.add_parser(

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, NoReturn
 from api.cli.exit_process import leave
 from api.cli.file_watch import FileWatch
 from api.cli.stop_signals import StopSignal
+from api.cli.version import add_version
 from api.cli.worker_processes import (
     WorkerProcesses,
     ask_to_stop_with_parent,
@@ -74,6 +75,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         epilog="Exit codes: 0 stopped cleanly, 1 --check found something in the way, "
         "2 error, 3 start failed, 255 wrong command line.",
     )
+    add_version(parser)
     parser.add_argument(
         "config", type=Path, metavar="mm2.properties", help="MirrorMaker 2 configuration file"
     )

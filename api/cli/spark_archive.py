@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from api.cli.version import add_version
 from connect.errors import ConfigError
 from connectors.spark.packages import pack_environment
 from connectors.spark.properties import ENVIRONMENT, EXECUTOR_PYTHON
@@ -29,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="connect-spark-archive",
         description="Pack the Python packages that Spark executors need into an archive.",
     )
+    add_version(parser)
     parser.add_argument("archive", type=Path, metavar="OUT.tar.gz")
     parser.add_argument(
         "--add",

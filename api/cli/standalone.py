@@ -25,6 +25,7 @@ from typing import NoReturn
 from api.cli.connector_files import ConnectorFile, read_connector_file
 from api.cli.exit_process import leave
 from api.cli.logs import configure_logging
+from api.cli.version import add_version
 from api.cli.worker_command import (
     ConnectorNotCreated,
     WorkerParser,
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 start failed, "
         "3 a connector could not be created.",
     )
+    add_version(parser)
     parser.add_argument("config", metavar="worker.properties", help="properties of the worker")
     parser.add_argument(
         "connectors",
