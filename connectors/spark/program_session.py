@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from connect.clock import Deadline
 from connectors.spark.errors import SparkUnavailable
 from connectors.spark.properties import MASTER
+from connectors.spark.requirements import require_spark
 from connectors.spark.session import SharedSession, SparkLease, SparkPhase
 
 __all__ = ["Patience", "own_session"]
@@ -47,8 +48,9 @@ def own_session(
 ) -> Iterator[SparkSession]:
     """A session as the `spark.*` of `props` say, `kafka`: with Spark's Kafka source; it ends with
     the block. While there is none the log says why, and what is waited for. Raises
-    `SparkUnavailable` after `patience`, naming what can be done, `instead` too; and `ConfigError`
-    at once where none can be made of `props`."""
+    `SparkUnavailable` after `patience`, naming what can be done, `instead` too; at once
+    `ConfigError` where none can be made of `props`, and `SparkMissing` where Java is not there."""
+    require_spark(instead)
     shared, ready = SharedSession(), threading.Event()
     try:
         lease = shared.acquire(who, props, kafka=kafka, on_ready=ready.set)

@@ -25,6 +25,7 @@ __all__ = [
     "IDLE_TIMEOUT",
     "KAFKA_CONNECTOR",
     "MASTER",
+    "PYSPARK_VERSION",
     "check_spark_properties",
     "configure_worker",
     "has_kafka_connector",
@@ -58,7 +59,10 @@ IDLE_TIMEOUT = ConfigKey(
     "MirrorMaker 2.",
 )
 
-KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+PYSPARK_VERSION = "4.0.0"
+"""The release of PySpark that this program depends on."""
+
+KAFKA_CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{PYSPARK_VERSION}"
 """Spark's Kafka source. The same version as pyspark's."""
 
 # What the connector asks for and Spark's own distribution has: without these 10 MB are fetched
@@ -96,6 +100,9 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.localRelationThreshold": "1m",
     # Each batch is one task; Spark has 10,000 rows, which take less time than the task itself.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    # Python processes of executors import nothing from their working directory (Python's -P). With
+    # a local master that is this program's.
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
     # The driver remembers finished jobs for a page that nobody opens: a thousand of each kind.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",

@@ -40,6 +40,7 @@ from connectors.mirror.offsets.translator import (
     TranslationTopics,
     Translator,
 )
+from connectors.spark.requirements import SparkMissing, missing_pyspark
 
 if TYPE_CHECKING:
     from connectors.mirror.spark.translate.round_translator import SparkRounds
@@ -89,11 +90,14 @@ class TranslationEngine:
         self._rounds = WideRounds(setup.min_offsets)
         self._answer = LastAnswer()
         self._said = ""
+        self._has_pyspark = missing_pyspark() is None
 
     def open(self, deadline: Deadline) -> None:
         """Read what is translated by, where that is done here. Raises `ConnectError`."""
         if self._local is not None:
             self._local.open(deadline)
+        elif (problem := missing_pyspark()) is not None:
+            raise SparkMissing(problem)
 
     # The translating thread.
 
@@ -117,7 +121,7 @@ class TranslationEngine:
             self._rounds.interrupted()
             self._rest("Checkpoints")
             return known
-        if self._rounds.worth_spark():
+        if self._rounds.worth_spark() and self._has_pyspark:
             found = self._round_spark(local).places(offsets)
             return self._answer.keep(found.places) if found.on_spark else found.places
         self._rest("Checkpoints")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
 from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
+from connectors.mirror.background.status_messages import Troubles
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
@@ -25,6 +26,7 @@ from connectors.mirror.source.assignment import Assignment, ByCount, Measured
 from connectors.mirror.source.partition_load import LoadWatch
 from connectors.mirror.topics.refresh import TopicRefresh, topic_selector
 from connectors.mirror.topics.selection import TopicPartition, encode_partitions
+from connectors.spark.requirements import SparkMissing, missing_pyspark
 
 if TYPE_CHECKING:
     from connectors.mirror.spark.settings_sync import SettingsSync
@@ -129,6 +131,8 @@ class MirrorSourceConnector(Connector):
         cls, task_config: Mapping[str, str]
     ) -> type[SourceTask] | type[TransferTask]:
         if task_config.get("mirror.engine") == "spark":
+            if (problem := missing_pyspark()) is not None:
+                raise SparkMissing(problem)
             # Here, as PySpark takes memory that workers without it need not spend.
             from connectors.mirror.spark.copy.task import SparkSourceTask
 
@@ -152,14 +156,15 @@ class MirrorSourceConnector(Connector):
         if not self._config.enabled:
             log.info("%s is not enabled for this flow", self._config.name)
             return
+        troubles = Troubles(self.context.report_trouble)
         self._refresh = TopicRefresh(
             self._config,
             on_change=self._topics_changed,
             on_failure=self.context.raise_error,
-            on_trouble=self.context.report_trouble,
+            on_trouble=troubles.part("topics"),
             before=[each for task in _dealt_out(self.context.committed_tasks) for each in task],
         )
-        self._settings = self._settings_sync(self._config, self._refresh)
+        self._settings = self._settings_sync(self._config, self._refresh, troubles)
         move_every_s = self._config.move_partitions_every_s
         if move_every_s is not None and self._config.mirror_engine == "worker":
             self._loads = self._load_watch(self._config, self._refresh, move_every_s)
@@ -197,10 +202,17 @@ class MirrorSourceConnector(Connector):
         )
         return watch
 
-    def _settings_sync(self, config: SourceConfig, refresh: TopicRefresh) -> SettingsSync | None:
+    def _settings_sync(
+        self, config: SourceConfig, refresh: TopicRefresh, troubles: Troubles
+    ) -> SettingsSync | None:
         if config.sync_topic_configs_interval_s is None and (
             config.sync_topic_acls_interval_s is None
         ):
+            return None
+        if (problem := missing_pyspark()) is not None:
+            # Copying goes on, as it does without Java.
+            troubles.part("settings")(f"Topic configs and ACLs are not synced: {problem}")
+            log.error("%s: topic configs and ACLs are not synced: %s", config.name, problem)
             return None
         # Here, as PySpark takes memory that workers without this need not spend.
         from connectors.mirror.spark.settings_sync import SettingsSync

@@ -62,6 +62,7 @@ from connectors.mirrormaker.mirror_maker import (
 )
 from connectors.spark.properties import DEFAULT_MASTER as DEFAULT_SPARK_MASTER
 from connectors.spark.properties import MASTER as SPARK_MASTER
+from connectors.spark.requirements import missing_pyspark
 
 __all__ = ["ClusterView", "check_flow"]
 
@@ -158,6 +159,7 @@ class _FlowChecker:
         if self._source_config.mirror_engine == "spark":
             master = self._props.get(SPARK_MASTER, DEFAULT_SPARK_MASTER)
             self.find(Level.NOTE, f"records are copied by Spark's executors, on {master}")
+        self._say_if_pyspark_is_missing()
         if self._props.get("transforms", "").strip():
             self.find(Level.ERROR, "transforms keeps MirrorSourceConnector from running: remove it")
         if not reads_committed(self._props):
@@ -167,6 +169,15 @@ class _FlowChecker:
                 f"uncommitted; set {self.report.source}.consumer.isolation.level=read_committed "
                 "to leave them out",
             )
+
+    def _say_if_pyspark_is_missing(self) -> None:
+        problem, config = missing_pyspark(), self._source_config
+        if problem is None:
+            return
+        if config.mirror_engine == "spark":
+            self.find(Level.ERROR, problem)
+        elif config.sync_topic_configs_interval_s or config.sync_topic_acls_interval_s:
+            self.find(Level.WARNING, f"topic configs and ACLs are not synced: {problem}")
 
     def _clients(self) -> None:
         worker_origins = self._config.effective_worker(self.report.source, self.report.target)

