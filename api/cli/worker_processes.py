@@ -28,13 +28,17 @@ _KILL_AFTER_S = STOP_S + 5.0
 
 
 class WorkerProcesses:
-    """Runs `python -m <module> --worker-number <k> <arguments>` for k from 1 to `count`. Owned by
-    the main thread."""
+    """Runs `python -P -m <module> --worker-number <k> <arguments>` for k from 1 to `count`. Owned
+    by the main thread.
+
+    With -P a package named like one of ours in the working directory is not run instead of it: the
+    installed command that starts these would not run it either.
+    """
 
     def __init__(self, module: str, arguments: Sequence[str], count: int) -> None:
         self._group = ProcessGroup(
             [
-                [sys.executable, "-m", module, "--worker-number", str(number), *arguments]
+                [sys.executable, "-P", "-m", module, "--worker-number", str(number), *arguments]
                 for number in range(1, count + 1)
             ]
         )

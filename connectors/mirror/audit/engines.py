@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from connectors.mirror.audit.auditor import AuditSetup, RangeOutcome, audit_ranges
 from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES, AuditRange
 
-__all__ = ["AuditEngine", "local_engine", "shares"]
+__all__ = ["AuditEngine", "local_engine", "process_pool", "shares"]
 
 AuditEngine = Callable[[AuditSetup, Sequence[AuditRange]], Iterable[RangeOutcome]]
 """Audits all ranges; outcomes in any order."""
@@ -56,8 +57,7 @@ def local_engine(processes: int) -> AuditEngine:
         if processes == 1 or len(ranges) < 2:
             yield from audit_ranges(setup, ranges)
             return
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, context) as pool:
+        with process_pool(processes) as pool:
             running: set[Future[list[RangeOutcome]]] = {
                 pool.submit(_audit, setup, share) for share in shares(ranges, processes)
             }
@@ -70,6 +70,13 @@ def local_engine(processes: int) -> AuditEngine:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     return run
+
+
+def process_pool(processes: int) -> ProcessPoolExecutor:
+    """A pool of new Python processes that import nothing from the working directory."""
+    # multiprocessing takes no options for its children; this is -P for all that start from now on.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
 
 
 def _audit(setup: AuditSetup, ranges: Sequence[AuditRange]) -> list[RangeOutcome]:
