@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets.offset_map_index import PageRef, Stretch
-from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_segments
+from connectors.mirror.offsets.offset_map_pages import LAST_OFFSET, MapPage, Segment, page_segments
 
 __all__ = [
     "BackwardMap",
@@ -99,12 +99,14 @@ def known_in_stretch(stretch: Stretch, place: Place) -> Known:
     """`place`, with the syncs that may lead further than it.
 
     A sync before the end of the page adds nothing to it, or is older. One that an earlier session
-    had reached may be of what was copied then. One beyond the next page is of another log.
+    had reached may be of what was copied then. One beyond the next page is of another log. After a
+    loss page none counts: a worker that died may have sent syncs of records that it had not written
+    pages of, and the target lost those records, too. The next page says where copying went on.
     """
     following = stretch.following
     return Known(
         place,
-        max(stretch.page.end_source, stretch.reach),
+        LAST_OFFSET if stretch.page.lost else max(stretch.page.end_source, stretch.reach),
         None if following is None else following.first_target,
         stretch.loss,
     )
