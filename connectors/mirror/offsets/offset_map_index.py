@@ -49,7 +49,7 @@ class PartitionIndex:
         self._starts: list[int] = []
         self._reaches: list[int] = []
         self._ends = _Ends()
-        self._loss = 0
+        self._loss = self._noted = 0
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -93,11 +93,15 @@ class PartitionIndex:
         placed = self._sorted()
         return placed[0] if placed else None
 
+    def note_loss(self, session: int) -> None:
+        """A loss page of this session was written, which may have been replaced since."""
+        self._noted = max(self._noted, session)
+
     @property
     def loss(self) -> int:
-        """The session that wrote the newest loss page; 0: there is none."""
+        """The session that wrote the newest loss page; 0: none was written."""
         self._sorted()
-        return self._loss
+        return max(self._loss, self._noted)
 
     def at(self, source: int) -> Stretch | None:
         """What explains `source`. None: it is before every page."""
@@ -106,7 +110,7 @@ class PartitionIndex:
         if index < 0:
             return None
         following = placed[index + 1] if index + 1 < len(placed) else None
-        return Stretch(placed[index], following, self._reaches[index], self._loss)
+        return Stretch(placed[index], following, self._reaches[index], self.loss)
 
     def _sorted(self) -> list[PageRef]:
         if self._placed is None:

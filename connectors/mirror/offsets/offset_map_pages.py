@@ -354,15 +354,17 @@ class PartitionPages:
         """Whether pages are due, or may become due once others' sessions are known."""
         return bool(self._unsaved) or not self.settled
 
-    def settle(self, spans: Iterable[PageSpan]) -> list[PageSpan]:
-        """`spans`: the partition's pages in the topic. Where others wrote with as high a session,
-        the pages of this one get higher ones, and are due again. Returns the others' spans."""
+    def settle(self, spans: Iterable[PageSpan], loss: int = -1) -> list[PageSpan]:
+        """`spans`: the partition's pages in the topic; `loss`: the session of the newest loss page
+        that is noted there. Where others wrote with as high a session, the pages of this one get
+        higher ones, and are due again. Returns the others' spans."""
         guessed, self._guessed = self._guessed, None
         if guessed is None:
             return []
         own = {first: page.session for first, page in guessed.items()}
         others = [span for span in spans if own.get(span.first_source) != span.session]
-        raised = max((span.session for span in others), default=-1) + 1 - self._first
+        raised = max((span.session for span in others), default=-1)
+        raised = max(raised, loss) + 1 - self._first
         if raised <= 0:
             return others
         unsaved = {id(page) for page in self._unsaved}

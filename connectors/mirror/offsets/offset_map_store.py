@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from connect.errors import CorruptData, RetriableError
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.loss_notes import decode_loss, parse_loss_key
 from connectors.mirror.offsets.log_identity import is_facts_key
 from connectors.mirror.offsets.offset_map_index import PageRef, PartitionIndex, Stretch
 from connectors.mirror.offsets.offset_map_pages import (
@@ -90,9 +91,13 @@ class OffsetMapStore:
                 _LOG.warning("the offset map begins anew at record %d: it was created again", at)
                 self._forget()
             self._last = at
-        if is_facts_key(key):
-            return
         try:
+            noted = parse_loss_key(key)
+            if noted is not None:
+                self._note_loss(noted, value)
+                return
+            if is_facts_key(key):
+                return
             topic, partition, first = parse_page_key(key or b"")
             page = None
             if value is not None:
@@ -107,6 +112,12 @@ class OffsetMapStore:
                 self._cached -= len(self._values.pop(replaced.at, b""))
             if value is not None:
                 self._keep(at, value)
+
+    def _note_loss(self, partition: TopicPartition, value: bytes | None) -> None:
+        if value is not None:
+            session = decode_loss(value)
+            with self._lock:
+                self._indexes[partition].note_loss(session)
 
     def places(
         self, wanted: Mapping[TopicPartition, Iterable[int]]
@@ -145,6 +156,12 @@ class OffsetMapStore:
     def backward(self, partition: TopicPartition) -> BackwardMap:
         """The map of one partition from target to source, whole."""
         return BackwardMap(MapPage.decode(*page) for page in self.pages(partition))
+
+    def loss(self, partition: TopicPartition) -> int:
+        """The session of the partition's newest loss page; 0: there was none."""
+        with self._lock:
+            index = self._indexes.get(partition)
+            return 0 if index is None else index.loss
 
     def pages(self, partition: TopicPartition) -> list[tuple[int, bytes]]:
         """The first source offset and the contents of all pages of one partition. Raises

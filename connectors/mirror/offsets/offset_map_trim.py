@@ -18,6 +18,7 @@ from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.loss_notes import decode_loss, parse_loss_key
 from connectors.mirror.offsets.log_identity import LogFacts, is_facts_key, parse_facts_key
 from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key, page_span, parse_page_key
 from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition, parse_first_key
@@ -29,6 +30,7 @@ __all__ = [
     "PageIndex",
     "PageIndexReader",
     "anchor",
+    "before_all_lost",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -43,6 +45,12 @@ class PageIndex:
     def __init__(self) -> None:
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
         self._newest: dict[TopicPartition, int] = {}
+        self._losses: dict[TopicPartition, int] = {}
+
+    def note_loss(self, key: TopicPartition, session: int) -> None:
+        """The topic says that a loss page of this session was written."""
+        self._losses[key] = max(session, self._losses.get(key, -1))
+        self._newest[key] = max(session, self._newest.get(key, -1))
 
     def add(self, key: TopicPartition, span: PageSpan) -> None:
         """A page is in the topic (again)."""
@@ -81,8 +89,10 @@ class PageIndex:
         passed = _passed(pages.values(), log_start)
         gone: list[int] = []
         reach = 0
-        # By it places are told that were given before the loss.
+        # Earlier versions noted losses by their pages only.
         loss = max((span for span in pages.values() if span.lost), default=None)
+        if loss is not None and loss.session <= self._losses.get(key, -1):
+            loss = None
         for span in sorted(pages.values()):
             if span is loss:
                 continue
@@ -119,6 +129,27 @@ def anchor(pages: Iterable[PageSpan], target: int) -> tuple[int, int] | None:
     if found is None and first is not None:
         return first, target
     return found
+
+
+def before_all_lost(
+    pages: Iterable[PageSpan], target: int, place: tuple[int, int]
+) -> tuple[int, int]:
+    """`place`, or an earlier one: a range that was copied twice is in two places, and the target
+    may have lost the later copy from its first source offset on, and of the earlier copy only what
+    follows `place`. `target`: the offset from which on everything is lost."""
+    there = [span for span in pages if not span.lost]
+    first = min((span.first_source for span in there if span.first_target >= target), default=None)
+    if first is None or first >= place[0]:
+        return place
+    kept = [
+        (span.first_target, span.first_source)
+        for span in there
+        if span.first_source <= first and span.first_target < target
+    ]
+    if not kept:
+        return first, place[1]
+    its_target, source = max(kept)
+    return source, its_target
 
 
 def _passed(spans: Iterable[PageSpan], log_start: int) -> set[int]:
@@ -170,13 +201,15 @@ def _run(spans: Sequence[PageSpan]) -> tuple[int, int]:
 class MapTopic(NamedTuple):
     """What the map topic holds: the spans of its pages, what is known of partitions' logs, where
     partitions began, and each partition's last page, as (first source offset, record value).
-    `reached`: how far it was read; None: it could not be read."""
+    `reached`: how far it was read; None: it could not be read. `losses`: the session of each
+    partition's newest loss page, where it is noted."""
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
     facts: Mapping[TopicPartition, LogFacts]
     firsts: Mapping[TopicPartition, FirstPosition] = MappingProxyType({})
     reached: Mapping[int, int] | None = None
     last_pages: Mapping[TopicPartition, tuple[int, bytes]] = MappingProxyType({})
+    losses: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 class MapTopicReading:
@@ -191,13 +224,16 @@ class MapTopicReading:
         self._last: dict[TopicPartition, tuple[PageSpan, bytes]] = {}
         self._facts: dict[TopicPartition, LogFacts] = {}
         self._firsts = dict(before.firsts)
+        self._losses: dict[TopicPartition, int] = {}
 
     def take(self, record: LogRecord) -> None:
         """The next record."""
         try:
-            begun = parse_first_key(record.key)
+            begun, lost = parse_first_key(record.key), parse_loss_key(record.key)
             if begun is not None:
                 self._take_first(begun, record)
+            elif lost is not None:
+                self._take_loss(lost, record)
             elif is_facts_key(record.key):
                 self._take_facts(record)
             else:
@@ -213,11 +249,12 @@ class MapTopicReading:
             self._firsts,
             reached,
             {key: (span.first_source, value) for key, (span, value) in self._last.items()},
+            self._losses,
         )
 
     def unread(self) -> MapTopic:
         """What is known where the topic could not be read."""
-        return self._before._replace(pages={}, facts={}, last_pages={})
+        return self._before._replace(pages={}, facts={}, last_pages={}, losses={})
 
     def _take_page(self, record: LogRecord) -> None:
         topic, partition, first = parse_page_key(record.key or b"")
@@ -245,6 +282,11 @@ class MapTopicReading:
             self._facts.pop(key, None)
         else:
             self._facts[key] = LogFacts.decode(record.value)
+
+    def _take_loss(self, key: TopicPartition, record: LogRecord) -> None:
+        if record.value is not None:
+            session = decode_loss(record.value)
+            self._losses[key] = max(session, self._losses.get(key, session))
 
     def _take_first(self, key: TopicPartition, record: LogRecord) -> None:
         if record.key == FORGET_ALL:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
+from connectors.mirror.loss_notes import encode_loss, loss_key
 from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
     MapPage,
@@ -21,7 +22,7 @@ from connectors.mirror.offsets.offset_map_pages import (
     page_segments,
     source_at,
 )
-from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndex, anchor
+from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndex, anchor, before_all_lost
 
 __all__ = ["DuePages", "MapWriter"]
 
@@ -30,14 +31,22 @@ Anchor = tuple[int, int]
 
 
 class DuePages(NamedTuple):
-    """Pages of one partition that are to be written."""
+    """Pages of one partition that are to be written. `loss`: the session of a loss page that is to
+    be noted; None: of none."""
 
     key: TopicPartition
     pages: list[MapPage]
+    loss: int | None = None
 
     def records(self) -> list[tuple[bytes, bytes | None]]:
         """(key, value) of their records."""
-        return [(page_key(*self.key, page.first_source), page.encode()) for page in self.pages]
+        records: list[tuple[bytes, bytes | None]] = [
+            (page_key(*self.key, page.first_source), page.encode()) for page in self.pages
+        ]
+        if self.loss is not None:
+            # After its page: whoever knows of the loss is to know of what was lost.
+            records.append((loss_key(self.key), encode_loss(self.loss)))
+        return records
 
 
 class _Unplaced(NamedTuple):
@@ -62,6 +71,8 @@ class MapWriter:
         self._last_pages: dict[TopicPartition, tuple[int, bytes]] = {}
         """Of partitions as earlier sessions left them: (first source offset, record value)."""
         self._urgent: set[TopicPartition] = set()
+        self._unnoted: dict[TopicPartition, int] = {}
+        """Sessions of loss pages that are still to be noted."""
         self._unplaced: dict[TopicPartition, list[_Unplaced]] = {}
         """Loss pages that wait until the topic was read: before, their session is a guess."""
 
@@ -76,17 +87,19 @@ class MapWriter:
         self._reading = False
         self._trims = found.reached is not None
         self._last_pages.update(found.last_pages)
+        for key, session in found.losses.items():
+            self._index.note_loss(key, session)
         for key, spans in found.pages.items():
             for span in spans:
                 self._index.add(key, span)
         for key, pages in self._partitions.items():
             if not pages.settled:
                 before = pages.session
-                others = pages.settle(self._index.spans(key))
+                others = pages.settle(self._index.spans(key), found.losses.get(key, -1))
                 for page, target, place in self._unplaced.pop(key, ()):
                     known = [*others, *pages.begun(page.session)]
                     place = place or anchor(known, target) or (page.end_source, target)
-                    pages.found(page, *place)
+                    pages.found(page, *before_all_lost(known, target, place))
                     self._urgent.add(key)
                 if pages.session != before:
                     self._urgent.add(key)
@@ -141,16 +154,15 @@ class MapWriter:
         """The source offset that was at this target offset, or the nearest place before it that is
         known on both sides."""
         place = pages.place_of(target)
-        if place is not None:
-            return place
-        if key in self._last_pages:
+        if place is None and key in self._last_pages:
             source = source_at(page_segments(*self._last_pages[key]), target)
-            if source is not None:
-                return source, target
+            place = None if source is None else (source, target)
         spans = [*self._index.spans(key), *pages.begun(pages.session + 1)]
-        paged = anchor(spans, target) if pages.settled else None
-        places = [place for place in (known, paged) if place is not None]
-        return max(places, key=lambda place: (place[1], place[0]), default=None)
+        if place is None:
+            paged = anchor(spans, target) if pages.settled else None
+            places = [place for place in (known, paged) if place is not None]
+            place = max(places, key=lambda place: (place[1], place[0]), default=None)
+        return None if place is None else before_all_lost(spans, target, place)
 
     def _end_of(self, key: TopicPartition, pages: PartitionPages) -> int | None:
         """How far the copy is on the target at least; None: nothing is known of it."""
@@ -196,15 +208,22 @@ class MapWriter:
         for key in dict.fromkeys([*keys, *urgent]):
             pages = self._partitions.get(key)
             unsaved = [] if pages is None else pages.take_unsaved()
-            if unsaved:
-                found.append(DuePages(key, unsaved))
+            lost = [page.session for page in unsaved if page.span.lost]
+            loss = max([*lost, self._unnoted.pop(key, -1)], default=-1)
+            if unsaved or loss >= 0:
+                found.append(DuePages(key, unsaved, None if loss < 0 else loss))
             for page in unsaved:
                 self._index.add(key, page.span)
+            if loss >= 0:
+                self._index.note_loss(key, loss)
         return found
 
     def failed(self, due: Iterable[DuePages]) -> None:
         """These could not be written: they are due again with the next call."""
-        for key, unsaved in due:
+        for key, unsaved, loss in due:
+            if loss is not None:
+                self._unnoted[key] = max(loss, self._unnoted.get(key, -1))
+                self._urgent.add(key)
             pages = self._partitions.get(key)
             if pages is not None:
                 pages.put_back(unsaved)
@@ -212,5 +231,6 @@ class MapWriter:
 
     def useless(self, key: TopicPartition, log_start: int) -> list[bytes]:
         """Keys of pages to delete. None as long as it is not known which pages there are: an older
-        one would count again."""
-        return self._index.useless(key, log_start) if self._trims else []
+        one would count again, and what another worker wrote under a key may be what counts."""
+        known = self._trims and not self._reading
+        return self._index.useless(key, log_start) if known else []

@@ -126,7 +126,7 @@ class FlowBooks:
         self._close_reader()  # it has done its work
         found = self._read.popleft()
         # The pages need not be kept twice.
-        self._found = found._replace(pages={}, facts={}, last_pages={})
+        self._found = found._replace(pages={}, facts={}, last_pages={}, losses={})
         self._firsts = {**self._kept, **found.firsts}
         self._facts.update(found.facts)
         self._map.has_read(found)

@@ -19,6 +19,7 @@ from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.formats import OffsetSync
+from connectors.mirror.loss_notes import NEWEST_LOSS, encode_loss
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_sync_store import OffsetSyncStore
 from connectors.mirror.offsets.translation import Known, Place, best_place, by_sync, nearer
@@ -56,7 +57,8 @@ class GroupOffset(NamedTuple):
 
 
 class PageRow(NamedTuple):
-    """A page of the offset map: its key, and its record's value."""
+    """A page of the offset map: its key, and its record's value. Or, with `NEWEST_LOSS` for the first
+    source offset, which loss is the newest (`loss_notes.py`)."""
 
     topic: str
     partition: int
@@ -185,6 +187,9 @@ class InProcessTranslator:
         for topic, partition in partitions:
             for first_source, value in self._map.pages((topic, partition)):
                 yield PageRow(topic, partition, first_source, value)
+            loss = self._map.loss((topic, partition))
+            if loss:
+                yield PageRow(topic, partition, NEWEST_LOSS, encode_loss(loss))
 
     def syncs(self, partitions: Iterable[TopicPartition]) -> Iterator[SyncRow]:
         """The syncs that Java would keep of these source partitions."""

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors.mirror.formats import OffsetSync
+from connectors.mirror.loss_notes import encode_loss, loss_key
 from connectors.mirror.offsets import offset_map_pages as offset_map
-from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segment
+from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_sync_store import OffsetSyncStore
 from connectors.mirror.offsets.translation import best_place
@@ -24,6 +25,7 @@ from connectors.mirror.spark.tables import (
     SYNCS,
     arrow_schema,
 )
+from connectors.mirror.spark.translate.kafka_tables import newest_pages, page_records
 from connectors.mirror.spark.translate.map_breaks import map_breaks
 from connectors.mirror.spark.translate.translate import translate
 from connectors.spark.arrow import collect
@@ -246,6 +248,21 @@ def test_what_the_target_lost_leads_to_what_is_copied_next(spark: SparkSession) 
             answer = answers[f"g{offset}", number]
             assert answer.downstream == alone.downstream(offset), (number, offset)
             assert answer.loss == 2
+
+
+def test_a_loss_whose_page_was_replaced_is_known_by_its_note(spark: SparkSession) -> None:
+    key, page = ("t", 0), MapPage(3, [Segment(0, 0, 10)])
+    records = [
+        (page_key(*key, 0), MapPage(2, [Segment(0, 0, 0)], 10).encode(), 0),
+        (loss_key(key), encode_loss(2), 1),
+        (page_key(*key, 0), page.encode(), 2),
+    ]
+    table = spark.createDataFrame(records, "key binary, value binary, offset bigint")
+    breaks = map_breaks(newest_pages(page_records(table)))
+    answers = translated(spark, frame(spark, SYNCS, []), breaks, all_offsets(spark, [13]))
+    for offset in range(10):
+        assert answers[f"g{offset}", 0] == Answer(offset, offset, True, 0, 2)
+    assert answers["g12", 0] == Answer(12, 10, False, 2, 2)
 
 
 def test_a_page_that_is_cut_off_is_named(spark: SparkSession) -> None:

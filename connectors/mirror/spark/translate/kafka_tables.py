@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from connect.config.security import CLIENT_CONFIG_NAMES
+from connectors.mirror.loss_notes import NEWEST_LOSS
 
 __all__ = [
     "TopicTable",
@@ -63,13 +64,19 @@ def sync_records(records: DataFrame) -> DataFrame:
 
 def page_records(records: DataFrame) -> DataFrame:
     """Records (key, value, offset) of an offset map -> PAGES with `order`, tombstones included."""
-    return records.where(f"length(key) >= 14 + {_NAME_BYTES}").selectExpr(
+    pages = records.where(f"length(key) >= 14 + {_NAME_BYTES}").selectExpr(
         _TOPIC,
         _PARTITION,
         f"{_int64('key', f'7 + {_NAME_BYTES}')} as first_source",
         "value",
         "offset as `order`",
     )
+    # Behind their mark, keys of losses are as those of pages are, without the last number.
+    losses = records.where("hex(substring(key, 1, 2)) = 'FFFD'")
+    noted = losses.withColumn("key", F.expr("substring(key, 3, length(key) - 2)")).selectExpr(
+        _TOPIC, _PARTITION, f"{NEWEST_LOSS}L as first_source", "value", "offset as `order`"
+    )
+    return pages.unionByName(noted)
 
 
 def newest_pages(pages: DataFrame) -> DataFrame:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from connectors.mirror.loss_notes import NEWEST_LOSS
+from connectors.mirror.offsets.offset_map_pages import LAST_OFFSET
+
 __all__ = ["map_breaks"]
 
 _HEAD_BYTES = 26
@@ -48,7 +51,13 @@ def _heads(pages: DataFrame) -> DataFrame:
     count = _number(F.get("numbers", F.lit(0)))
     whole = (F.col("version") == "0000") & (F.size("numbers") == count * 3 + 1) & (count > 0)
     named = F.concat_ws(" ", F.lit("offset map page cut off:"), *_PARTITION, "first_source")
-    return parsed.withColumn("count", F.when(whole, count).otherwise(F.raise_error(named)))
+    noted = F.col("first_source") == NEWEST_LOSS
+    loss = F.max(F.when(noted | F.col("lost"), F.col("session")))
+    return (
+        parsed.withColumn("loss", loss.over(Window.partitionBy(*_PARTITION)))
+        .where(~noted)
+        .withColumn("count", F.when(whole, count).otherwise(F.raise_error(named)))
+    )
 
 
 def _stretches(heads: DataFrame) -> DataFrame:
@@ -57,13 +66,11 @@ def _stretches(heads: DataFrame) -> DataFrame:
     by_session = Window.partitionBy(*_PARTITION).orderBy(F.col("session").desc())
     later = by_session.rangeBetween(Window.unboundedPreceding, -1)
     earlier = by_session.rangeBetween(1, Window.unboundedFollowing)
-    of_partition = Window.partitionBy(*_PARTITION)
-    in_order = of_partition.orderBy("first_source")
+    in_order = Window.partitionBy(*_PARTITION).orderBy("first_source")
     following = F.struct("first_source", "first_target")
     return (
         heads.withColumn("limit", F.min("first_source").over(later))
         .withColumn("reach", F.coalesce(F.max("end_source").over(earlier), F.lit(0)))
-        .withColumn("loss", F.max(F.expr("if(lost, session, 0L)")).over(of_partition))
         .where("limit is null or first_source < limit")
         .withColumn("following", F.lead(following).over(in_order))
         .withColumn("first", F.lag("first_source").over(in_order).isNull())
@@ -91,6 +98,7 @@ def _segments(stretches: DataFrame) -> DataFrame:
         "following",
         "seen",
         "reach",
+        "lost",
         "loss",
         "nth",
         number(1).alias("source_gap"),
@@ -118,8 +126,9 @@ def _segments(stretches: DataFrame) -> DataFrame:
         " when ahead is not null and (following is null or ahead.start < following.first_source)"
         " then ahead.target when seen then following.first_target end as gap_target",
         "if(nth < 0, 0L, end_source) as seen_end",
-        "loss",
-        "if(nth < 0, 0L, greatest(end_source, reach)) as syncs_from",
+        "coalesce(loss, 0L) as loss",
+        f"case when nth < 0 then 0L when lost then {LAST_OFFSET}L else greatest(end_source, reach)"
+        " end as syncs_from",
         "if(nth < 0, first_target, following.first_target) as syncs_below",
     )
 

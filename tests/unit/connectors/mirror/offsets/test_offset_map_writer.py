@@ -7,6 +7,7 @@ from connect.clock import FakeClock
 from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.formats import Checkpoint, OffsetSync
+from connectors.mirror.offsets.offset_map_pages import page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_map_writer import MapWriter
@@ -84,3 +85,99 @@ def test_pages_of_a_worker_whose_clock_is_behind_count() -> None:
     topic.write(behind)
     assert topic.place(3500) == Place(3500, True)
     assert topic.place(6005) == Place(6005, True)
+
+
+def test_nothing_is_deleted_while_it_is_read_what_others_wrote() -> None:
+    topic = Topic()
+    returning = MapWriter(FakeClock(now_ms=1000))
+    returning.has_read(topic.read())
+    returning.copied(T, 0, 10, 0)
+    topic.write(returning)
+    returning.forget(T)
+    other = MapWriter(FakeClock(now_ms=2000))
+    other.has_read(topic.read())
+    other.lost(T, lost(0, 10), None)
+    topic.write(other)
+    returning.reads()
+    returning.copied(T, 10, 10, 0)
+    topic.write(returning)
+    # The page that it knows under this key is the other's loss page by now.
+    assert returning.useless(T, 10) == []
+
+
+def test_after_a_loss_no_sync_of_a_worker_that_died_counts() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    writer.copied(T, 0, 10, 0)
+    topic.write(writer)
+    # It copied on up to 20, sent a sync of 15, and died. The target ends at 4 then.
+    successor = MapWriter(FakeClock(now_ms=2000))
+    successor.has_read(topic.read())
+    assert successor.lost(T, lost(4, 10), None)
+    topic.write(successor)
+    place = topic.place(17, 15, 15)
+    assert place is not None
+    assert place.offset == 4
+
+
+def test_a_loss_that_was_copied_over_is_still_known() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    writer.copied(T, 0, 10, 1)
+    topic.write(writer)
+    writer.lost(T, lost(0, 10), (0, 0))
+    topic.write(writer)
+    writer.copied(T, 0, 10, 0)  # its page has the key of the loss page
+    topic.write(writer)
+    assert topic.place(5) == Place(5, True, loss=1001)
+    compacted = Topic()
+    for key, value in dict(topic.records).items():
+        compacted.store.take(key, value, len(compacted.records))
+        compacted.records.append((key, value))
+    assert compacted.place(5) == Place(5, True, loss=1001)
+
+
+def test_a_loss_page_is_deleted_with_the_records_that_were_lost() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    writer.copied(T, 0, 10, 0)
+    topic.write(writer)
+    writer.lost(T, lost(4, 10), None)
+    writer.copied(T, 0, 10, 4)
+    topic.write(writer)
+    successor = MapWriter(FakeClock(now_ms=2000))
+    successor.has_read(topic.read())
+    successor.copied(T, 20, 10, 14)
+    topic.write(successor)
+    # Were it to stay, it would answer where the pages that overrule it are deleted.
+    assert successor.useless(T, 20) == [page_key(*T, 4), page_key(*T, 0)]
+
+
+def test_a_loss_note_that_could_not_be_written_is_due_again() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    writer.copied(T, 0, 10, 0)
+    topic.write(writer)
+    writer.lost(T, lost(0, 10), (0, 0))
+    writer.copied(T, 0, 10, 0)
+    writer.failed(writer.due([T]))
+    topic.write(writer)
+    assert topic.place(5) == Place(5, True, loss=1001)
+
+
+def test_of_a_range_that_was_copied_twice_the_later_copy_is_lost_first() -> None:
+    topic, first = Topic(), MapWriter(FakeClock(now_ms=1000))
+    first.has_read(topic.read())
+    first.copied(T, 0, 10, 0)
+    first.copied(T, 20, 20, 10)
+    topic.write(first)
+    second = MapWriter(FakeClock(now_ms=2000))
+    second.has_read(topic.read())
+    second.copied(T, 30, 20, 30)  # 30 to 39 were at 20 to 29 before
+    topic.write(second)
+    assert second.lost(T, lost(28, 50), None)
+    topic.write(second)
+    for offset in (30, 35, 38, 45):
+        place = topic.place(offset)
+        assert place is not None
+        assert place.offset <= 20
