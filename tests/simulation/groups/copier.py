@@ -40,6 +40,8 @@ class _Copy:
     """Source offsets that were copied, and are not in written pages yet."""
     told_at: int | None = None
     """The number of the produced record by which a loss is told."""
+    resumed: bool = False
+    """Records are copied again by this worker."""
     told_once_read: bool = False
     """It is told only when the map's topic was read."""
 
@@ -166,7 +168,7 @@ class Copier:
         copy.standing = copy.standing or stands
         if not stands:
             if resume < copy.position:
-                copy.stored = -1
+                copy.stored, copy.of.resumed, copy.resumed = -1, resume, True
                 copy.of.known = {o for o in copy.of.known if o < resume}
             copy.position = resume
             copy.fresh = {o for o in copy.fresh if o < resume}
@@ -198,6 +200,8 @@ class Copier:
                 runs[-1] = (runs[-1][0], runs[-1][1] + 1)
             else:
                 runs.append((offset, 1))
+        if end > first and copy.of.resumed is not None and not (copy.resumed or copy.learned):
+            copy.of.hidden = True  # it goes on, and what was to be copied again is not
         if runs:
             for _ in range(foreign):
                 target.append(None)
@@ -218,7 +222,7 @@ class Copier:
         if self._exactly_once and end > first:
             facts = self._facts(copy)
             copy.of.stored, copy.of.noted = end, (end, facts.newest.encode())
-            copy.stored = end
+            copy.stored, copy.of.resumed = end, None
             self._drop_anchor(copy)
             self.books.committed()
         return sum(length for _, length in runs)
@@ -254,7 +258,9 @@ class Copier:
             Reached(_key(c.of), c.position, c.of.source.start, self._facts(c)) for c in moved
         ]
         self._commit = self.books.prepare(reached), [(copy, copy.position) for copy in moved]
-        self._in_pages = [(copy, set(copy.fresh)) for copy in moved]
+        # Before the map was read, pages are written with a guessed session, and may not count.
+        settled = [] if self.topics.reads else moved
+        self._in_pages = [(copy, set(copy.fresh)) for copy in settled]
         self._began_at = self.topics.producer.produced
 
     def _finish_commit(self) -> None:
@@ -264,7 +270,7 @@ class Copier:
         for copy, position in moved:
             copy.stored = position
             if not self._exactly_once:
-                copy.of.stored, copy.of.noted = position, None
+                copy.of.stored, copy.of.noted, copy.of.resumed = position, None, None
         if not self.topics.reads and self.topics.producer.failed_at < 0:
             for copy, offsets in self._in_pages:
                 if offsets <= copy.fresh:

@@ -74,6 +74,8 @@ class Partition:
     """The map will never say so (see the oracle)."""
     deleted: bool = False
     """Pages of the map were deleted by somebody."""
+    resumed: int | None = None
+    """From here on records are copied again after a loss, and no offset says so yet."""
     older_copies: set[Origin] = field(default_factory=set)
     """Records of which the target lost the last copy, and has an earlier one."""
     inexact: set[int] = field(default_factory=set)

@@ -286,7 +286,9 @@ class World:
         target.last = {o: at for o, at in target.last.items() if o not in lost}
         del source.alive[end:]
         partition.known = {o for o in partition.known if o < end}
-        partition.inexact |= set(range(end, end + 100))
+        # An offset behind the last record that is left says where the next one is: that is lost.
+        last = max((at for at, alive in enumerate(source.alive) if alive), default=-1)
+        partition.inexact |= set(range(last + 1, end + 100))
         for group in GROUPS:
             offsets = self.source.offsets[group]
             at = offsets.get((TOPIC, partition.number))
@@ -413,9 +415,17 @@ class World:
 
     def _position(self, partition: Partition) -> int:
         worker = self.workers[partition.number]
+        again = self.policies.of(LossKind.TRUNCATION) is LossPolicy.COPY
         if worker is None:
-            return partition.source.start if partition.stored is None else partition.stored
+            position = partition.source.start if partition.stored is None else partition.stored
+            if partition.resumed is not None:
+                position = min(position, partition.resumed)  # the next one finds the loss, too
+            return 0 if again and position > partition.source.end else position
         copy = worker.copies[partition.number]
+        if partition.resumed is not None and not (copy.resumed or copy.learned):
+            return min(copy.position, partition.resumed)  # it is going to find the loss, too
+        if again and copy.position > partition.source.end:
+            return 0  # it does not know yet that the source was truncated, and copies again then
         if copy.source_id is not None and copy.source_id & 0xFFFF != partition.source.life:
             return 0  # it does not know yet that the source is another one
         return copy.position
