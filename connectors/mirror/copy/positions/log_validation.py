@@ -103,17 +103,19 @@ class LogChecks:
         if partition in self._shorter:
             self._explain_shorter(partition)
             return
-        if not self._watched(partition):
+        if self._watched(partition):
+            source = self._source.link.snapshot
+            if self._another_source(partition, source.topic_ids.get(partition.source[0])):
+                return
+            epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))[1]
+            if epoch > partition.source_checked:
+                partition.source_checked = epoch
+                self._look_at_source(partition)
+        if not self._target_watched(partition):
             return
-        source, target = self._source.link.snapshot, self._target.link.snapshot
-        if self._another_source(partition, source.topic_ids.get(partition.source[0])):
-            return
+        target = self._target.link.snapshot
         if self._another_target(partition, target.topic_ids.get(partition.target[0])):
             return
-        epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))[1]
-        if epoch > partition.source_checked:
-            partition.source_checked = epoch
-            self._look_at_source(partition)
         epoch = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[1]
         if epoch > partition.target_checked:
             partition.target_checked = epoch
@@ -155,7 +157,7 @@ class LogChecks:
 
     @staticmethod
     def _watched(partition: PartitionCopy) -> bool:
-        """Whether anything found now would be news."""
+        """Whether anything found now about the source's log would be news."""
         return not (
             partition.leaving
             or partition.standing
@@ -163,10 +165,22 @@ class LogChecks:
             or partition.position == UNKNOWN
         )
 
+    @staticmethod
+    def _target_watched(partition: PartitionCopy) -> bool:
+        """Whether anything found now about the target's log would be news. The source's log may
+        have lost something at the same time (`searching`): batches in flight still land, and what
+        the target acknowledges next would hide what it lost."""
+        return not (
+            partition.leaving
+            or partition.standing
+            or partition.halted
+            or partition.position == UNKNOWN
+        )
+
     def landed_early(self, partition: PartitionCopy, base: int) -> None:
         """The target put the oldest batch in flight at `base`, before the end of its log as far as
         known. Either it lost its end, or its topic is another one: fresh metadata tells which."""
-        if not self._watched(partition) or partition.landed_early is not None:
+        if not self._target_watched(partition) or partition.landed_early is not None:
             return
         link = self._target.link
         partition.landed_early = base
@@ -178,7 +192,7 @@ class LogChecks:
         base, snapshot = partition.landed_early, self._target.link.snapshot
         if base is None:
             return
-        if not self._watched(partition):
+        if not self._target_watched(partition):
             partition.landed_early = None
             self._on_explained(partition)
             return
@@ -309,14 +323,19 @@ class LogChecks:
     def _judge(self, side: _Side, check: _Check, end: int) -> None:
         """`end`: where the epoch, or the target's log, ends; UNKNOWN: nobody can say."""
         partition = check.partition
-        if not self._watched(partition):
-            return
         if side is self._target:
+            if not self._target_watched(partition):
+                return
             if UNKNOWN < end < check.position == partition.target_end:
                 self._target_ends(partition, end, check.position)
-            elif self._tails is None or not self._tails.look(partition, end):
+            elif partition.searching or self._tails is None:
                 self._on_checked(partition)
-        elif partition.position != check.position:
+            elif not self._tails.look(partition, end):
+                self._on_checked(partition)
+            return
+        if not self._watched(partition):
+            return
+        if partition.position != check.position:
             # Something arrived meanwhile, of a later epoch perhaps.
             if not self._look_at_source(partition):
                 self._on_checked(partition)

@@ -132,6 +132,8 @@ class StartPositions:
             return
         partition.halted = True
         partition.landed_early = None
+        # A loss of the source that is being looked into now is to be found again after this one.
+        partition.source_checked = UNKNOWN
         ask = EARLIEST if again is None else None
         self._search(_Search(partition, ask, kind, first, end, again or 0))
 

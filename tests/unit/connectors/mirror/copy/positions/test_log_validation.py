@@ -12,6 +12,7 @@ from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import LATEST
 from connect.clients.config.settings import FetchSettings
 from connect.errors import BrokerUnavailable
+from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.positions.log_validation import LogChecks
 from connectors.mirror.copy.positions.offset_reset import StartPositions
@@ -25,13 +26,20 @@ class Checking(SteppedLoop):
         self.checked: list[PartitionCopy] = []
         self.source = AskedCluster()
         source = cast("ClusterLink", self.source)
-        starts = StartPositions(source, self.loop, FetchSettings(), self.checked.append)
+        self.policies: dict[LossKind, LossPolicy] = {}
+        self.starts = StartPositions(
+            source,
+            self.loop,
+            FetchSettings(),
+            self.checked.append,
+            LossPolicies(kinds=self.policies),
+        )
         self.explained: list[PartitionCopy] = []
         self.checks = LogChecks(
             source,
             cast("ClusterLink", self.target),
             self.loop,
-            starts,
+            self.starts,
             self.checked.append,
             self.explained.append,
         )
@@ -159,3 +167,52 @@ def test_a_partition_that_leaves_does_not_wait_for_the_cause(checking: Checking)
     checking.checks.follow(partition)
     assert checking.explained == [partition]
     assert partition.landed_early is None
+
+
+def _both_lose(checking: Checking) -> PartitionCopy:
+    """The source's log was cut off at 40 (`searching`), while a batch was in flight."""
+    partition = checking.copied_before(0, end=100)
+    checking.turn()
+    partition.target_topic_id = UUID(int=1)
+    checking.starts.truncated(partition, 40)
+    assert partition.searching
+    return partition
+
+
+def test_a_loss_of_the_target_is_told_while_one_of_the_source_is_looked_into(
+    checking: Checking, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its batch in flight lands early; once it is acknowledged, nothing would tell of the loss."""
+    partition = _both_lose(checking)
+    checking.checks.landed_early(partition, 60)
+    assert partition.send_held
+    for _ in range(2):
+        checking.target.names(partition.target[0], UUID(int=1))
+        checking.checks.follow(partition)
+    assert checking.explained == [partition]
+    assert "the target lost offsets 60 to 99" in caplog.text
+    assert partition.searching, "the source's loss is still to be told"
+
+
+def test_an_answer_about_the_target_counts_while_the_source_is_searched(
+    checking: Checking, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = checking.copied_before(0, end=100)
+    checking.policies[LossKind.TRUNCATION] = LossPolicy.COPY
+    checking.checks.follow(partition)
+    checking.turn()
+    checking.starts.truncated(partition, 40)
+    checking.target.answers[0].set_result({partition.target: 60})
+    checking.turn()
+    assert "the target lost offsets 60 to 99" in caplog.text
+
+
+def test_a_loss_of_the_source_is_looked_for_again_after_one_of_the_target(
+    checking: Checking,
+) -> None:
+    """Copying again from elsewhere takes the place of what was done about the source's loss."""
+    partition = _both_lose(checking)
+    checking.policies[LossKind.TARGET_LOSS] = LossPolicy.COPY
+    partition.source_checked = 3
+    checking.starts.target_lost(partition, LossKind.TARGET_LOSS, 60, 100, 30)
+    assert partition.source_checked < 3
