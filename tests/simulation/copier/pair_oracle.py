@@ -80,6 +80,8 @@ class PairOracle:
         self._settle()
         self._restarts = [(self.truth.life, 0)]
         self.first_position_known = False
+        # The copier that ran before stored nothing: what it had begun with, nobody knows.
+        self._first_fed = None
 
     def begins_at(self, offset: int, life: int, *, knows_topic: bool) -> None:
         """A copier begins with this stored position, of this life. `knows_topic`: it can see that
@@ -107,6 +109,22 @@ class PairOracle:
         self.settled_life = self.truth.life
         self.recreations_due = self.recent_recreations
         self.recreation_to_tell = False
+
+    def begun_anew(self, position: int, *, knows_topic: bool) -> None:
+        """The source's topic was deleted. A copier at its beginning that has not learned the id of
+        the topic takes the next one for the one that was always there, and is right: it has read
+        nothing of any other."""
+        if position <= 0 and not knows_topic:
+            self._settle()
+            self._restarts.append((self.truth.life, 0))
+
+    def deleted_before(self, start: int, position: int) -> None:
+        """Retention moved the log's start here. Where the log was cut off and the copier has not
+        noticed, other records have been at the offsets before its position: once they are deleted,
+        brokers answer that the log is unbroken from its start on (they forget the leader epochs
+        before it), so nobody can know of them."""
+        if self.suspended:
+            self._unknowable.append((self.truth.life, min(start, position)))
 
     def forgive(self) -> None:
         """The target lost what makes writing idempotent: what is under way may come twice."""

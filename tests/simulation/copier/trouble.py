@@ -33,7 +33,7 @@ class Troubles:
             "source cut": lambda: self._cut(self._source),
             "source silent": lambda: self._silence(self._source),
             "source broker": lambda: self._stop_broker(self._source),
-            "retention": lambda: self._writer().delete_some(),
+            "retention": self._retention,
             "compaction": lambda: self._writer().compact_some(),
             "source unclean": self._source_unclean,
             "source recreated": self._source_recreated,
@@ -110,6 +110,12 @@ class Troubles:
             cluster.start_broker(node_id)
 
     # The source.
+
+    def _retention(self) -> None:
+        writer = self._writer()
+        writer.delete_some()
+        if writer.partition is not None:
+            self._world.source_log_starts(writer.key, writer.partition.log.start)
 
     def _source_unclean(self) -> None:
         writer = self._writer()

@@ -51,7 +51,8 @@ class Stored:
 @dataclass(frozen=True, slots=True)
 class WorkerEvents:
     """What the world hears of. `life(partition)`: the topic's life that the copier knows of;
-    `cuts(partition)`: how often the log was cut off, as far as the copier knows."""
+    `cuts(partition)`: how often the log was cut off, as far as the copier knows; `looked`: the
+    source has answered the copier where a log begins or ends; `loss_found`: before it is told."""
 
     acked: Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
     lost: Callable[[PartitionCopy, Loss], None]
@@ -59,6 +60,21 @@ class WorkerEvents:
     begins: Callable[[Key, Stored | None], None]
     life: Callable[[Key], int]
     cuts: Callable[[Key], int]
+    looked: Callable[[Key], None]
+    loss_found: Callable[[Key], None]
+
+
+class _Metrics(PartitionMetrics):
+    """Hears of a loss when it is found; under exactly-once it is told with a commit."""
+
+    def __init__(self, key: Key, clock: Clock, on_loss: Callable[[Key], None]) -> None:
+        super().__init__("source", "target", TARGET, key[1], clock=clock)
+        self._key = key
+        self._on_loss = on_loss
+
+    def lost(self, records: int) -> None:
+        super().lost(records)
+        self._on_loss(self._key)
 
 
 class Worker:
@@ -140,6 +156,7 @@ class Worker:
             (self._plan.source if from_source else self._plan.target).access,
             settings,
             on_change,
+            self._events.looked if from_source else None,
         )
         self._accesses.append(access)
         return access
@@ -200,7 +217,7 @@ class Worker:
                 facts = back[key].facts(position)
                 stored = Stored(position, self._events.life(key), facts, self._events.cuts(key))
             self._events.begins(key, stored)
-            metrics = PartitionMetrics("source", "target", TARGET, key[1], clock=self._time)
+            metrics = _Metrics(key, self._time, self._events.loss_found)
             learns = position is not None or self._plan.learns
             engine.add(key, (TARGET, key[1]), position, metrics, learns=learns)
             if learns:

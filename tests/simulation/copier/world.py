@@ -105,7 +105,10 @@ class CopierWorld:
         self._commits = 0
         self._broken: Broken | None = None
         self._forgotten: set[Key] = set()
-        self._cut_at: dict[Key, float] = {}
+        self._seen_cuts: dict[Key, int] = {}
+        """How often each log had been cut off when the copier last asked where it begins or ends."""
+        self._found: dict[Key, deque[int]] = {}
+        """The same for each loss, when the copier found it."""
         self._losses: list[tuple[Key, Loss]] = []
         self._commands: deque[tuple[str, FlowLimits | None]] = deque()
         self._paused_until = 0.0
@@ -119,7 +122,14 @@ class CopierWorld:
             coordinator,
             self if plan.quarantine else None,
             WorkerEvents(
-                self._acked, self._lost, self._put_aside, self._begins, self._life, self._cuts
+                self._acked,
+                self._lost,
+                self._put_aside,
+                self._begins,
+                self._life,
+                self._cuts,
+                self._looked,
+                self._loss_found,
             ),
         )
         self.healed = False
@@ -300,11 +310,29 @@ class CopierWorld:
             self.time.after(_OLDEST_METADATA_S, partial(_grow_old, pair))
             pair.recreation_to_tell = pair.recreation_to_tell or copied > 0
             writer.begun_anew()
+            if engine is not None:
+                pair.begun_anew(copied, knows_topic=self._knows_topic(key))
+
+    def _copied(self, key: Key) -> PartitionCopy | None:
+        engine = self.worker.engine
+        found = () if engine is None else engine.partitions
+        return next((p for p in found if p.source == key), None)
 
     def _acked_position(self, key: Key) -> int:
-        engine = self.worker.engine
-        found = [] if engine is None else [p for p in engine.partitions if p.source == key]
-        return found[0].acked_position if found else 0
+        found = self._copied(key)
+        return 0 if found is None else found.acked_position
+
+    def _knows_topic(self, key: Key) -> bool:
+        found = self._copied(key)
+        return found is not None and found.source_topic_id is not None
+
+    def source_log_starts(self, key: Key, start: int) -> None:
+        """Retention deleted everything before."""
+        found, stored = self._copied(key), self.worker.stored.get(key)
+        position = 0 if stored is None else stored.position
+        if found is not None:
+            position = max(position, found.position)
+        self.oracle.of_source(key).deleted_before(start, position)
 
     def create_source(self) -> None:
         if SOURCE not in self.source.topics:
@@ -335,7 +363,6 @@ class CopierWorld:
         pair = self.oracle.of_source(partition.key)
         pair.suspended = True
         pair.cuts += 1
-        self._cut_at[partition.key] = self.time.monotonic()
 
     def _target_appended(self, partition: SimulatedPartition, batch: Batch) -> None:
         if partition.topic == OFFSETS:
@@ -380,13 +407,22 @@ class CopierWorld:
         """Under exactly-once after the commit is checked in which they are told."""
         losses, self._losses = self._losses, []
         for key, loss in losses:
+            pair = self.oracle.of_source(key)
             try:
-                self.oracle.of_source(key).loss_reported(loss)
+                pair.loss_reported(loss)
             except Broken as broken:
                 self._guard(broken)
-            if self._cut_at.get(key, 0.0) > self.time.monotonic() - _OLDEST_ANSWER_S:
-                # It may have been cut off again after the copier looked at it.
-                self.oracle.of_source(key).suspended = True
+            if self._found[key].popleft() != pair.cuts:
+                # It was cut off again after the copier looked at it. Under exactly-once a loss is
+                # told with a commit, which may be long after it was found.
+                pair.suspended = True
+
+    def _looked(self, key: Key) -> None:
+        """The source has answered where a log begins or ends."""
+        self._seen_cuts[key] = self.oracle.of_source(key).cuts
+
+    def _loss_found(self, key: Key) -> None:
+        self._found.setdefault(key, deque()).append(self._seen_cuts.get(key, 0))
 
     def _put_aside(self, partition: PartitionCopy, aside: PutAside) -> None:
         self.note(f"put aside: {partition.source} {aside.first} to {aside.last}: {aside.reason}")
@@ -407,6 +443,7 @@ class CopierWorld:
 
     def _begins(self, key: Key, stored: Stored | None) -> None:
         pair = self.oracle.of_source(key)
+        self._found.pop(key, None)
         self.note(f"begins with {key} at {stored.position if stored else 'no position'}")
         if stored is None:
             pair.begins_without_position()

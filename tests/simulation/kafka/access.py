@@ -61,7 +61,11 @@ class SimulatedAccess:
         faults: AccessFaults,
         settings: WireSettings,
         on_change: Callable[[], None],
+        on_looked: Callable[[Key], None] | None = None,
     ) -> None:
+        """`on_looked(partition)`: it was answered where the log, or an epoch of it, begins or
+        ends."""
+        self._on_looked = on_looked or (lambda _: None)
         self._cluster = cluster
         self._faults = faults
         self._settings = settings
@@ -243,6 +247,7 @@ class SimulatedAccess:
             return error_from_code(UNKNOWN_TOPIC_OR_PARTITION, f"Asking for {key}")
         if partition.leader == NO_LEADER or self._rng.random() < self._faults.question:
             return error_from_code(LEADER_NOT_AVAILABLE, f"Asking for {key}")
+        self._on_looked(key)
         return answer(partition)
 
     def _check_question(self) -> None:
