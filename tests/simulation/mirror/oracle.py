@@ -81,8 +81,10 @@ class Oracle:
         self.read_offsets()
         stored = self._stored.get(key)
         complete = self._complete_to.get(key)
-        if stored is not None and position > max(stored, session.acked.get(key, 0)):
-            lost = self._sources[key].unexplained(stored, position)
+        # What the target acknowledged to this session is copied, though it may not be stored.
+        copied = session.acked.get(key, 0)
+        if stored is not None and position > max(stored, copied):
+            lost = self._sources[key].unexplained(max(stored, copied), position)
             if lost is not None and session.superseded:
                 # It read the stored offsets before the others came, and nothing can fence it.
                 self._sources[key].lost.append((stored, position))
@@ -121,7 +123,10 @@ class Oracle:
         if came_back or session.slow_map or session.disturbed or session.superseded:
             return
         kept = self._first_positions().get(key)
-        if kept is not None and self._sources[key].unexplained(kept, position) is not None:
+        if kept is None:
+            return
+        copied = max(kept, session.acked.get(key, 0))
+        if self._sources[key].unexplained(copied, position) is not None:
             raise Finding(
                 f"{session.name} begins {key} at {position}, though it was begun at {kept} before,"
                 " and reported no loss"
