@@ -106,7 +106,7 @@ class CopierWorld:
         self._broken: Broken | None = None
         self._forgotten: set[Key] = set()
         self._seen_cuts: dict[Key, int] = {}
-        """How often each log had been cut off when the copier last asked where it begins or ends."""
+        """How often each log had been cut off when the copier last asked for its start or end."""
         self._found: dict[Key, deque[int]] = {}
         """The same for each loss, when the copier found it."""
         self._losses: list[tuple[Key, Loss]] = []

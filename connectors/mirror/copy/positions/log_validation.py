@@ -328,9 +328,7 @@ class LogChecks:
                 return
             if UNKNOWN < end < check.position == partition.target_end:
                 self._target_ends(partition, end, check.position)
-            elif partition.searching or self._tails is None:
-                self._on_checked(partition)
-            elif not self._tails.look(partition, end):
+            elif partition.searching or self._tails is None or not self._tails.look(partition, end):
                 self._on_checked(partition)
             return
         if not self._watched(partition):
