@@ -41,6 +41,7 @@ _STEP_S = 0.1
 _HEALED_FOR_S = 150.0
 _DRAIN_S = 60.0
 _SETTLE_S = 3.0
+_IDLE_WAIT_S = 0.5
 _OLDEST_METADATA_S = 8.0
 _OLDEST_ANSWER_S = 1.0
 _MOST_HISTORY = 400
@@ -160,13 +161,13 @@ class CopierWorld:
                 self._store()
         self._finish()
 
-    def _step(self) -> None:
+    def _step(self, seconds: float = _STEP_S) -> None:
         worker = self.worker
         try:
             self._obey()
             if worker.engine is None:
                 self._start()
-            worker.step(_STEP_S)
+            worker.step(seconds)
         except ProcessDied:
             self._died()
         except ConnectError as error:
@@ -519,11 +520,14 @@ class CopierWorld:
             self._step()
             if self.time.monotonic() > deadline:
                 raise Broken(self._stuck())
+        # Nothing happens any more but what the copier does by its clocks: asking often for records
+        # that do not come would be most of the run's work.
+        self.source.shortest_wait_s = _IDLE_WAIT_S
         settled_at = self.time.monotonic() + _SETTLE_S
         if any("recreated" in name or "unclean" in name for name in self.plan.troubles):
             settled_at += self.plan.metadata_max_age_ms / 1000
         while self.time.monotonic() < settled_at:
-            self._step()
+            self._step(_IDLE_WAIT_S)
         while not self._caught_up():
             self._step()
             if self.time.monotonic() > deadline:

@@ -145,7 +145,7 @@ class Broker:
         self._waiting[fetch] = None
         self._complete(fetch, timed_out=request.max_wait_ms <= 0)
         if fetch in self._waiting:
-            wait = request.max_wait_ms / 1000
+            wait = max(request.max_wait_ms / 1000, self.cluster.shortest_wait_s)
             self.cluster.time.after(wait, lambda: self._complete(fetch, timed_out=True))
 
     def look_again(self) -> None:

@@ -63,6 +63,8 @@ class Cluster:
         self.note = note
         self.faults = BrokerFaults()
         self.connections = NetworkOptions()
+        self.shortest_wait_s = 0.0
+        """A fetch with nothing to read is not answered sooner."""
         self.brokers = {n: Broker(self, n) for n in range(1, brokers + 1)}
         self.topics: dict[str, Topic] = {}
         self.views: deque[tuple[float, dict[str, TopicView]]] = deque(maxlen=_KEPT_VIEWS)
