@@ -7,7 +7,11 @@ Written with each commit into the offset map's topic, beside the map's pages
     value  version INT16 = 0 | stored before INT64 | position INT64 | target end INT64 |
            source topic id UUID | target topic id UUID |
            count VARINT of epochs | (epoch VARINT, first offset VARINT)... |
-           count VARINT of anchors | (source offset VARINT, target offset VARINT)...
+           count VARINT of anchors | (source offset VARINT, target offset VARINT)... |
+           former ids of the source's topic | of the target's: count VARINT, (id UUID)...
+
+Former ids are those of deleted topics of the same name, newest last: a broker with old metadata may
+still name one. Values without any end with the anchors.
 
 Under exactly-once the value is besides noted with each stored offset, in a header of its record
 (`connect.plugin.OFFSET_NOTE`): there it is true of just that offset.
@@ -30,7 +34,14 @@ from connect.errors import CorruptData
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.offset_map_pages import get_varint, put_varint
 
-__all__ = ["LogFacts", "facts_key", "is_facts_key", "noted_facts", "parse_facts_key"]
+__all__ = [
+    "LogFacts",
+    "facts_key",
+    "is_facts_key",
+    "joined_by",
+    "noted_facts",
+    "parse_facts_key",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +55,11 @@ _HEAD = struct.Struct(">hqqq16s16s")
 _NO_ID = bytes(16)
 _NOTED = 4
 
+_MOST_FORMER_IDS = 4
+"""A broker's metadata is rarely older than a few re-creations."""
+
 Pairs = tuple[tuple[int, int], ...]
+Ids = tuple[UUID, ...]
 
 
 def facts_key(key: TopicPartition) -> bytes:
@@ -81,6 +96,8 @@ class LogFacts:
     target_topic_id: UUID | None
     epochs: Pairs
     anchors: Pairs
+    former_source_ids: Ids = ()
+    former_target_ids: Ids = ()
 
     def hold_for(self, position: int) -> bool:
         """Whether they are about what was stored when this position was."""
@@ -116,6 +133,11 @@ class LogFacts:
             for first, second in pairs:
                 put_varint(out, first)
                 put_varint(out, second)
+        if self.former_source_ids or self.former_target_ids:
+            for ids in (self.former_source_ids, self.former_target_ids):
+                put_varint(out, len(ids))
+                for each in ids:
+                    out += each.bytes
         return bytes(out)
 
     @classmethod
@@ -127,9 +149,22 @@ class LogFacts:
                 raise CorruptData(f"facts of a partition, of version {version}")
             epochs, at = _pairs(value, _HEAD.size)
             anchors, at = _pairs(value, at)
+            # Values that earlier versions wrote end here.
+            old_sources, at = _ids(value, at) if at < len(value) else ((), at)
+            old_targets, at = _ids(value, at) if at < len(value) else ((), at)
         except (struct.error, IndexError) as error:
             raise CorruptData("facts of a partition cut off") from error
-        return cls(before, position, end, _topic_id(source), _topic_id(target), epochs, anchors)
+        return cls(
+            before,
+            position,
+            end,
+            _topic_id(source),
+            _topic_id(target),
+            epochs,
+            anchors,
+            old_sources,
+            old_targets,
+        )
 
 
 def noted_facts(note: bytes | None, position: int) -> LogFacts | None:
@@ -144,6 +179,11 @@ def noted_facts(note: bytes | None, position: int) -> LogFacts | None:
     return facts if facts.position == position else None
 
 
+def joined_by(former: Ids, topic_id: UUID) -> Ids:
+    """Former ids when the topic of this id is deleted, too."""
+    return (*former, topic_id)[-_MOST_FORMER_IDS:]
+
+
 def _pairs(value: bytes, at: int) -> tuple[Pairs, int]:
     count, at = get_varint(value, at)
     pairs: list[tuple[int, int]] = []
@@ -152,6 +192,14 @@ def _pairs(value: bytes, at: int) -> tuple[Pairs, int]:
         second, at = get_varint(value, at)
         pairs.append((first, second))
     return tuple(pairs), at
+
+
+def _ids(value: bytes, at: int) -> tuple[Ids, int]:
+    count, at = get_varint(value, at)
+    end = at + len(_NO_ID) * count
+    if end > len(value):
+        raise CorruptData("facts of a partition cut off")
+    return tuple(UUID(bytes=value[n : n + 16]) for n in range(at, end, 16)), end
 
 
 def _topic_id(data: bytes) -> UUID | None:

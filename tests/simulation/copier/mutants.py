@@ -102,7 +102,7 @@ def _drop_and_give_back(self: TargetPartition, kept: int) -> None:
 
 
 def _any_other_id(self: LogChecks, partition: PartitionCopy, topic_id: UUID | None) -> bool:
-    partition.former_source_ids.clear()
+    partition.former_source_ids = ()
     return _another_source(self, partition, topic_id)
 
 

@@ -24,7 +24,7 @@ from connectors.mirror.copy.partition.leader_epochs import EpochStarts
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.copy.partition.states import CopyEvent, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.offsets.log_identity import LogFacts, joined_by
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = ["UNKNOWN", "CopyState", "Failure", "OffsetRun", "Outgoing", "PartitionCopy"]
@@ -72,8 +72,8 @@ class PartitionCopy(TargetPartition):
     source_topic_id: UUID | None = None
     next_source_id: UUID | None = None
     """The id of the topic that took the place of the source's, until it goes on there."""
-    former_source_ids: set[UUID] = field(default_factory=set)
-    """Ids of deleted topics. A broker with old metadata may still name one."""
+    former_source_ids: tuple[UUID, ...] = ()
+    """Ids of deleted topics, newest last. A broker with old metadata may still name one."""
     epochs: EpochStarts = field(default_factory=EpochStarts)
     """Leader epochs of the batches that were fetched."""
     source_checked: int = UNKNOWN
@@ -119,7 +119,7 @@ class PartitionCopy(TargetPartition):
     target_checked: int = UNKNOWN
     target_topic_id: UUID | None = None
     next_target_id: UUID | None = None
-    former_target_ids: set[UUID] = field(default_factory=set)
+    former_target_ids: tuple[UUID, ...] = ()
     landed_early: int | None = None
     """The target put the oldest batch in flight at this offset, before the end of its log as far
     as known. It stays in flight until the cause is clear."""
@@ -229,7 +229,8 @@ class PartitionCopy(TargetPartition):
             self.anchors = [anchor for anchor in self.anchors if anchor[1] <= loss.first]
             if loss.kind is LossKind.TARGET_RECREATED:
                 if self.target_topic_id is not None:
-                    self.former_target_ids.add(self.target_topic_id)
+                    former = joined_by(self.former_target_ids, self.target_topic_id)
+                    self.former_target_ids = former
                 self.target_topic_id, self.next_target_id = self.next_target_id, None
                 self.anchors.clear()
             return
@@ -238,7 +239,8 @@ class PartitionCopy(TargetPartition):
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= resume]
         if loss.kind is LossKind.SOURCE_RECREATED:
             if self.source_topic_id is not None:
-                self.former_source_ids.add(self.source_topic_id)
+                former = joined_by(self.former_source_ids, self.source_topic_id)
+                self.former_source_ids = former
             self.source_topic_id, self.next_source_id = self.next_source_id, None
             self.epochs = EpochStarts()
             self.anchors.clear()
@@ -267,6 +269,8 @@ class PartitionCopy(TargetPartition):
             self.target_topic_id,
             self.epochs.starts,
             tuple(self.anchors),
+            self.former_source_ids,
+            self.former_target_ids,
         )
 
     def stored(self, position: int) -> None:
@@ -281,6 +285,8 @@ class PartitionCopy(TargetPartition):
             return
         self.source_topic_id = facts.source_topic_id or self.source_topic_id
         self.target_topic_id = facts.target_topic_id or self.target_topic_id
+        self.former_source_ids = facts.former_source_ids or self.former_source_ids
+        self.former_target_ids = facts.former_target_ids or self.former_target_ids
         self.epochs.precede(facts.epochs)
         if self.target_end == UNKNOWN:
             self.target_end = facts.target_end

@@ -103,18 +103,21 @@ class LogChecks:
         if partition in self._shorter:
             self._explain_shorter(partition)
             return
-        if self._watched(partition):
-            source = self._source.link.snapshot
-            if self._another_source(partition, source.topic_ids.get(partition.source[0])):
+        source = self._source.link.snapshot
+        source_id = source.topic_ids.get(partition.source[0])
+        # What a broker with old metadata says of a deleted topic is not about this log.
+        if self._watched(partition) and source_id not in partition.former_source_ids:
+            if self._another_source(partition, source_id):
                 return
             epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))[1]
             if epoch > partition.source_checked:
                 partition.source_checked = epoch
                 self._look_at_source(partition)
-        if not self._target_watched(partition):
-            return
         target = self._target.link.snapshot
-        if self._another_target(partition, target.topic_ids.get(partition.target[0])):
+        target_id = target.topic_ids.get(partition.target[0])
+        if not self._target_watched(partition) or target_id in partition.former_target_ids:
+            return
+        if self._another_target(partition, target_id):
             return
         epoch = target.leaders.get(partition.target, (UNKNOWN, UNKNOWN))[1]
         if epoch > partition.target_checked:
@@ -131,8 +134,6 @@ class LogChecks:
         its offsets may well reach beyond those that were copied."""
         if topic_id is None or topic_id == partition.source_topic_id:
             return False
-        if topic_id in partition.former_source_ids:
-            return False  # a broker with old metadata
         if partition.source_topic_id is None:
             partition.source_topic_id = topic_id
             return False
@@ -144,8 +145,6 @@ class LogChecks:
     def _another_target(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
         if topic_id is None or topic_id == partition.target_topic_id:
             return False
-        if topic_id in partition.former_target_ids:
-            return False  # a broker with old metadata
         if partition.target_topic_id is None:
             partition.target_topic_id = topic_id
             return False
@@ -200,7 +199,8 @@ class LogChecks:
             self._target.link.request_refresh((partition.target[0],))
             return
         topic_id = snapshot.topic_ids.get(partition.target[0])
-        if topic_id is None and partition.target_topic_id is not None:
+        unknown = topic_id is None or topic_id in partition.former_target_ids
+        if unknown and partition.target_topic_id is not None:
             partition.landed_version = snapshot.version
             self._target.link.request_refresh((partition.target[0],))
             return
@@ -230,7 +230,9 @@ class LogChecks:
             if snapshot.version < found.version + _FRESH:
                 self._source.link.request_refresh((partition.source[0],))
                 return
-            if snapshot.topic_ids.get(partition.source[0]) is None and partition.source_topic_id:
+            topic_id = snapshot.topic_ids.get(partition.source[0])
+            unknown = topic_id is None or topic_id in partition.former_source_ids
+            if unknown and partition.source_topic_id:
                 self._shorter[partition] = _Shorter(snapshot.version, found.then)
                 self._source.link.request_refresh((partition.source[0],))
                 return

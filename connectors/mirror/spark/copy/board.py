@@ -16,7 +16,7 @@ from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
-from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.offsets.log_identity import LogFacts, joined_by
 from connectors.mirror.spark.copy.partition import UNKNOWN, MirroredPartition
 from connectors.mirror.spark.copy.shard_plan import Lagging, PlanLimits, plan_shards
 
@@ -175,7 +175,7 @@ class Board:
                 continue
             another = former is not None and partition.position != UNKNOWN
             if former is not None:
-                partition.former_ids.add(former)
+                partition.former_ids = joined_by(partition.former_ids, former)
             partition.topic_id = found
             if not another:
                 continue
@@ -226,6 +226,8 @@ class Board:
             if known is not None and known.hold_for(partition.position):
                 partition.topic_id = known.source_topic_id or partition.topic_id
                 partition.target_topic_id = known.target_topic_id
+                partition.former_ids = known.former_source_ids or partition.former_ids
+                partition.former_target_ids = known.former_target_ids
                 partition.target_end = known.target_end
                 partition.tail_start = known.reached(partition.position)
         self.news = True

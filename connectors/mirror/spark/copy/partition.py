@@ -33,9 +33,10 @@ class MirroredPartition:
     log_start: int = UNKNOWN
     newest_timestamp: int = UNKNOWN
     topic_id: UUID | None = None
-    former_ids: set[UUID] = field(default_factory=set)
+    former_ids: tuple[UUID, ...] = ()
     """Those of topics that were deleted. A broker that restarts may still answer one of them."""
     target_topic_id: UUID | None = None
+    former_target_ids: tuple[UUID, ...] = ()
     target_end: int = UNKNOWN
     """The target offset after the last record that is known to be there."""
     anchors: tuple[tuple[int, int], ...] = ()
@@ -99,6 +100,8 @@ class MirroredPartition:
             self.target_topic_id,
             (),
             self.anchors,
+            self.former_ids,
+            self.former_target_ids,
         )
 
     def committing(self) -> None:

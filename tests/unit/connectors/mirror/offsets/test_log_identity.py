@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from connectors.mirror.offsets.log_identity import (
     LogFacts,
     facts_key,
     is_facts_key,
+    joined_by,
     noted_facts,
     parse_facts_key,
 )
@@ -22,6 +24,7 @@ from connectors.mirror.offsets.offset_map_pages import page_key, parse_page_key
 offsets = st.integers(0, 2**62)
 pairs = st.lists(st.tuples(offsets, offsets), max_size=24).map(tuple)
 ids = st.none() | st.uuids(version=4)
+former_ids = st.lists(st.uuids(version=4), max_size=4).map(tuple)
 
 
 def test_the_bytes_are_those_of_the_docs() -> None:
@@ -37,9 +40,31 @@ def test_the_bytes_are_those_of_the_docs() -> None:
         + "010300"
         + "0109ac02"
     )
+    former = replace(facts, former_source_ids=(UUID(int=2), UUID(int=3)))
+    assert former.encode().hex() == (facts.encode().hex() + "02" + f"{2:032x}" + f"{3:032x}" + "00")
 
 
-@given(st.builds(LogFacts, offsets, offsets, st.integers(-1, 2**62), ids, ids, pairs, pairs))
+def test_the_oldest_former_id_is_forgotten_first() -> None:
+    former: tuple[UUID, ...] = ()
+    for n in range(1, 7):
+        former = joined_by(former, UUID(int=n))
+    assert former == tuple(UUID(int=n) for n in (3, 4, 5, 6))
+
+
+@given(
+    st.builds(
+        LogFacts,
+        offsets,
+        offsets,
+        st.integers(-1, 2**62),
+        ids,
+        ids,
+        pairs,
+        pairs,
+        former_ids,
+        former_ids,
+    )
+)
 def test_facts_come_back(facts: LogFacts) -> None:
     assert LogFacts.decode(facts.encode()) == facts
 

@@ -12,10 +12,11 @@ from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import LATEST
 from connect.clients.config.settings import FetchSettings
 from connect.errors import BrokerUnavailable
-from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.positions.log_validation import LogChecks
 from connectors.mirror.copy.positions.offset_reset import StartPositions
+from connectors.mirror.offsets.log_identity import LogFacts
 from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster, SteppedLoop
 
 
@@ -125,6 +126,32 @@ def test_an_id_of_a_deleted_topic_that_an_old_broker_names_is_not_another_creati
     checking.turn(1.0)
     assert (partition.source_topic_id, partition.searching) == (new, False)
     assert len(checking.source.asked) == asked
+
+
+def test_a_restart_knows_the_ids_of_deleted_topics(
+    checking: Checking, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker with old metadata would make both topics look created again, and all be copied once
+    more."""
+    old, new = UUID(int=1), UUID(int=2)
+    before = checking.copied_before(0, end=100)
+    before.source_topic_id = before.target_topic_id = old
+    before.next_source_id = before.next_target_id = new
+    for kind in (LossKind.SOURCE_RECREATED, LossKind.TARGET_RECREATED):
+        before.forget_lost(
+            Loss(kind, LossPolicy.REPORT, before.source, before.target, 0, 100, 100, 100)
+        )
+    partition = checking.partition(1, 100)
+    partition.started()
+    partition.learn(LogFacts.decode(before.facts(100).encode()))
+    for cluster, topic in ((checking.source, "topic"), (checking.target, "copy")):
+        cluster.leads(partition.source, partition.target)
+        cluster.names(topic, old)
+    checking.checks.follow(partition)
+    checking.turn()
+    assert caplog.text == ""
+    assert (partition.source_topic_id, partition.target_topic_id) == (new, new)
+    assert (partition.source_checked, partition.target_checked) == (-1, -1), "of another log"
 
 
 def test_a_batch_that_lands_early_in_a_new_topic_tells_of_the_new_topic(

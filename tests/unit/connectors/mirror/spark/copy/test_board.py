@@ -238,6 +238,17 @@ def test_a_topic_created_again_while_nobody_ran_is_seen_by_what_was_known_of_it(
     assert the(made).facts(0).source_topic_id == new
 
 
+def test_an_id_that_is_known_to_be_of_a_deleted_topic_says_nothing_after_a_restart() -> None:
+    made, told = losing(LossPolicy.REPORT)
+    old, new = uuid4(), uuid4()
+    the(made).learns = True
+    made.learn({KEY: LogFacts(0, 50, 60, new, None, (), (), (old,))})
+    made.topic_ids({"t": old})
+    assert made.unplaced() == []
+    assert told == []
+    assert the(made).facts(50).former_source_ids == (old,)
+
+
 def test_facts_of_another_position_than_the_stored_one_are_not_believed() -> None:
     made, told = losing(LossPolicy.REPORT)
     the(made).learns = True
