@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-
 from tests.simulation.outcome import Outcome
+from tests.simulation.workers.logged import defects_end_the_run
 from tests.simulation.workers.world import World
 
 __all__ = ["run"]
@@ -13,10 +12,8 @@ __all__ = ["run"]
 def run(seed: int) -> Outcome:
     """One run; the same seed gives the same run."""
     world = World(seed)
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
     try:
-        return world.run()
+        with defects_end_the_run():
+            return world.run()
     finally:
-        logging.disable(before)
         world.close()

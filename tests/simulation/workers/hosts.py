@@ -45,9 +45,11 @@ class SimConnectorHost:
         self._engine = process.engine
         self._ledger = ledger
         self.instance = InstanceId(name)
+        self._statuses = statuses
         self._moves = Moves(self.instance, statuses)
         self.reconfigure = request_reconfiguration
         self.config: Mapping[str, str] = {}
+        self._unpublished: str | None = None
         self._started: Future[None] = Future()
         self._stopping = False
         self._decided = False
@@ -76,6 +78,7 @@ class SimConnectorHost:
         else:
             self._ledger.begins(self, self._process, self.config)
             self._moves.move(State.RUNNING)
+            self._statuses.annotate(self.instance, self._unpublished)
             self._started.set_result(None)
 
     def _fail(self, error: Exception) -> None:
@@ -101,6 +104,11 @@ class SimConnectorHost:
 
         self._engine.at(SOON_S, tell, self._process)
         return answer
+
+    def note_unpublished(self, reason: str | None) -> None:
+        if reason != self._unpublished:
+            self._unpublished = reason
+            self._statuses.annotate(self.instance, reason)
 
     def request_stop(self) -> None:
         if self._stopping:

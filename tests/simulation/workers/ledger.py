@@ -93,7 +93,8 @@ class Ledger:
         hosts.append(host)
         self._processes[host] = process
         self.starts[instance] = self.starts.get(instance, 0) + 1
-        self._last_begun[instance] = self._begun_at[host] = self._engine.now
+        if getattr(host, "moving", True):
+            self._count_begin(host)
         self._engine.note(f"{process.name}: begins {instance} ({config.get('round', '')})")
         if len(hosts) > 1:
             self._crowded.add(instance)
@@ -108,7 +109,14 @@ class Ledger:
             self._processes.pop(host, None)
 
     def goes_on(self, host: Host) -> None:
+        if host in self._processes and host not in self._begun_at:
+            self._count_begin(host)
         self.look()
+
+    def _count_begin(self, host: Host) -> None:
+        """From now on it is the successor of all that ran before. One that was frozen before it had
+        begun moves only when it is thawed."""
+        self._last_begun[host.instance] = self._begun_at[host] = self._engine.now
 
     def reconfigured(self, host: Host, config: Mapping[str, str]) -> None:
         self._engine.note(f"{host.instance} takes {config.get('round')}")
