@@ -262,6 +262,7 @@ class AssignedWork:
         for host in hosts:
             host.request_stop()
         _cancel(self._tasks.values())
+        self._disown(self._frozen & self._tasks.keys())
         graceful = Deadline(min(self._graceful_s, left), clock)
         ended = stop_tasks(self.task_hosts(), graceful)
         stopping = Deadline(min(_CONNECTOR_STOP_S, max(0.0, deadline.remaining())), clock)

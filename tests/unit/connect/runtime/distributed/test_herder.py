@@ -22,7 +22,14 @@ from connect.storage.config_records import RestartRequest
 from connect.storage.status_records import InstanceStatus
 from tests.support.driven_herder import TIMEOUT_S, Rig, herder_rig
 from tests.support.driven_member import OTHER_URL, Plan
-from tests.unit.connect.runtime.distributed.steered import Steered, Told, config, put, running
+from tests.unit.connect.runtime.distributed.steered import (
+    Steered,
+    SteeredTask,
+    Told,
+    config,
+    put,
+    running,
+)
 
 R, P, F, U, S = State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED, State.STOPPED
 C, T0, T1 = ("c", -1), ("c", 0), ("c", 1)
@@ -159,6 +166,17 @@ def test_a_task_that_another_worker_gets_ends_where_it_stands(rig: Rig) -> None:
     rig.until(lambda: Told.seen("started c"), "the connector")
     assert Told.take() == ["stopped c-0", "starting c", "started c"]
     assert rig.states("c") == [R, U]
+
+
+def test_a_worker_that_stops_without_a_coordinator_stores_nothing_of_frozen_tasks(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drained: list[SteeredTask] = []
+    monkeypatch.setattr(SteeredTask, "drain", lambda self, deadline: drained.append(self))
+    lose_coordinator(rig)
+    assert rig.herder.stop(Deadline(TIMEOUT_S))
+    assert Told.take() == ["stopped c-0"]
+    assert drained == []
 
 
 def test_what_is_said_of_a_lost_task_is_as_old_as_the_loss(rig: Rig) -> None:
