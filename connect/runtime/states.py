@@ -131,6 +131,13 @@ class StatusBook:
         except InvalidTransition as error:
             _log.warning("%s", error)
 
+    def tell_again(self, instance: InstanceId) -> None:
+        """Tell the listener of an instance's status once more; nothing if there is none."""
+        with self._lock:
+            status = self._statuses.get(instance)
+            if status is not None and self.listener is not None:
+                self.listener(instance, status)
+
     def forget(self, instance: InstanceId) -> None:
         """The instance was deleted: listeners see DESTROYED, then there is no status any more."""
         with self._lock:

@@ -6,7 +6,7 @@ For standalone workers and for tests. Nothing here outlives the process.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from connect.clock import Deadline
 from connect.storage import config_records
@@ -18,7 +18,7 @@ from connect.storage.config_state import (
     ConfigTransform,
 )
 from connect.storage.config_store import ConfigListener, tell
-from connect.storage.instance_id import InstanceId, TargetState
+from connect.storage.instance_id import InstanceId, State, TargetState
 from connect.storage.status_records import InstanceStatus, StatusTable, TopicStatus
 
 __all__ = ["MemoryConfigStore", "MemoryStatusStore"]
@@ -129,6 +129,10 @@ class MemoryStatusStore:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._table = StatusTable()
+        self._deleted: Callable[[InstanceId], None] = lambda _: None
+
+    def set_listener(self, deleted: Callable[[InstanceId], None]) -> None:
+        self._deleted = deleted
 
     def start(self, deadline: Deadline) -> None:
         """Nothing to open."""
@@ -136,6 +140,8 @@ class MemoryStatusStore:
     def put(self, instance: InstanceId, status: InstanceStatus) -> None:
         with self._lock:
             self._table.put(instance, status)
+        if status.state is State.DESTROYED:
+            self._deleted(instance)
 
     def put_safe(self, instance: InstanceId, status: InstanceStatus) -> None:
         with self._lock:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -52,6 +52,11 @@ class StatusStore(Protocol):
     be written is tried again as long as this worker has said nothing newer, neither of the same
     instance nor in a newer generation; then it is dropped.
     """
+
+    def set_listener(self, deleted: Callable[[InstanceId], None]) -> None:
+        """Before `start`, at most once. `deleted` is called, on any thread, when the deletion of a
+        status was read, whoever wrote it; it must not wait. The end of a connector's status is the
+        end of those of its tasks, and told of once."""
 
     def start(self, deadline: Deadline) -> None:
         """Open, and read everything."""
@@ -133,6 +138,7 @@ class KafkaStatusStore:
         self._standing: dict[bytes, _Standing] = {}
         self._unsettled = 0
         self._failed: list[_Write] = []
+        self._deleted: Callable[[InstanceId], None] = lambda _: None
         self._log = make_log(
             topic.name,
             client_properties,
@@ -144,6 +150,9 @@ class KafkaStatusStore:
         self._retries = BackgroundLoop(
             f"status-retry-{topic.name}", self._retry, interval_s=_IDLE_S, clock=clock
         )
+
+    def set_listener(self, deleted: Callable[[InstanceId], None]) -> None:
+        self._deleted = deleted
 
     def start(self, deadline: Deadline) -> None:
         self._log.start(deadline)
@@ -278,11 +287,12 @@ class KafkaStatusStore:
         with self._changed:
             ended = self._table.apply(record.key, record.value)
             if ended is not None:
-                running = self._running_of(ended)
                 self._forget(ended)
-                self._say_again(running)
             if record.key is not None and record.value is not None:
                 self._insist(record.key, record.value)
+        if ended is not None:
+            # Without the lock: others write statuses while they hold theirs.
+            self._deleted(ended)
 
     def _insist(self, key: bytes, value: bytes) -> None:
         """A worker that was cut off says late what it had given up long before. Who runs it now
@@ -296,25 +306,6 @@ class KafkaStatusStore:
             _log.info("Status %r is written again, after an old one of another worker", key)
             status = replace(standing.status, generation=self._generation)
             self._put(standing.instance, status, safe=False)
-
-    def _running_of(self, ended: InstanceId) -> list[_Standing]:
-        """What runs here of something whose status was deleted just now."""
-        return [
-            each
-            for each in self._standing.values()
-            if each.status.state is not State.FAILED
-            and (
-                each.instance == ended
-                or (not ended.is_task and each.instance.connector == ended.connector)
-            )
-        ]
-
-    def _say_again(self, running: Sequence[_Standing]) -> None:
-        """A leader has deleted, late, the statuses of what ran before. If this really is to end,
-        the next rebalance deletes them again."""
-        for each in running:
-            _log.info("The status of %s was deleted while it runs; written again", each.instance)
-            self._put(each.instance, replace(each.status, generation=self._generation), safe=False)
 
     def _forget(self, ended: InstanceId) -> None:
         self._newest.pop(ended, None)

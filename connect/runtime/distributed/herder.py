@@ -107,6 +107,7 @@ class DistributedHerder(AbstractHerder):
             worker_id=worker.worker_id,
         )
         worker.statuses.listener = self._statuses.note
+        statuses.set_listener(self._loop.show_again)
         self._do = GroupOperations(self._loop, configs, self._restart_plan)
         self._ended: bool | None = None
 

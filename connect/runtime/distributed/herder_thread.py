@@ -217,6 +217,22 @@ class HerderLoop:
         does. From any thread."""
         return self._rebalancing.why_unassigned(instance)
 
+    def show_again(self, deleted: InstanceId) -> None:
+        """A status was deleted, with those of its tasks if it is a connector's. What really ended
+        has none from now on; but a deletion may be late, or written again after a lost
+        acknowledgement, and then hides what was created since. From any thread."""
+
+        def tell() -> None:
+            for each in self._rebalancing.of_this_worker():
+                ended = each == deleted or InstanceId(each.connector) == deleted
+                if ended and self._statuses.get(each) is None:
+                    _log.info("The status of %s was deleted while it runs; written again", each)
+                    self._worker.statuses.tell_again(each)
+
+        # On the herder's thread, and not before this worker has read the configs of its present
+        # assignment: by them a status that was rightly deleted is known.
+        self.post(0.0, tell)
+
     def submit(self, request: Callable[[], T]) -> Future[T]:
         """Run this in a turn of the herder. From any thread."""
         return self.requests.submit(request)

@@ -224,6 +224,12 @@ class Rebalancing:
             return configs.contains(instance.connector)
         return instance.task < configs.task_count(instance.connector)
 
+    def of_this_worker(self) -> list[InstanceId]:
+        """All that was begun here, is assigned here, and is in the configs."""
+        herder = self._herder
+        held = herder.work.running & herder.membership.assigned
+        return sorted(filter(self._is_configured, held))
+
     def _thaw(self, wanted: frozenset[InstanceId]) -> None:
         """After the coordinator was lost. In the very next generation nobody else can have run what
         is ours again, so it goes on where it stands."""

@@ -10,7 +10,7 @@ import pytest
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.plugin import RecordMetadata
 from connect.storage.instance_id import InstanceId, State
-from connect.storage.status_records import InstanceStatus, encode_status, status_key
+from connect.storage.status_records import InstanceStatus, status_key
 from connect.storage.status_store import KafkaStatusStore
 
 CONNECTOR, TASK = InstanceId("c"), InstanceId("c", 0)
@@ -44,26 +44,19 @@ def status(state: State, generation: int = 5) -> InstanceStatus:
 
 
 @pytest.mark.parametrize("deleted", [TASK, CONNECTOR], ids=str)
-def test_a_status_that_is_deleted_while_its_task_runs_is_written_again(deleted: InstanceId) -> None:
+@pytest.mark.parametrize("state", [State.RUNNING, State.UNASSIGNED, State.FAILED])
+def test_a_deleted_status_does_not_come_back(deleted: InstanceId, state: State) -> None:
     log = Log()
-    log.store.put(TASK, status(State.RUNNING))
+    told: list[InstanceId] = []
+    log.store.set_listener(told.append)
+    log.store.put(CONNECTOR, status(State.RUNNING))
+    log.store.put(TASK, status(state))
     log.read_all()
     log.written.append((status_key(deleted), None))
     log.read_all()
-    assert log.store.get(TASK) == status(State.RUNNING)
-    assert log.written[-1] == (status_key(TASK), encode_status(status(State.RUNNING)))
-
-
-@pytest.mark.parametrize("state", [State.UNASSIGNED, State.FAILED])
-def test_of_what_runs_no_more_nothing_is_said(state: State) -> None:
-    log = Log()
-    log.store.put(TASK, status(State.RUNNING))
-    log.store.put_safe(TASK, status(state, 6))
-    log.read_all()
-    log.written.append((status_key(TASK), None))
-    log.read_all()
     assert log.store.get(TASK) is None
     assert len(log.written) == 3
+    assert told == [deleted]
 
 
 def test_a_word_on_an_earlier_generation_leaves_that_of_the_newest_to_be_tried_again() -> None:
