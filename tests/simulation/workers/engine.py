@@ -10,9 +10,10 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
+from math import ceil
 from random import Random
 
-__all__ = ["Crashed", "Engine", "Process", "ProcessClock", "Stuck"]
+__all__ = ["Crashed", "Engine", "Event", "Process", "ProcessClock", "Stuck"]
 
 _HISTORY = 600
 _EPOCH_MS = 1_700_000_000_000
@@ -38,8 +39,8 @@ class Process:
         self.cut_until = 0.0
         """Until then nothing passes between this process and Kafka."""
         self.skew_ms = 0
-        self.turning = False
-        """Whether its herder's thread is in the middle of a turn."""
+        self.busy_until = 0.0
+        """When the last turn of its herder's thread ended."""
         self.clock = ProcessClock(self)
 
     @property
@@ -50,9 +51,28 @@ class Process:
     def cut(self) -> bool:
         return self.engine.now < self.cut_until
 
+    @property
+    def turning(self) -> bool:
+        """Whether its herder's thread is in the middle of a turn."""
+        return self in self.engine.turning
+
+    @turning.setter
+    def turning(self, turning: bool) -> None:
+        if turning:
+            self.engine.turning[self] = None
+        else:
+            self.engine.turning.pop(self, None)
+            self.busy_until = self.engine.now
+
     def freeze(self, seconds: float) -> None:
         self.frozen_until = max(self.frozen_until, self.engine.now + seconds)
         self.woke_at = self.frozen_until
+
+    def until_connected_s(self, step_s: float) -> float:
+        """How long code that tries every `step_s` to reach Kafka waits until a try that can work,
+        as far as is known; at most a second, as cuts end early."""
+        left = min(self.cut_until - self.engine.now, 1.0)
+        return step_s * max(1, ceil(left / step_s))
 
     def check(self) -> None:
         """Raises `Crashed` in code of a dead process."""
@@ -82,6 +102,19 @@ class ProcessClock:
         return _EPOCH_MS + round(self._process.engine.now * 1000) + self._process.skew_ms
 
 
+class Event:
+    """Something that is to happen. `cancel` is for its owner, and may come too late."""
+
+    __slots__ = ("action", "process")
+
+    def __init__(self, action: Callable[[], object], process: Process | None) -> None:
+        self.action: Callable[[], object] | None = action
+        self.process = process
+
+    def cancel(self) -> None:
+        self.action = None
+
+
 class Engine:
     """The heap of events and the one source of randomness."""
 
@@ -89,10 +122,12 @@ class Engine:
         self.random = Random(seed)
         self.now = 0.0
         self.events = 0
-        self.after_event: Callable[[], None] = lambda: None
-        """The oracle: called after each event."""
+        self.after_event: Callable[[Process | None], None] = lambda process: None
+        """The oracle: called after each event, with the process whose code it was."""
+        self.turning: dict[Process, None] = {}
+        """Processes whose herders are in the middle of a turn."""
         self._most_events = most_events
-        self._heap: list[tuple[float, int, Process | None, Callable[[], object]]] = []
+        self._heap: list[tuple[float, int, Event]] = []
         self._numbers = 0
         self._history: deque[str] = deque(maxlen=_HISTORY)
 
@@ -104,35 +139,49 @@ class Engine:
         """A line of the story."""
         self._history.append(f"{self.now:9.3f} s  {text}")
 
-    def at(self, delay: float, event: Callable[[], object], process: Process | None = None) -> None:
+    def at(
+        self, delay: float, action: Callable[[], object], process: Process | None = None
+    ) -> Event:
         """Have this happen after a delay. `process`: it is code of this process."""
-        self._push(self.now + max(0.0, delay), event, process)
+        event = Event(action, process)
+        self._push(self.now + delay if delay > 0.0 else self.now, event)
+        return event
 
-    def _push(self, when: float, event: Callable[[], object], process: Process | None) -> None:
+    def _push(self, when: float, event: Event) -> None:
         self._numbers += 1
-        heapq.heappush(self._heap, (when, self._numbers, process, event))
+        heapq.heappush(self._heap, (when, self._numbers, event))
 
     def step(self, limit: float) -> None:
         """The next event, if there is one until `limit`; else time passes until then."""
-        if not self._heap or self._heap[0][0] > limit:
+        heap = self._heap
+        while heap and heap[0][2].action is None:
+            heapq.heappop(heap)
+        if not heap or heap[0][0] > limit:
             self.now = max(self.now, limit)
             return
-        when, _, process, event = heapq.heappop(self._heap)
-        self.now = max(self.now, when)
+        when, _, event = heapq.heappop(heap)
+        if when > self.now:
+            self.now = when
+        process, action = event.process, event.action
+        assert action is not None
         if process is not None:
             if not process.alive:
                 return
-            if process.frozen:
-                self._push(process.frozen_until, event, process)
+            if self.now < process.frozen_until:
+                self._push(process.frozen_until, event)
                 return
         self.events += 1
         if self.events > self._most_events:
             raise Stuck(f"more than {self._most_events} events: something goes on without end")
         if process is None:
-            event()
+            action()
         else:
-            process.run(event)
-        self.after_event()
+            try:
+                action()
+            except Crashed:
+                if process.alive:
+                    raise
+        self.after_event(process)
 
     def run_until(self, when: float, done: Callable[[], bool] = lambda: False) -> bool:
         """Let things happen until then, or until `done`. Whether it was done."""

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from connect.clients.groups.member import GroupMember
 from connect.clients.rest_client import RestClient
 from connect.clock import Deadline
+from connect.config.worker import WorkerConfig
 from connect.data import json_codec
 from connect.errors import BrokerUnavailable, ConnectError
 from connect.protocol.signatures import sign
@@ -24,7 +25,7 @@ from connect.runtime.states import InstanceId
 from connect.storage.config_records import SessionKey
 from connect.storage.config_store import KafkaConfigStore
 from connect.storage.status_store import KafkaStatusStore
-from tests.simulation.workers.engine import Crashed, Engine, Process
+from tests.simulation.workers.engine import Crashed, Engine, Event, Process
 from tests.simulation.workers.group import SimCoordinator
 from tests.simulation.workers.hosts import SimWorker
 from tests.simulation.workers.java import JavaAssignor
@@ -32,7 +33,7 @@ from tests.simulation.workers.ledger import Ledger
 from tests.simulation.workers.member import SimMember
 from tests.simulation.workers.topics import Faults, SimLeaderProducer, SimTopic, SimTopicLog
 
-__all__ = ["Kafka", "Node", "SimHerder"]
+__all__ = ["Configs", "Kafka", "Node", "SimHerder"]
 
 T = TypeVar("T")
 _START_S = 60.0
@@ -286,24 +287,34 @@ class SimHerder(DistributedHerder):
         return cast(InternalRequests, requests)
 
 
+class Configs(NamedTuple):
+    """Of all workers."""
+
+    group: DistributedConfig
+    worker: WorkerConfig
+
+    @classmethod
+    def from_properties(cls, props: Mapping[str, str]) -> Configs:
+        return cls(DistributedConfig.from_properties(props), WorkerConfig.from_properties(props))
+
+
 class Node:
     """One run of one worker. `restarted` makes the next."""
 
-    def __init__(
-        self, kafka: Kafka, name: str, props: Mapping[str, str], *, java: bool = False
-    ) -> None:
+    def __init__(self, kafka: Kafka, name: str, configs: Configs, *, java: bool = False) -> None:
         """`java`: it leads as a Java worker does."""
         self.java = java
         self.kafka = kafka
         self.name = name
         self.url = f"http://{name}/"
-        self.props = props
+        self._configs = configs
         self.engine = kafka.engine
         self.process = Process(kafka.engine, name)
         self.herder: SimHerder | None = None
         self.failure: Exception | None = None
         self.stopping = False
         self._turn_at: float | None = None
+        self._next_turn: Event | None = None
         self._again = False
         kafka.nodes[self.url] = self
         self.engine.at(0.0, self._start, self.process)
@@ -315,9 +326,9 @@ class Node:
 
     def _start(self) -> None:
         self.engine.note(f"{self.name}: starts")
-        config = DistributedConfig.from_properties(self.props)
+        config, worker_config = self._configs
         once = config.exactly_once is ExactlyOnceSupport.ENABLED
-        worker = SimWorker(self.process, self.kafka.ledger, self.props, exactly_once=once)
+        worker = SimWorker(self.process, self.kafka.ledger, worker_config, exactly_once=once)
         self._worker = worker
         herder = SimHerder(self, config, worker)
         self.process.turning = True
@@ -345,14 +356,14 @@ class Node:
             return
         if self._turn_at is not None and self._turn_at <= when:
             return
+        if self._next_turn is not None:
+            self._next_turn.cancel()
         self._turn_at = when
+        self._next_turn = self.engine.at(when - self.engine.now, self._take_turn, self.process)
 
-        def turn() -> None:
-            if self._turn_at == when:
-                self._turn_at = None
-                self._turn()
-
-        self.engine.at(when - self.engine.now, turn, self.process)
+    def _take_turn(self) -> None:
+        self._turn_at = self._next_turn = None
+        self._turn()
 
     def _turn(self) -> None:
         if self.process.turning or self.herder is None or self.stopping:

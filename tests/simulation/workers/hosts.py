@@ -134,10 +134,10 @@ class SimWorker(Worker):
     """Makes hosts without threads; has no clients."""
 
     def __init__(
-        self, process: Process, ledger: Ledger, props: Mapping[str, str], *, exactly_once: bool
+        self, process: Process, ledger: Ledger, config: WorkerConfig, *, exactly_once: bool
     ) -> None:
         super().__init__(
-            WorkerConfig.from_properties(props),
+            config,
             plugins(),
             MetricRegistry(),
             process.clock,

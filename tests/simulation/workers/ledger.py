@@ -136,6 +136,11 @@ class Ledger:
                 found.append((host, process))
         return found
 
+    @property
+    def crowded(self) -> bool:
+        """Whether `look` has anything to look at."""
+        return bool(self._crowded)
+
     def instances(self) -> set[InstanceId]:
         """All of which something moves."""
         return {instance for instance in self._hosts if self.running(instance)}

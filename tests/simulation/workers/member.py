@@ -347,7 +347,8 @@ class SimMember:
     def _look_up(self, then: Callable[[], None]) -> None:
         def look() -> None:
             if self._process.cut or self._coordinator.away:
-                self._engine.at(_RETRY_S, look, self._process)
+                wait = self._process.until_connected_s(_RETRY_S)
+                self._engine.at(wait, look, self._process)
                 return
             self._known, self._knows_move = True, self._coordinator.moves
             then()
@@ -406,11 +407,10 @@ class SimMember:
         def once(answer: Answer) -> None:
             if open_[0]:
                 open_[0] = False
+                watching[0].cancel()
                 answered(answer)
 
         def watch() -> None:
-            if not open_[0]:
-                return
             now = self._engine.now
             if not self._process.cut:
                 cut_since.clear()
@@ -423,9 +423,9 @@ class SimMember:
                 open_[0] = False
                 failed()
                 return
-            self._engine.at(min(_LOOK_S, until - now), watch, self._process)
+            watching[0] = self._engine.at(min(_LOOK_S, until - now), watch, self._process)
 
         if not self._process.cut:
             self.verified = self._engine.now
         self._send(ask, once)
-        self._engine.at(min(_LOOK_S, timeout_s), watch, self._process)
+        watching = [self._engine.at(min(_LOOK_S, timeout_s), watch, self._process)]

@@ -145,7 +145,7 @@ class SimTopicLog:
 
         def ask() -> None:
             if process.cut:
-                engine.at(0.2, ask, process)
+                engine.at(process.until_connected_s(0.2), ask, process)
             else:
                 answered.append(self._topic.end)
 
@@ -164,7 +164,7 @@ class SimTopicLog:
 
     def _take(self) -> None:
         if self._process.cut:
-            self._engine.at(0.2, self._take, self._process)
+            self._engine.at(self._process.until_connected_s(0.2), self._take, self._process)
             return
         self._asked = False
         records, end = self._topic.records, self._topic.end
@@ -186,7 +186,7 @@ class SimTopicLog:
         topic, engine = self._topic, self._engine
         if self._process.cut:
             if self._insists:
-                engine.at(0.5, self._arrive, self._process)
+                engine.at(self._process.until_connected_s(0.5), self._arrive, self._process)
             else:
                 self._settle(BrokerUnavailable("no broker answers"))
             return

@@ -10,7 +10,7 @@ from tests.simulation.outcome import Outcome
 from tests.simulation.workers.clients import Clients
 from tests.simulation.workers.engine import Engine, Process, Stuck
 from tests.simulation.workers.group import GroupState, SimCoordinator
-from tests.simulation.workers.herder import Kafka, Node, SimHerder
+from tests.simulation.workers.herder import Configs, Kafka, Node, SimHerder
 from tests.simulation.workers.ledger import Broken, Ledger
 from tests.simulation.workers.member import Timeouts
 from tests.simulation.workers.topics import Faults, SimTopic
@@ -63,6 +63,7 @@ class World:
             "inter.worker.key.ttl.ms": random.choice(("3600000", "30000")),
             "worker.unsync.backoff.ms": "5000",
         }
+        self._configs = Configs.from_properties(self.props)
         engine.note(
             f"seed {seed}: {self.props['connect.protocol']}, exactly once {once},"
             f" delay {self.max_delay_s} s, connectors {''.join(self.connectors)}"
@@ -71,11 +72,11 @@ class World:
         self.java = {slot for slot in self.slots if random.random() < 0.2}
         """Workers that lead as Java's do."""
         self.nodes: dict[str, Node] = {}
-        self.all_nodes: list[Node] = []
         self._wanted = {name for name in self.connectors if random.random() < 0.7}
         """Connectors that there are to be in the end, whatever became of them."""
-        self._checked: dict[str, object] = {}
-        self._busy_at: dict[Process, float] = {}
+        self._checked: dict[Process, object] = {}
+        self._nodes: dict[Process, Node] = {}
+        """All that there were, by process."""
         engine.after_event = self._look
 
     # The run.
@@ -106,15 +107,15 @@ class World:
         return Outcome("workers", self.seed, finding, history, self.engine.events)
 
     def close(self) -> None:
-        for node in self.all_nodes:
+        for node in self._nodes.values():
             node.close()
 
     def _start(self, slot: str) -> None:
         node = self.nodes.get(slot)
         if node is not None and node.process.alive:
             return
-        self.nodes[slot] = new = Node(self.kafka, slot, self.props, java=slot in self.java)
-        self.all_nodes.append(new)
+        self.nodes[slot] = new = Node(self.kafka, slot, self._configs, java=slot in self.java)
+        self._nodes[new.process] = new
 
     # Faults.
 
@@ -379,42 +380,40 @@ class World:
     # Always.
 
     def _joined_at(self, process: Process) -> float:
-        node = next((n for n in self.all_nodes if n.process is process), None)
+        node = self._nodes.get(process)
         return 0.0 if node is None or node.herder is None else node.herder.member.joined_at
 
     def _knows_until(self, process: Process) -> float:
         """By when this process has to know that it may have lost its work."""
-        node = next((n for n in self.all_nodes if n.process is process), None)
+        node = self._nodes.get(process)
         if node is None or node.herder is None:
             return 0.0
         member = node.herder.member
-        busy = self.engine.now if process.turning else 0.0
-        if process.turning:
-            self._busy_at[process] = self.engine.now
         return max(
             member.heard + Timeouts.session_s,
             member.verified + Timeouts.dead_s,
             process.woke_at + (Timeouts.dead_s if member.joining else 0.0),
-            busy,
-            self._busy_at.get(process, 0.0),
+            self.engine.now if process.turning else process.busy_until,
         )
 
-    def _look(self) -> None:
-        for node in self.nodes.values():
-            if node.process.turning:
-                self._busy_at[node.process] = self.engine.now
-        self.ledger.look()
-        for node in self.nodes.values():
-            herder = node.herder
-            if herder is None or not node.process.alive:
-                continue
-            configs = herder.loop.configs
-            if self._checked.get(node.name) is configs:
-                continue
-            self._checked[node.name] = configs
-            for name in configs.connectors():
-                rounds = {config.get("round") for config in configs.raw_task_configs(name)}
-                if len(rounds) > 1:
-                    raise Broken(
-                        f"{node.name} acts on half of the task configs of {name}: {rounds}"
-                    )
+    def _look(self, process: Process | None) -> None:
+        """After an event, of this process; in the middle of the turns of those that wait."""
+        if self.ledger.crowded:
+            self.ledger.look()
+        if process is not None:
+            self._look_at_configs(process)
+        for waiting in self.engine.turning:
+            self._look_at_configs(waiting)
+
+    def _look_at_configs(self, process: Process) -> None:
+        node = self._nodes[process]
+        if node.herder is None or not process.alive:
+            return
+        configs = node.herder.loop.configs
+        if self._checked.get(process) is configs:
+            return
+        self._checked[process] = configs
+        for name in configs.connectors():
+            rounds = {config.get("round") for config in configs.raw_task_configs(name)}
+            if len(rounds) > 1:
+                raise Broken(f"{node.name} acts on half of the task configs of {name}: {rounds}")
