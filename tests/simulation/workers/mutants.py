@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from connect.runtime.distributed.config_changes import PendingChanges
+from connect.runtime.distributed.herder_thread import HerderLoop
+from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_listener import Rebalancing
 from connect.runtime.distributed.running_work import AssignedWork
@@ -137,5 +139,19 @@ MUTANTS: tuple[Mutant, ...] = (
         Membership,
         "generation_of",
         _as_old_as_now,
+    ),
+    _mutant(
+        "late-deletion-hides",
+        "A deletion of a status that came late hid what had run since.",
+        HerderLoop,
+        "show_again",
+        _nothing,
+    ),
+    _mutant(
+        "statuses-stay",
+        "Statuses of connectors and tasks that were gone stayed for ever.",
+        Leading,
+        "forget_deleted",
+        _nothing,
     ),
 )

@@ -329,6 +329,9 @@ class World:
                 yield f"the status of {instance} is {status} instead of {expected}"
             elif running and status.worker_id != running[0][1].name:
                 yield f"the status of {instance} names {status.worker_id}"
+        for node in nodes:
+            for instance in _with_status(node) - wanted:
+                yield f"{instance} is gone, and {node.name} shows a status of it"
 
     def _balance(self, wanted: set[InstanceId], herders: list[SimHerder]) -> Iterator[str]:
         for kind in (True, False):
@@ -417,3 +420,13 @@ class World:
             rounds = {config.get("round") for config in configs.raw_task_configs(name)}
             if len(rounds) > 1:
                 raise Broken(f"{node.name} acts on half of the task configs of {name}: {rounds}")
+
+
+def _with_status(node: Node) -> set[InstanceId]:
+    """All that this worker shows a status of."""
+    herder = node.herder
+    assert herder is not None
+    statuses = herder.statuses
+    names = statuses.connectors()
+    tasks = {InstanceId(name, number) for name in names for number in statuses.get_all(name)}
+    return tasks | {InstanceId(name) for name in names}
