@@ -7,6 +7,7 @@ every later run, also of the unit tests.
 from __future__ import annotations
 
 import argparse
+import logging
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,8 @@ def _run(name: str, seconds: int) -> bool:
 def _fuzz(name: str, seconds: int) -> int:
     import atheris  # type: ignore[import-untyped]  # only on some platforms
 
+    # Records that make no sense are logged, which is not what is looked at here.
+    logging.getLogger("connect.storage").setLevel(logging.CRITICAL)
     target = TARGETS[name]
     findings = CORPUS / name
     findings.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,6 @@ documents. Anything else is a finding. Its seeds are good input.
 from __future__ import annotations
 
 import json
-import logging
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -323,6 +322,3 @@ TARGETS: dict[str, Target] = {
         _properties, (ConfigError,), lambda: [b"a=b\\u00e4\n# c\nd \\\n  : e\n!f\n"]
     ),
 }
-
-# Records that make no sense are logged, which is not what is looked at here.
-logging.getLogger("connect.storage").setLevel(logging.CRITICAL)

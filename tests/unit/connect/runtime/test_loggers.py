@@ -17,13 +17,15 @@ NAMES = ("levels", "levels.a", "levels.a.b", "levelsother")
 
 @pytest.fixture
 def loggers() -> Iterator[Loggers]:
-    before = {None: logging.getLogger().level}
+    """All loggers get their levels back: some tests set that of the root, and so all others'."""
     for name in NAMES:
         logging.getLogger(name).setLevel(logging.NOTSET)
+    before = {name: logging.getLogger(name).level for name in logging.root.manager.loggerDict}
+    root = logging.root.level
     yield Loggers(FakeClock(now_ms=1000))
-    for name in NAMES:
-        logging.getLogger(name).setLevel(logging.NOTSET)
-    logging.getLogger().setLevel(before[None])
+    for name in logging.root.manager.loggerDict:
+        logging.getLogger(name).setLevel(before.get(name, logging.NOTSET))
+    logging.root.setLevel(root)
 
 
 def test_a_logger_has_the_level_in_effect(loggers: Loggers) -> None:
