@@ -11,12 +11,11 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
-from pyspark.sql import SparkSession
+from hypothesis import HealthCheck, settings
 
-from connectors.spark.session import shared_session
 from deploy.brokers import (
     KAFKA_VERSION,
     OLD_VERSIONS,
@@ -26,19 +25,22 @@ from deploy.brokers import (
 )
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.spark import ready_session
 
-# An example that takes long on a busy machine is no finding.
-settings.register_profile("without deadline", deadline=None)
-settings.load_profile("without deadline")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The one profile of all tests. An example that takes long on a busy machine is no finding, nor is
+# one that is made slowly.
+settings.register_profile(
+    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("busy machine")
 
 # Folders whose tests are marked with the folder's name, so that `-m` can choose.
 _MARKED = ("integration", "compat", "faults")
 _TESTS = Path(__file__).parent
 # Tests write records with timestamps of long ago, which are not to disappear in the middle of one.
 _KEEP = {"log.retention.ms": "-1"}
-# The history of mirrors that tests run is not to get into the user's own.
-os.environ.setdefault("XDG_STATE_HOME", str(_TESTS.parent / "build" / "state"))
 _LOGS = _TESTS.parent / "build" / "test-logs" / str(os.getpid())
 # The history of the mirrors that tests start is not the user's.
 os.environ["XDG_STATE_HOME"] = str(_LOGS / "state")
@@ -121,4 +123,8 @@ def listener() -> Iterator[str]:
 @pytest.fixture
 def spark() -> SparkSession:
     """The one Spark session of all tests, in this process, with Spark's Kafka source."""
+    # PySpark takes long to import, and most tests do without.
+    from connectors.spark.session import shared_session
+    from tests.support.spark import ready_session
+
     return ready_session(shared_session(), kafka=True)

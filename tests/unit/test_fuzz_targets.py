@@ -20,7 +20,7 @@ def test_good_input_and_earlier_findings(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 @given(data=st.data())
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 def test_broken_input(name: str, data: st.DataObject) -> None:
     broken = bytearray(data.draw(st.sampled_from(seeds(name))))
     for _ in range(data.draw(st.integers(1, 4))):

@@ -68,7 +68,6 @@ def ask(operation: Any, mode: GenerationMode, connector: str, examples: int) -> 
     @given(operation.as_strategy(generation_mode=mode), st.booleans())
     @settings(
         max_examples=examples,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

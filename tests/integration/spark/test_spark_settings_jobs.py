@@ -144,9 +144,7 @@ committed_offsets = st.none() | st.sampled_from([None, 99, 100, 101]).map(
 )
 
 
-@settings(
-    max_examples=3, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(target_states, st.booleans(), st.lists(committed_offsets, max_size=4)),

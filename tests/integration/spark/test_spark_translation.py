@@ -35,7 +35,6 @@ from tests.unit.connectors.mirror.copied_log import CopiedLog, copied_logs
 # A Spark query takes a second, so each example is many partitions, and few are made.
 SOME = settings(
     max_examples=3,
-    deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

@@ -91,7 +91,7 @@ def test_junk_is_data_or_corrupt_data(codec: int, junk: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", PACKING, ids=named)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_flipped_bytes_are_data_or_corrupt_data(codec: int, data: st.DataObject) -> None:
     packed = bytearray(compress(codec, TEXT[:3000] + RANDOM[:50]))

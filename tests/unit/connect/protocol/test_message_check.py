@@ -74,7 +74,7 @@ def test_a_message_that_is_cut_off_does_not(version: int) -> None:
 
 
 @given(st.integers(0, 13), st.binary(max_size=120))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_passes_is_what_the_decoder_takes(version: int, data: bytes) -> None:
     try:
         check(version, data)
@@ -85,7 +85,7 @@ def test_what_passes_is_what_the_decoder_takes(version: int, data: bytes) -> Non
 
 
 @given(st.integers(0, 13), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_flipped_byte_is_corrupt_or_decodes(version: int, data: st.DataObject) -> None:
     good = bytearray(metadata(version))
     good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))

@@ -55,7 +55,7 @@ def test_what_kafka_python_builds_is_read(codec: int) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @given(stored=stored_batches(max_batches=3))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_new_batches_are_read_by_kafka_python(codec: int, stored: list[Stored]) -> None:
     made = rebatch(
         [memoryview(batch.data) for batch in stored],

@@ -182,7 +182,7 @@ def test_offsets_that_do_not_rise_are_corrupt_data(second: list[int], codec: int
     st.sampled_from([1, 3, 16_384]),
     st.integers(0, 40),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_consumer_sees_the_same_records(
     stored: list[Stored], codec: int, max_bytes: int, max_records: int, skip: int
 ) -> None:
@@ -206,7 +206,7 @@ def test_a_consumer_sees_the_same_records(
 
 
 @given(stored_batches(), st.sampled_from([KEEP_CODEC, *CODECS]), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_corrupted_bytes_raise_nothing_but_corrupt_data(
     stored: list[Stored], codec: int, data: st.DataObject
 ) -> None:
@@ -231,7 +231,7 @@ def test_corrupted_bytes_raise_nothing_but_corrupt_data(
 
 
 @given(stored_batches(max_batches=1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_split_gives_two_halves_with_their_source_offsets(stored: list[Stored]) -> None:
     for made in rebatched([batch.data for batch in stored], codec=KEEP_CODEC):
         if made.records < 2:

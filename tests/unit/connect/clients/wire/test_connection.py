@@ -190,7 +190,7 @@ def test_no_common_version_is_an_error_that_leaves_the_connection_open(
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_a_body_holds_it_is_decoded_or_corrupt(body: bytes) -> None:
     pair = Pair()
     pair.connection.api_versions = {METADATA: (0, 13)}

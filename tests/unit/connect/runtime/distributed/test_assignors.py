@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.protocol.membership import Assignment, ConnectorTask, decode_assignment
@@ -233,7 +233,6 @@ def change(group: Group, what: tuple[Any, ...]) -> None:
         group.now_ms += number
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(changes, max_size=3), max_size=12), st.sampled_from([0, 5_000, MAX_DELAY_MS])
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.runtime.standalone.task_plan import TaskPlan, plan_tasks
@@ -24,7 +24,6 @@ def test_changes_starts_and_stops() -> None:
 _configs = st.lists(st.sampled_from([A, B, C]), max_size=6)
 
 
-@settings(deadline=None)
 @given(running=_configs, wanted=_configs)
 def test_every_task_is_in_one_list_and_following_the_plan_gives_what_is_wanted(
     running: list[dict[str, str]], wanted: list[dict[str, str]]

@@ -70,7 +70,7 @@ cuts = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 
 
 @given(letters, letters, cuts, cuts)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_record_of_both_sides_is_accounted_for(
     source: list[Record], target: list[Record], ours: list[int], theirs: list[int]
 ) -> None:
@@ -86,7 +86,7 @@ def test_every_record_of_both_sides_is_accounted_for(
 
 
 @given(letters, letters, cuts, cuts)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_it_lists_is_true(
     source: list[Record], target: list[Record], ours: list[int], theirs: list[int]
 ) -> None:
@@ -110,7 +110,7 @@ def test_what_it_lists_is_true(
 
 
 @given(st.integers(0, 199), st.integers(0, 198), cuts, cuts, st.sampled_from(list(Kind)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_one_record_tampered_with_is_named_exactly(
     at: int, other: int, ours: list[int], theirs: list[int], kind: Kind
 ) -> None:

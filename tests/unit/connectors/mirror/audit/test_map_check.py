@@ -30,7 +30,7 @@ def checked(
 
 
 @given(copied_logs(java=True), st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example(CopiedLog([True, True, False]).play([("copy", 2), ("java", 1)]), random.Random(1))
 def test_every_offset_is_accounted_for_or_named_and_samples_are_where_they_should_be(
     log: CopiedLog, draw: random.Random

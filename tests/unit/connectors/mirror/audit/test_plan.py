@@ -25,7 +25,7 @@ def records(log: CopiedLog, start: int, end: int) -> list[Numbered]:
 
 
 @given(copied_logs(java=True), st.integers(1, 9))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example(CopiedLog([True, True, False, True]).play([("java", 2), ("copy", 2)]), 1)
 @example(CopiedLog([True, True]).play([("copy", 2), ("crash", 1), ("copy", 2)]), 1)
 @example(
@@ -90,7 +90,6 @@ def test_only_the_first_range_begins_where_retention_may_have_deleted() -> None:
 
 
 @given(st.lists(st.integers(0, 1000), max_size=200), st.integers(1, 16))
-@settings(deadline=None)
 def test_every_range_is_in_one_share_and_large_ones_stand_alone(
     sizes: list[int], tasks: int
 ) -> None:

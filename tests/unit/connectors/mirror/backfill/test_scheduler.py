@@ -43,7 +43,7 @@ jobs_strategy = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     jobs=jobs_strategy,
     slots=st.integers(1, 5),
@@ -105,7 +105,7 @@ def test_each_offset_is_dealt_once_in_order_and_the_limit_is_kept(
     assert sum(each.copied_records for each in every) == sum(offsets for offsets, _, _ in jobs)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(jobs=jobs_strategy)
 def test_whatever_would_lose_records_comes_before_what_would_not(
     jobs: list[tuple[int, float, float]],
@@ -178,7 +178,6 @@ def test_what_fails_again_and_again_is_left_and_holds_up_nothing_else() -> None:
     assert good.failures == 0
 
 
-@settings(deadline=None)
 @given(
     steps=st.lists(st.tuples(st.floats(0.1, 30), st.integers(0, 50)), min_size=1, max_size=60),
     weight=st.floats(1, 100),

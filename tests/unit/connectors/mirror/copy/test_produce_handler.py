@@ -291,6 +291,5 @@ TestDelivering = cast("Any", Delivering).TestCase
 TestDelivering.settings = settings(
     max_examples=100,
     stateful_step_count=50,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.clients.wire.selector_loop import SelectorLoop
@@ -190,7 +190,6 @@ def test_after_a_quiet_time_there_is_no_flood(two: Task) -> None:
     assert sum(two.run(1.0).values()) <= 1.5 * 100 * KB + len(two.partitions) * 10 * KB
 
 
-@settings(deadline=None)
 @given(
     st.integers(min_value=10, max_value=10_000),
     st.lists(st.tuples(st.integers(1, 50), st.integers(0, 3)), min_size=1, max_size=30),

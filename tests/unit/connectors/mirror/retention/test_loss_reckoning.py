@@ -91,7 +91,7 @@ limits = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), limits=limits)
 def test_a_loss_never_comes_before_the_forecast_and_never_without_one(
     data: st.DataObject, limits: Limits
@@ -133,7 +133,7 @@ def test_a_loss_never_comes_before_the_forecast_and_never_without_one(
         assert forecast >= now_ms
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data(), limits=limits)
 def test_what_the_watch_sees_of_a_log_is_enough(data: st.DataObject, limits: Limits) -> None:
     """It asks for timestamps as brokers answer, and takes sizes by their share. Records of one

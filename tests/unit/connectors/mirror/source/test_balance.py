@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.protocol.messages import TopicPartition
@@ -36,7 +36,6 @@ def dealt(draw: st.DrawFn) -> tuple[dict[TopicPartition, float], int, list[list[
     return weights, count, had
 
 
-@settings(deadline=None)
 @given(dealt(), st.booleans())
 def test_every_partition_has_one_task_and_every_task_a_partition(
     given_: tuple[dict[TopicPartition, float], int, list[list[TopicPartition]]], may_move: bool
@@ -48,7 +47,6 @@ def test_every_partition_has_one_task_and_every_task_a_partition(
     assert all(found.tasks)
 
 
-@settings(deadline=None)
 @given(dealt())
 def test_what_is_left_uneven_cannot_be_made_even_by_a_move(
     given_: tuple[dict[TopicPartition, float], int, list[list[TopicPartition]]],
@@ -68,7 +66,6 @@ def test_what_is_left_uneven_cannot_be_made_even_by_a_move(
     assert sum(weight for weight in mine if weight < 0.9999 * lead) <= 0.25 * lead * 1.0001
 
 
-@settings(deadline=None)
 @given(dealt())
 def test_what_was_dealt_out_stays_as_it_is(
     given_: tuple[dict[TopicPartition, float], int, list[list[TopicPartition]]],
@@ -80,7 +77,6 @@ def test_what_was_dealt_out_stays_as_it_is(
     assert again.tasks == first.tasks
 
 
-@settings(deadline=None)
 @given(dealt())
 def test_nothing_moves_where_it_may_not(
     given_: tuple[dict[TopicPartition, float], int, list[list[TopicPartition]]],
@@ -95,7 +91,6 @@ def test_nothing_moves_where_it_may_not(
     assert moved == found.moved < max(1, len(found.tasks))
 
 
-@settings(deadline=None)
 @given(some_weights, some_tasks)
 def test_what_is_new_is_dealt_out_evenly(weights: dict[TopicPartition, float], count: int) -> None:
     found = balance(list(weights), weights, count)

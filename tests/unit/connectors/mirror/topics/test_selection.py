@@ -132,7 +132,7 @@ PARTITIONS = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(PARTITIONS, PARTITIONS, st.integers(1, 8))
 def test_assignments_are_complete_sticky_and_never_empty(
     before: list[TopicPartition], after: list[TopicPartition], tasks: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.protocol.batches import read_headers
@@ -79,7 +79,6 @@ _OPTIONS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(
     log=source_logs(),
     options=_OPTIONS,
@@ -110,7 +109,6 @@ def _edges(log: SourceLog) -> set[int]:
     return {offset + beside for offset in seen for beside in (0, 1)}
 
 
-@settings(deadline=None)
 @given(log=source_logs().filter(lambda log: log.batches), options=_OPTIONS, data=st.data())
 def test_all_before_a_damaged_batch_is_copied_and_the_next_fetch_begins_there(
     log: SourceLog, options: CopyOptions, data: st.DataObject
