@@ -1,5 +1,6 @@
 """`python -m deploy.brokers [VERSION...]`: fetch what brokers need (jars, and a JRE if there is no
-Java), now. Without versions, of the one that the demo and most tests run.
+Java), now. Without versions, of the one that the demo and most tests run, with an archive of its
+classes, from which its JVMs start on half of the CPU.
 
 Prints nothing when all of it is there. Exit status 1, after one sentence, when a download fails.
 """
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from deploy.brokers.artifacts import Progress
+from deploy.brokers.class_archive import make_class_archive
 from deploy.brokers.cluster import kafka_runtime
 from deploy.brokers.errors import DeployError
 from deploy.brokers.versions import KAFKA_VERSION, OLD_VERSIONS
@@ -45,7 +47,10 @@ def main(versions: Sequence[str]) -> int:
         return 1
     try:
         for version in versions or (KAFKA_VERSION,):
-            kafka_runtime(_Line(version).show, version)
+            kafka = kafka_runtime(_Line(version).show, version)
+            if version == KAFKA_VERSION and not kafka.class_archive.exists():
+                print("Archiving Kafka's classes for quicker starts", file=sys.stderr)
+                make_class_archive(kafka)
     except DeployError as error:
         print(error, file=sys.stderr)
         return 1

@@ -10,10 +10,8 @@ of the Python process, however sudden, takes them along.
 
 from __future__ import annotations
 
-import base64
 import shutil
 import tempfile
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,7 +24,7 @@ from deploy.brokers.artifacts import Progress, fetch_kafka
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.errors import ProcessFailed
 from deploy.brokers.java import find_or_install_java
-from deploy.brokers.node import KafkaNode
+from deploy.brokers.node import DATA, KafkaNode
 from deploy.brokers.places import Place
 from deploy.brokers.ports import PortLease
 from deploy.brokers.properties import (
@@ -36,6 +34,7 @@ from deploy.brokers.properties import (
     zookeeper_broker_properties,
 )
 from deploy.brokers.runtime import QUICK, JvmOptions, KafkaRuntime
+from deploy.brokers.storage import random_id
 from deploy.brokers.versions import KAFKA_VERSION, has_kraft
 from deploy.brokers.zookeeper import ZooKeeper
 
@@ -93,7 +92,7 @@ class KafkaCluster:
         if nodes < 1:
             raise ValueError(f"A cluster has at least 1 node, not {nodes}")
         self.name = name
-        self.cluster_id = _random_id()
+        self.cluster_id = random_id()
         self.nodes: tuple[KafkaNode, ...] = ()
         self.controllers: tuple[KafkaNode, ...] = ()
         self._zookeeper: ZooKeeper | None = None
@@ -166,7 +165,7 @@ class KafkaCluster:
                 {name: port for name, port in ports[node].items() if name != CONTROLLER},
                 directory / f"node-{node}",
                 (self._logs or directory) / f"{self.name}-{node}.log",
-                self._broker_properties(node, ports, directory / f"node-{node}" / "data"),
+                self._broker_properties(node, ports, directory / f"node-{node}" / DATA),
                 kafka,
                 self._jvm,
                 temporary=self._temporary,
@@ -285,15 +284,6 @@ class KafkaCluster:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _random_id() -> str:
-    """A cluster id in Kafka's form. Like Kafka's own, it never starts with a dash, which a command
-    line would take for an option."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
 
 
 def _each(action: Callable[[KafkaNode], None], nodes: Iterable[KafkaNode]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,10 +13,13 @@ from deploy.brokers.process import GuardedProcess, complaints
 from deploy.brokers.properties import INTERNAL, render
 from deploy.brokers.readiness import wait_until_serving
 from deploy.brokers.runtime import JvmOptions, KafkaRuntime
+from deploy.brokers.storage import format_storage
 
-__all__ = ["KafkaNode"]
+__all__ = ["DATA", "KafkaNode"]
 
-_FORMAT_TIMEOUT_S = 60.0
+DATA = "data"
+"""The folder of a node's directory that has its logs."""
+
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 30.0
 
@@ -82,29 +84,10 @@ class KafkaNode:
         needs none. `arguments` go to StorageTool."""
         if not self._formatted:
             return
-        command = self._kafka.command(
-            "kafka.tools.StorageTool",
-            ["format", "-t", cluster_id, "-c", str(self._config), "--ignore-formatted", *arguments],
-            JvmOptions(heap="128m"),
+        data = self.directory / DATA
+        format_storage(
+            self._kafka, cluster_id, self.node_id, self._config, data, self.log, arguments
         )
-        with self.log.open("ab") as output:
-            start = output.tell()
-            try:
-                status = subprocess.run(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    timeout=_FORMAT_TIMEOUT_S,
-                    check=False,
-                ).returncode
-            except subprocess.TimeoutExpired:
-                status = None
-        if status != 0:
-            raise ProcessFailed(
-                f"The storage of Kafka node {self.node_id} could not be formatted; "
-                f"{self.log} says:\n{complaints(self.log, start)}"
-            )
 
     def launch(self) -> None:
         """Start its process without waiting until it serves. No effect while it runs."""

@@ -14,6 +14,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaNode, KafkaRuntime, ProcessFailed
+from deploy.brokers.cache import CACHE_VARIABLE
+from deploy.brokers.properties import CONTROLLER, INTERNAL, render, server_properties
+from deploy.brokers.storage import format_storage, random_id
 from tests.support.java import run_java_class
 from tests.support.producing import COMPRESSIONS, Record, numbered, produce, produce_transactions
 from tests.support.reading import contents, read_partition
@@ -203,6 +206,29 @@ def test_a_port_taken_by_a_stranger_is_replaced(
     with KafkaCluster(kafka=kafka, logs=logs) as cluster, strangers[0] as stranger:
         assert cluster.node(1).ports["PLAINTEXT"] != stranger.getsockname()[1]
         assert topic_names(cluster.bootstrap_servers) == set()
+
+
+def test_storage_is_formatted_as_by_kafkas_tool(
+    kafka: KafkaRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    cluster_id = random_id()
+    found: list[tuple[dict[str, str], bytes]] = []
+    for node in (1, 2):  # the tool formats the first, and a copy is made for the second
+        data = tmp_path / str(node)
+        ports = {each: {INTERNAL: 2 * each, CONTROLLER: 2 * each + 1} for each in (1, 2)}
+        own = server_properties(node, {INTERNAL: "PLAINTEXT"}, ports, data, {})
+        config = tmp_path / f"{node}.properties"
+        config.write_text(render(own))
+        format_storage(kafka, cluster_id, node, config, data, tmp_path / "log")
+        lines = (data / "meta.properties").read_text().splitlines()
+        ids = dict(line.split("=") for line in lines if not line.startswith("#"))
+        found.append((ids, (data / "bootstrap.checkpoint").read_bytes()))
+    (by_tool, features), (by_copy, features_copied) = found
+    assert by_copy.keys() == by_tool.keys()
+    assert by_copy.pop("directory.id") != by_tool.pop("directory.id")
+    assert by_copy == {**by_tool, "node.id": "2"}
+    assert features_copied == features
 
 
 def test_java_tools_run_on_the_same_class_path(
