@@ -7,11 +7,14 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 py
 	$(shell $(name) -c 'import sys; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)))
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST := $(BIN)/python -m pytest
+MYPY := $(BIN)/mypy -p connect -p connectors -p api -p deploy -p tests
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --group build --custom-compile-command "make lock"
 
-# The tests on brokers wait more than they work. Each process has clusters of its own.
-TEST_PROCESSES ?= 2
+# So many processes run the unit tests, which only compute.
+UNIT_PROCESSES ?= 2
+# So many run the tests on brokers, which wait more than they work. Each has clusters of its own.
+TEST_PROCESSES ?= 4
 
 # For each decoder that is fuzzed.
 FUZZ_SECONDS ?= 20
@@ -106,11 +109,12 @@ check: install-test
 	@$(PIP) check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p connect -p connectors -p api -p deploy -p tests
-	$(PYTEST) -q tests/unit
+	@echo "$(MYPY), beside the unit tests"
+	@$(MYPY) & types=$$!; $(PYTEST) -q -n $(UNIT_PROCESSES) --dist worksteal tests/unit; tests=$$?; \
+	wait $$types && exit $$tests
 
 test: check brokers
-	$(PYTEST) -n $(TEST_PROCESSES) --dist loadfile -m "not slow" --ignore=tests/unit tests
+	$(PYTEST) -n $(TEST_PROCESSES) --dist worksteal -m "not slow" --ignore=tests/unit tests
 
 slow: install-test brokers
 	$(call record,slow) $(COUNTED_PYTEST) -m slow --ignore=tests/unit tests
