@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewTopic,
+    OffsetSpec,
 )
 
 from connect.clock import Deadline
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 _TIMEOUT_S = 30.0
+# Those of clusters that are gone make room, and are closed.
+_CLIENTS = 8
 _LEADER_S, _RETRY_S = 5.0, 0.1
 _NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
@@ -40,9 +43,18 @@ def unique(prefix: str) -> str:
     return f"{prefix}-{uuid.uuid4().hex[:10]}"
 
 
+@lru_cache(_CLIENTS)
 def admin(servers: str) -> AdminClient:
-    """An admin client; it is closed when it is garbage collected."""
-    return AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    """The admin client of a cluster, one for all who ask. From any thread."""
+    return AdminClient(
+        {
+            "bootstrap.servers": servers,
+            "log_level": 0,
+            # Brokers of tests come back at any moment, and then are asked at once.
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 200,
+        }
+    )
 
 
 def topic_names(servers: str) -> set[str]:
@@ -99,30 +111,24 @@ def topic_config(servers: str, topic: str, name: str) -> str | None:
     return value
 
 
-@contextmanager
-def _consumer(servers: str) -> Iterator[Consumer]:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": unique("offsets")})
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
 def end_offsets(servers: str, topic: str) -> dict[int, int]:
     """The high watermark of every partition."""
-    with _consumer(servers) as consumer:
-        partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-        return {
-            number: _watermark(consumer, TopicPartition(topic, number)) for number in partitions
-        }
+    client = admin(servers)
+    partitions = client.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+    return _ends(client, topic, list(partitions)) if partitions else {}
 
 
-def _watermark(consumer: Consumer, partition: TopicPartition) -> int:
+def _ends(client: AdminClient, topic: str, partitions: Sequence[int]) -> dict[int, int]:
     """A partition that was just created, or has just moved, has no leader for a moment."""
     deadline = Deadline(_LEADER_S)
+    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}
     while True:
+        answers = client.list_offsets(asked, request_timeout=_TIMEOUT_S)
         try:
-            return int(consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)[1])
+            return {
+                partition.partition: int(answer.result(_TIMEOUT_S).offset)
+                for partition, answer in answers.items()
+            }
         except KafkaException as error:
             if error.args[0].code() not in _NO_LEADER or deadline.expired():
                 raise
