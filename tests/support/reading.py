@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from confluent_kafka import (
@@ -21,6 +24,8 @@ from tests.support.topics import unique
 __all__ = ["ReadRecord", "contents", "numbers", "read_partition"]
 
 _BATCH = 10_000
+# Of a source and a target, at both isolation levels.
+_IDLE_CONSUMERS = 4
 _POLL_S = 0.5
 _TIMESTAMP_TYPES = {
     TIMESTAMP_CREATE_TIME: "CreateTime",
@@ -73,6 +78,66 @@ def _read(message: Message) -> ReadRecord:
     )
 
 
+class _Consumers:
+    """Consumers that wait for the next one who reads: to make one and to close it takes longer than
+    to read a partition. From any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[tuple[tuple[str, str], Consumer]] = []
+
+    @contextmanager
+    def lent(self, servers: str, isolation: str) -> Iterator[Consumer]:
+        """A consumer without partitions, for one reader at a time. One whose reader failed is not
+        lent again."""
+        consumer = self._taken((servers, isolation)) or _consumer(servers, isolation)
+        try:
+            yield consumer
+            consumer.unassign()
+        except BaseException:
+            consumer.close()
+            raise
+        with self._lock:
+            self._idle.append(((servers, isolation), consumer))
+            beyond = self._idle.pop(0)[1] if len(self._idle) > _IDLE_CONSUMERS else None
+        if beyond is not None:
+            beyond.close()
+
+    def _taken(self, kind: tuple[str, str]) -> Consumer | None:
+        with self._lock:
+            for place in reversed(range(len(self._idle))):
+                if self._idle[place][0] == kind:
+                    return self._idle.pop(place)[1]
+        return None
+
+
+_CONSUMERS = _Consumers()
+
+
+def _consumer(servers: str, isolation: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": unique("reader"),
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": isolation,
+            "fetch.wait.max.ms": 20,
+            "fetch.error.backoff.ms": 50,
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+        }
+    )
+
+
+def _waiting(consumer: Consumer, deadline: Deadline) -> list[Message]:
+    """What has arrived, or the next that does. To ask for many with a timeout would always take
+    that long."""
+    return consumer.consume(_BATCH, 0.0) or consumer.consume(1, min(_POLL_S, deadline.remaining()))
+
+
 def read_partition(
     servers: str,
     topic: str,
@@ -88,22 +153,11 @@ def read_partition(
     `KafkaException` for what the broker refuses.
     """
     deadline = Deadline(timeout_s)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": unique("reader"),
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "isolation.level": isolation,
-            "fetch.wait.max.ms": 20,
-        }
-    )
     records: list[ReadRecord] = []
-    try:
+    with _CONSUMERS.lent(servers, isolation) as consumer:
         consumer.assign([TopicPartition(topic, partition, start)])
         while not deadline.expired():
-            for message in consumer.consume(_BATCH, min(_POLL_S, deadline.remaining())):
+            for message in _waiting(consumer, deadline):
                 error = message.error()
                 if error is None:
                     records.append(_read(message))
@@ -111,8 +165,6 @@ def read_partition(
                     return records
                 else:
                     raise KafkaException(error)
-    finally:
-        consumer.close()
     raise DeadlineExceeded(
         f"The end of {topic}-{partition} was not reached within {timeout_s:g} s, after "
         f"{len(records)} records"
