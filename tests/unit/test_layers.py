@@ -205,3 +205,21 @@ def test_no_folder_of_the_product_has_more_entries_than_one_can_know() -> None:
         for folder in folders()
     }
     assert {name: size for name, size in sizes.items() if size > MOST_ENTRIES} == {}
+
+
+TESTS = ROOT / "tests"
+SUITES = ("unit", "integration", "compat", "faults")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_tests_import_no_tests(path: Path) -> None:
+    """What tests share is in `tests.support`, or in a module beside or above them that has no tests."""
+    beside = ".".join(path.relative_to(ROOT).parent.parts)
+    for name in imported(path):
+        *folder, module = name.split(".")
+        assert not module.startswith("test_"), f"{name} has tests"
+        assert module != "conftest", f"{name} is pytest's"
+        of_a_suite = folder[:1] == ["tests"] and (*folder, module)[1] in SUITES
+        assert not of_a_suite or f"{beside}.".startswith(f"{'.'.join(folder)}."), f"{name} is of other tests"

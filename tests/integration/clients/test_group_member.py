@@ -14,7 +14,7 @@ from connect.errors import AuthenticationFailed, BrokerError, ConfigError
 from connect.runtime.distributed.assignment import ConfigView
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.ports import LOOPBACK
-from tests.integration.clients.certificates import Authority
+from tests.support.certificates import Authority
 from tests.support.members import QUICK, TestMember
 from tests.support.topics import unique
 from tests.support.waiting import wait_until

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.integration.clients.certificates import Authority
+from tests.support.certificates import Authority
 from tests.support.rest import call
 from tests.support.topics import unique
 from tests.support.waiting import wait_until

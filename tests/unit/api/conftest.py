@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 import pytest
@@ -10,10 +10,7 @@ import pytest
 from api.rest.server import RestServer
 from connect.metrics.registry import MetricRegistry
 from tests.support.in_memory_herder import InMemoryHerder
-
-LISTENER = {"listeners": "http://127.0.0.1:0"}
-
-StartServer = Callable[..., str]
+from tests.unit.api.started import LISTENER, StartServer
 
 
 @pytest.fixture

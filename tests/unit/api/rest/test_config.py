@@ -10,7 +10,7 @@ from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
-from tests.unit.api.conftest import LISTENER, StartServer
+from tests.unit.api.started import LISTENER, StartServer
 
 
 @pytest.mark.parametrize(

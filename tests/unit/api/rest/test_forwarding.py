@@ -13,7 +13,7 @@ from connect.runtime.errors import NotAssigned, NotLeader
 from connect.runtime.states import TargetState
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
-from tests.unit.api.conftest import StartServer
+from tests.unit.api.started import StartServer
 
 CLASS = {"connector.class": "Table"}
 

@@ -15,7 +15,7 @@ from connect.runtime.rest_entities import LoggerLevel, OffsetEntry, TaskId, Work
 from connect.runtime.states import TargetState
 from tests.support.in_memory_herder import WORKER, InMemoryHerder
 from tests.support.rest import Answer, call
-from tests.unit.api.conftest import StartServer
+from tests.unit.api.started import StartServer
 
 CLASS = {"connector.class": "Table"}
 JSON = {"Content-Type": "application/json"}

@@ -13,10 +13,10 @@ from api.rest.server import RestServer
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.errors import NotLeader
-from tests.integration.clients.certificates import Authority
+from tests.support.certificates import Authority
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import Answer, call
-from tests.unit.api.conftest import StartServer
+from tests.unit.api.started import StartServer
 
 EXTENSION = {"rest.extension.classes": BASIC_AUTH_EXTENSION}
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"

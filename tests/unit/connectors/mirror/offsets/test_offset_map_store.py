@@ -11,7 +11,7 @@ from connect.errors import RetriableError
 from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.translation import BackwardMap, Place
-from tests.unit.connectors.mirror.copied_log import CopiedLog, copied_logs
+from tests.support.copied_log import CopiedLog, copied_logs
 
 T = ("t", 0)
 

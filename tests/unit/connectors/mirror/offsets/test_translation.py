@@ -16,7 +16,7 @@ from connectors.mirror.offsets.translation import (
     nearer,
     places_in_stretch,
 )
-from tests.unit.connectors.mirror.copied_log import CopiedLog, copied_logs
+from tests.support.copied_log import CopiedLog, copied_logs
 
 
 def index_of(pages: dict[int, bytes]) -> PartitionIndex:

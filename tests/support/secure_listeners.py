@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.integration.clients.certificates import Authority
+from tests.support.certificates import Authority
 
 __all__ = [
     "LOGIN",
