@@ -20,11 +20,11 @@ from tests.support.streams import assert_copied
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
-REQUEST_TIMEOUT_S = 120.0
-"""By which such a connection is given up at the latest."""
+REQUEST_TIMEOUT_S = 1_000.0
+"""By which such a connection is given up at the latest: longer than a test may take."""
 SEEN_S = 20.0
 """By which people see it; a busy machine needs its time."""
-HEALED_S = 60.0
+REPLACED_S = HEALED_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +69,9 @@ def test_a_stalled_connection_is_replaced_within_seconds(
         run.wait({(topic, 0): 100})
         for proxy in proxies:
             proxy.stall()
-        began = time.monotonic()
         produce(source, topic, numbered(100, start=100))
-        run.wait({(topic, 0): 200}, REQUEST_TIMEOUT_S)
-        took = time.monotonic() - began
+        run.wait({(topic, 0): 200}, REPLACED_S)
     assert_copied(run, (source, topic), (target, copy))
-    print(f"{side}: copied again after {took:.1f} s")
-    assert took < REQUEST_TIMEOUT_S / 3
 
 
 @pytest.mark.slow

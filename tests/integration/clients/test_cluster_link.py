@@ -16,7 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.metadata import ClusterSnapshot
 from connect.clients.config.settings import WireSettings
-from connect.clock import SYSTEM_CLOCK, Deadline
+from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, RetriableBrokerError
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.topics import admin, create_topic, topic_names, unique
@@ -316,9 +316,7 @@ def test_closing_leaves_no_thread_and_no_socket(servers: str) -> None:
             linked.link.init_producer_id()
             linked.link.list_offsets([(topic, 0)], LATEST)
             future = linked.link.connect(1)
-            begun = SYSTEM_CLOCK.monotonic()
             linked.link.close()
-            assert SYSTEM_CLOCK.monotonic() - begun < 15
             if future.exception(0) is None:
                 future.result(0).close()
         gc.collect()

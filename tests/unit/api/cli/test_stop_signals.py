@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from types import FrameType
@@ -18,6 +17,8 @@ from api.cli import stop_signals as stopping
 from api.cli.stop_signals import StopSignal
 from deploy.demo.stopping import Stop
 
+# No test is given that long: a wait that no signal ends fails.
+LONG_S = 1_000.0
 _FILES = {stopping.__file__, threading.__file__}
 Wait = Callable[[float], bool]
 
@@ -84,8 +85,6 @@ def test_a_signal_ends_the_wait() -> None:
     # To the process, as others send it: raised here, it would be the timer's thread's.
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGTERM))
     timer.start()
-    began = time.monotonic()
-    assert stop.wait(120.0)
-    assert time.monotonic() - began < 60.0
+    assert stop.wait(LONG_S)
     timer.join()
-    assert stop.wait(120.0), "and every later one"
+    assert stop.wait(LONG_S), "and every later one"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from typing import Any
@@ -203,29 +202,29 @@ def test_a_listener_that_is_none_gets_an_error_with_key_and_value(listener: str)
     assert f"Invalid value {listener} for configuration rest.listener" in str(caught.value)
 
 
-def stopped_within(server: ApiServer, seconds: float) -> bool:
-    began = time.monotonic()
-    server.stop()
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", server.port)) != 0
-    return time.monotonic() - began < seconds
-
-
 def test_the_application_is_not_made_until_somebody_connects() -> None:
     server = ApiServer(lambda: pytest.fail("nobody asked"), "http://127.0.0.1:0").start()
 
-    assert stopped_within(server, 1.0)
+    server.stop()
+    assert not is_listening(server)
 
 
-def test_stop_frees_the_port_within_a_second_though_a_connection_is_open(worker: Worker) -> None:
+def test_stop_frees_the_port_and_closes_connections_that_are_open(worker: Worker) -> None:
     server = ApiServer(worker.app, "http://127.0.0.1:0").start()
     connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
     connection.request("GET", "/")
     connection.getresponse().read()
 
-    assert stopped_within(server, 1.5)
+    server.stop()
+    assert not is_listening(server)
+    assert connection.sock.recv(1) == b""
     connection.close()
     server.stop()
+
+
+def is_listening(server: ApiServer) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", server.port)) == 0
 
 
 def test_stop_cuts_off_an_answer_that_does_not_come(worker: Worker) -> None:
@@ -233,7 +232,7 @@ def test_stop_cuts_off_an_answer_that_does_not_come(worker: Worker) -> None:
 
     def slow() -> dict[str, list[ConnectorStatus]]:
         asked.set()
-        release.wait(_TIMEOUT_S)
+        release.wait(1_000.0)  # longer than a test may take
         return {}
 
     def app() -> Any:
@@ -246,11 +245,9 @@ def test_stop_cuts_off_an_answer_that_does_not_come(worker: Worker) -> None:
     connection.request("GET", "/health")
     assert asked.wait(_TIMEOUT_S)
 
-    began = time.monotonic()
     server.stop()
     release.set()
     connection.close()
-    assert time.monotonic() - began < _TIMEOUT_S / 2
 
 
 def test_a_stop_without_a_start_is_fine(worker: Worker) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import struct
-import time
 import uuid
 from typing import Any
 
@@ -114,10 +113,8 @@ def test_lengths_that_cannot_be(version: int, data: bytes) -> None:
 
 
 def test_a_number_without_an_end_costs_nothing() -> None:
-    began = time.monotonic()
     with pytest.raises(CorruptData, match="longer than 5 bytes"):
         check(9, bytes(4) + b"\xff" * 20_000_000)
-    assert time.monotonic() - began < 60
 
 
 def test_tagged_fields_in_every_structure_are_refused() -> None:

@@ -7,19 +7,17 @@ import threading
 import pytest
 
 from connect.clients.librdkafka.topic_log import TopicLog
-from connect.clock import SYSTEM_CLOCK, Deadline
+from connect.clock import Deadline
 
 
 def test_a_reading_thread_that_hangs_does_not_use_up_the_time_to_stop(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hanging = threading.Event()
-    monkeypatch.setattr(TopicLog, "_read", lambda _: hanging.wait(150.0))
+    monkeypatch.setattr(TopicLog, "_read", lambda _: hanging.wait(2_000.0))
     log = TopicLog("configs", {}, lambda _: None)
     log._thread.start()
-    began = SYSTEM_CLOCK.monotonic()
-    log.stop(Deadline(120.0))
-    assert SYSTEM_CLOCK.monotonic() - began < 60.0
+    log.stop(Deadline(1_000.0))  # longer than a test may take
     assert "log-configs did not end in time" in caplog.text
     hanging.set()
     log._thread.join(10.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -14,7 +13,8 @@ from connect.clients.wire.connection import WireConnection
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import FakeClock
 
-LONG_S = 100.0
+LONG_S = 1_000.0
+"""No test is given that long: what waits so long fails."""
 
 
 @pytest.fixture
@@ -55,22 +55,18 @@ def test_timers_run_when_due_in_order_and_not_when_cancelled(
 def test_mail_of_other_threads_ends_the_wait(loop: SelectorLoop) -> None:
     ran = threading.Event()
     sender = threading.Thread(target=lambda: loop.post(ran.set))
-    started = time.monotonic()
     sender.start()
-    while not ran.is_set() and time.monotonic() - started < LONG_S:
+    while not ran.is_set():
         loop.turn(LONG_S)
     sender.join()
     assert ran.is_set()
-    assert time.monotonic() - started < LONG_S / 2
 
 
 def test_mail_that_mail_sends_is_run_without_waiting(loop: SelectorLoop) -> None:
     ran: list[int] = []
     loop.post(lambda: loop.post(lambda: ran.append(1)))
-    started = time.monotonic()
     loop.turn(LONG_S)
     assert ran == [1]
-    assert time.monotonic() - started < LONG_S / 2
 
 
 def test_a_channel_is_watched_for_writing_only_while_it_has_something_to_write(

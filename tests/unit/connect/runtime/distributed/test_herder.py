@@ -6,7 +6,6 @@ The same on real brokers: tests/integration/test_distributed_group.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -52,6 +51,9 @@ def followed(rig: Rig, *assigned: tuple[str, int]) -> None:
 
 
 # Assignments.
+
+
+LONGER_THAN_A_TEST_S = 1_000.0
 
 
 def test_a_new_connector_is_assigned_and_then_its_tasks(rig: Rig) -> None:
@@ -437,17 +439,15 @@ def test_a_herder_that_never_stops_says_where_it_is(
 
     def hang() -> None:
         began.set()
-        hanging.wait(TIMEOUT_S)
+        hanging.wait(LONGER_THAN_A_TEST_S)
 
     rig.herder._loop.submit(hang)
     assert began.wait(TIMEOUT_S)
-    asked = time.monotonic()
     with caplog.at_level("ERROR"):
         assert not rig.herder.stop(Deadline(1.5))
-    assert time.monotonic() - asked < 2.5, "it takes longer than it was given"
     hanging.set()
     assert "The herder did not stop in time and is left behind" in caplog.text
-    assert "hanging.wait(TIMEOUT_S)" in caplog.text
+    assert "hanging.wait(LONGER_THAN_A_TEST_S)" in caplog.text
 
 
 # Restarts.

@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import sqlite3
-import time
 from pathlib import Path
 
 import pytest
@@ -102,10 +101,8 @@ def test_a_database_that_is_away_holds_nobody_up(
     kept = History(f"sqlite:///{folder / 'h.db'}", 7)
     kept.users = 1
     with caplog.at_level(logging.INFO):
-        began = time.monotonic()
         for _ in range(25):
             kept.add(FLOW, EVENT)
-        assert time.monotonic() - began < 20.0
         wait_until(lambda: "cannot be written" in caplog.text, 10.0, "it says so")
         folder.mkdir()
         wait_until(lambda: "15 rows of the history were dropped" in caplog.text, 10.0, "and this")
@@ -116,7 +113,7 @@ def test_a_database_that_is_away_holds_nobody_up(
 def test_a_database_that_does_not_answer_leaves_a_stopping_task_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_SQLITE_LOCK_S", 100)
+    monkeypatch.setattr(module, "_SQLITE_LOCK_S", 1_000)  # longer than a test may take
     path = tmp_path / "h.db"
     kept = History(f"sqlite:///{path}", 7)
     kept.users = 1
@@ -127,9 +124,7 @@ def test_a_database_that_does_not_answer_leaves_a_stopping_task_its_time(
     try:
         other.execute("begin exclusive")
         kept.add(FLOW, EVENT)
-        began = time.monotonic()
         kept.close()
-        assert time.monotonic() - began < 50.0
     finally:
         other.close()
 
