@@ -13,10 +13,7 @@ from deploy.brokers.places import Place
 from tests.support.chaos.network import Network
 from tests.support.chaos.rough_link import Roughness
 
-pytestmark = [
-    pytest.mark.skipif(not Network.allowed(), reason="needs root and network namespaces"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.skipif(not Network.allowed(), reason="needs root and network namespaces")
 
 MEGABYTES = 3
 TIMEOUT_S = 60.0
