@@ -12,13 +12,13 @@ import pytest
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.integration.clients.certificates import Authority
-from tests.integration.clients.secure_listeners import LOGIN, tls_properties
+from tests.support.certificates import Authority
 from tests.support.groups import commit
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.page_runs import BACKGROUND, SKIP, PageRun, output_pattern
 from tests.support.pages import DOCS, blocks
 from tests.support.producing import numbered, produce
+from tests.support.secure_listeners import LOGIN, tls_properties
 from tests.support.topics import create_topic, end_offset, topic_names
 from tests.support.waiting import wait_until
 

@@ -215,11 +215,13 @@ SUITES = ("unit", "integration", "compat", "faults")
     "path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
 )
 def test_tests_import_no_tests(path: Path) -> None:
-    """What tests share is in `tests.support`, or in a module beside or above them that has no tests."""
+    """What tests share is in `tests.support`, or beside or above them in a module without tests."""
     beside = ".".join(path.relative_to(ROOT).parent.parts)
     for name in imported(path):
         *folder, module = name.split(".")
         assert not module.startswith("test_"), f"{name} has tests"
         assert module != "conftest", f"{name} is pytest's"
         of_a_suite = folder[:1] == ["tests"] and (*folder, module)[1] in SUITES
-        assert not of_a_suite or f"{beside}.".startswith(f"{'.'.join(folder)}."), f"{name} is of other tests"
+        assert not of_a_suite or f"{beside}.".startswith(f"{'.'.join(folder)}."), (
+            f"{name} is of other tests"
+        )

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from connect.errors import CorruptData, RetriableError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.loss_notes import decode_loss, parse_loss_key
 from connectors.mirror.offsets.log_identity import is_facts_key
+from connectors.mirror.offsets.loss_notes import decode_loss, parse_loss_key
 from connectors.mirror.offsets.offset_map_index import PageRef, PartitionIndex, Stretch
 from connectors.mirror.offsets.offset_map_pages import (
     MapPage,

@@ -18,8 +18,8 @@ from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.loss_notes import decode_loss, parse_loss_key
 from connectors.mirror.offsets.log_identity import LogFacts, is_facts_key, parse_facts_key
+from connectors.mirror.offsets.loss_notes import decode_loss, parse_loss_key
 from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key, page_span, parse_page_key
 from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition, parse_first_key
 

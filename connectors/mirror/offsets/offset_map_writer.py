@@ -12,7 +12,7 @@ from typing import NamedTuple
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
-from connectors.mirror.loss_notes import encode_loss, loss_key
+from connectors.mirror.offsets.loss_notes import encode_loss, loss_key
 from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
     MapPage,

@@ -99,7 +99,7 @@ PAGES = StructType(
 )
 """Pages of the offset map: the newest record of each key that is no tombstone. `value` is the
 record's. A row whose `first_source` is `NEWEST_LOSS` is no page: it says which loss is the newest
-(`connectors.mirror.loss_notes`)."""
+(`connectors.mirror.offsets.loss_notes`)."""
 
 GROUP_OFFSETS = StructType(
     [

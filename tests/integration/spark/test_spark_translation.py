@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.loss_notes import encode_loss, loss_key
 from connectors.mirror.offsets import offset_map_pages as offset_map
+from connectors.mirror.offsets.loss_notes import encode_loss, loss_key
 from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_sync_store import OffsetSyncStore

@@ -38,7 +38,8 @@ json.dump([found, sorted({name.partition(".")[0] for name in sys.modules})], sys
 # What a dedicated run loads when it has something to do, by the modules that load it.
 DEDICATED = """
 import sys
-import api.dedicated.status_pages, api.cli.mirror_maker, api.dedicated.internal_rest, api.http_server
+import api.cli.mirror_maker, api.http_server
+import api.dedicated.status_pages, api.dedicated.internal_rest
 import connectors.mirrormaker.check.check, connectors.mirrormaker.mirror_maker
 import connectors.files.plugins, connectors.mirror.plugins
 import connectors.mirror.checkpoints.task, connectors.mirror.source.task

@@ -1,1 +1,0 @@
-"""Spark as the engine of a flow: see docs/how-to/spark-clusters.md."""
