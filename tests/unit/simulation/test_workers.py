@@ -8,7 +8,7 @@ from tests.simulation.workers.world import World
 from tests.simulation.worlds import run_world
 
 _SEEDS = 200
-_CHUNK = 20
+_CHUNK = 10
 
 
 @pytest.mark.parametrize("first", range(0, _SEEDS, _CHUNK))
