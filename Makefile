@@ -31,7 +31,7 @@ TEST_STAMP := $(VENV)/.installed-for-tests
 DOCS_STAMP := $(VENV)/.installed-for-docs
 
 .PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz \
-	simulate mutants status golden docs lock clean
+	simulate mutants status golden docs lock lowest release clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
@@ -59,6 +59,8 @@ help:
 	@echo "make golden   ask Java for the files of tests/golden again; needs a JDK. GOLDEN=name: one of them"
 	@echo "make docs     the documentation as a site in build/site; fails on a broken link"
 	@echo "make lock     pin the newest versions of all dependencies"
+	@echo "make lowest   the unit tests with the oldest versions that pyproject.toml allows"
+	@echo "make release  build the sdist and the wheel of what is committed, and try them in a new environment"
 	@echo "make clean    remove what was built here"
 
 $(BIN)/python:
@@ -152,9 +154,27 @@ docs: $(DOCS_STAMP)
 
 lock: | $(BIN)/python
 	@$(PIP) install --quiet --upgrade uv
-	$(COMPILE) --upgrade --extra brokers --extra test pyproject.toml -o requirements-test.lock
-	$(COMPILE) --extra brokers -c requirements-test.lock pyproject.toml -o requirements.lock
-	$(COMPILE) --extra brokers --extra docs -c requirements-test.lock pyproject.toml -o requirements-docs.lock
+	$(COMPILE) --upgrade --group brokers --group test pyproject.toml -o requirements-test.lock
+	$(COMPILE) --group brokers -c requirements-test.lock pyproject.toml -o requirements.lock
+	$(COMPILE) --group brokers --group docs -c requirements-test.lock pyproject.toml -o requirements-docs.lock
+
+# An environment of its own, which stays. The tests and their tools are of the newest versions that go
+# with the oldest of the product.
+LOWEST := build/lowest
+lowest: | $(BIN)/python
+	@$(PIP) install --quiet --upgrade uv
+	@mkdir -p build
+	@$(BIN)/uv pip compile --quiet --python-version 3.11 --resolution lowest-direct --no-emit-index-url \
+		--no-annotate --no-header pyproject.toml -o build/lowest.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	@$(BIN)/uv pip install --quiet --python $(LOWEST) -r build/lowest.txt
+	@$(BIN)/uv pip install --quiet --python $(LOWEST) --constraint build/lowest.txt \
+		--group brokers --group build --group test
+	@$(BIN)/uv pip install --quiet --python $(LOWEST) --no-deps --no-build-isolation -e .
+	$(LOWEST)/bin/python -m pytest -q tests/unit
+
+release: install-test
+	$(BIN)/python -m deploy.release
 
 # The downloaded brokers stay: they are in the user's cache, shared by all checkouts.
 clean:

@@ -3,7 +3,7 @@
     python -m deploy.examples.plot_flow mm2.properties flow.png [A->B]
 
 An example of `connectors.dataframes`: the history becomes DataFrames, Spark sums them up, and
-matplotlib (`pip install matplotlib`, or this project's extra `examples`) draws one line for each
+matplotlib (`pip install matplotlib`, or the dependency group `examples`) draws one line for each
 topic. Works the same in a notebook.
 """
 

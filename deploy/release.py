@@ -1,0 +1,190 @@
+"""`python -m deploy.release`: build the sdist and the wheel of what is committed, and check them.
+
+Both go to `dist/`. The wheel is built from the sdist and installed, with its dependencies, into a
+new virtual environment without the checkout; there each command has to answer. Exit status 0 if
+all of it worked; 1, after one sentence, if not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from connect.errors import ConnectError
+
+__all__ = ["ReleaseError", "build_sdist", "build_wheel", "check_commands", "check_wheel", "main"]
+
+ROOT = Path(__file__).parents[1]
+
+PACKAGES = frozenset({"api", "connect", "connectors"})
+"""All that the wheel installs, besides its metadata."""
+
+# Downloads of some 500 MB are among the steps.
+STEP_TIMEOUT_S = 1800.0
+
+_HELP_CODES = (0, 1)
+"""Commands of workers end with 1 after --help, as Java's do."""
+
+_SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+
+
+class ReleaseError(ConnectError):
+    """The release cannot be built, or is not as it must be; one sentence."""
+
+
+def build_sdist(source: Path, to: Path) -> Path:
+    """Build the sdist of the sources in `source`, which may be written to, with this Python's
+    setuptools; returns its path in the directory `to`."""
+    to.mkdir(parents=True, exist_ok=True)
+    _run([sys.executable, "-c", _SDIST, str(to)], "building the sdist", cwd=source)
+    return _only(to, "*.tar.gz")
+
+
+def build_wheel(sdist: Path, to: Path) -> Path:
+    """Build the wheel from the sdist, offline; returns its path in the directory `to`."""
+    command = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(to)]
+    _run([*_pip(sys.executable), *command, str(sdist)], "building the wheel")
+    return _only(to, "*.whl")
+
+
+def check_wheel(wheel: Path, version: str) -> list[str]:
+    """Raise `ReleaseError` unless the wheel is of this version and has our packages and licence,
+    and nothing else. Returns the names of its commands."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        folder = f"kafka_connect_mirror-{version}.dist-info"
+        found = {name.partition("/")[0] for name in names}
+        if found != {*PACKAGES, folder}:
+            odd = ", ".join(sorted(found ^ {*PACKAGES, folder}))
+            raise ReleaseError(f"{wheel.name} has too much, or too little: {odd}")
+        for name in ("LICENSE", "NOTICE"):
+            if f"{folder}/licenses/{name}" not in names:
+                raise ReleaseError(f"{wheel.name} has no {name}")
+        text = archive.read(f"{folder}/entry_points.txt").decode()
+    section = text.partition("[console_scripts]")[2].partition("\n[")[0]
+    return [line.partition("=")[0].strip() for line in section.splitlines() if "=" in line]
+
+
+def check_commands(
+    bin_directory: Path, commands: Sequence[str], version: str, environment: Mapping[str, str]
+) -> None:
+    """Raise `ReleaseError` unless each installed command answers --version and --help, also in a
+    directory with packages that are named like ours and must not be run."""
+    with tempfile.TemporaryDirectory() as directory:
+        for package in PACKAGES:
+            trap = Path(directory, package, "__init__.py")
+            trap.parent.mkdir()
+            trap.write_text("raise RuntimeError('run from the working directory')\n")
+        for command in commands:
+            program = str(bin_directory / command)
+            told = _run([program, "--version"], command, cwd=directory, env=environment)
+            if not told.startswith(f"{command} {version} "):
+                raise ReleaseError(f"{command} --version says {told.strip()}, not {version}")
+            helped = _run(
+                [program, "--help"], command, cwd=directory, env=environment, codes=_HELP_CODES
+            )
+            if f"usage: {command}" not in helped:
+                raise ReleaseError(f"{command} --help says {helped.strip()}")
+
+
+def main() -> int:
+    """The program; returns its exit code."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="release-") as directory:
+            _release(Path(directory), ROOT / "dist")
+    except ReleaseError as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _release(work: Path, dist: Path) -> None:
+    _export(work / "source")
+    version = _version(work / "source")
+    print(f"Building {version} of what is committed")
+    sdist = build_sdist(work / "source", work / "dist")
+    wheel = build_wheel(sdist, work / "dist")
+    commands = check_wheel(wheel, version)
+    print("Installing it into a new environment")
+    _run([sys.executable, "-m", "venv", str(work / "venv")], "making an environment")
+    python = str(work / "venv" / "bin" / "python")
+    _run([*_pip(python), "install", "--quiet", str(wheel)], "installing the wheel", cwd=work)
+    _run([*_pip(python), "check"], "checking the dependencies", cwd=work)
+    check_commands(work / "venv" / "bin", commands, version, _without_checkout())
+    dist.mkdir(exist_ok=True)
+    for made in (sdist, wheel):
+        shutil.copy(made, dist)
+        print(f"Made {dist.name}/{made.name} ({made.stat().st_size / 1e6:.1f} MB)")
+    print(f"{len(commands)} commands answer in a new environment")
+
+
+def _export(to: Path) -> None:
+    """Write what is committed into the new directory `to`."""
+    archive = to.with_suffix(".tar")
+    if _run(["git", "status", "--porcelain", "--untracked-files=no"], "git status", cwd=ROOT):
+        raise ReleaseError("there are changes that are not committed: commit or stash them")
+    _run(["git", "archive", "--output", str(archive), "HEAD"], "git archive", cwd=ROOT)
+    with tarfile.open(archive) as opened:
+        opened.extractall(to, filter="data")
+
+
+def _version(source: Path) -> str:
+    project = tomllib.loads((source / "pyproject.toml").read_text())
+    module, _, name = project["tool"]["setuptools"]["dynamic"]["version"]["attr"].rpartition(".")
+    code = f"import {module} as module; print(module.{name})"
+    return _run([sys.executable, "-c", code], "reading the version", cwd=source).strip()
+
+
+def _without_checkout() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
+def _pip(python: str) -> list[str]:
+    return [python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+
+
+def _only(directory: Path, pattern: str) -> Path:
+    found = list(directory.glob(pattern))
+    if len(found) != 1:
+        raise ReleaseError(f"{directory} has {len(found)} files {pattern}, not one")
+    return found[0]
+
+
+def _run(
+    command: Sequence[str],
+    step: str,
+    *,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    codes: Sequence[int] = (0,),
+) -> str:
+    """What the command printed on stdout. Raises `ReleaseError` if it ends with another code."""
+    try:
+        ended = subprocess.run(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=STEP_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ReleaseError(f"{step} failed: {error}") from error
+    if ended.returncode not in codes:
+        said = (ended.stderr.strip() or ended.stdout.strip() or "nothing").splitlines()[-1]
+        raise ReleaseError(f"{step} ended with {ended.returncode}: {said}")
+    return ended.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
