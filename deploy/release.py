@@ -116,9 +116,11 @@ def _release(work: Path, dist: Path) -> None:
     print("Installing it into a new environment")
     _run([sys.executable, "-m", "venv", str(work / "venv")], "making an environment")
     python = str(work / "venv" / "bin" / "python")
-    _run([*_pip(python), "install", "--quiet", str(wheel)], "installing the wheel", cwd=work)
-    _run([*_pip(python), "check"], "checking the dependencies", cwd=work)
-    check_commands(work / "venv" / "bin", commands, version, _without_checkout())
+    alone = _without_checkout()
+    install = [*_pip(python), "install", "--quiet", str(wheel)]
+    _run(install, "installing the wheel", cwd=work, env=alone)
+    _run([*_pip(python), "check"], "checking the dependencies", cwd=work, env=alone)
+    check_commands(work / "venv" / "bin", commands, version, alone)
     dist.mkdir(exist_ok=True)
     for made in (sdist, wheel):
         shutil.copy(made, dist)
