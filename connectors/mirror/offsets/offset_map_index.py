@@ -54,6 +54,12 @@ class PartitionIndex:
     def __len__(self) -> int:
         return len(self._pages)
 
+    def is_late(self, page: PageRef) -> bool:
+        """Whether a later session has written a page under the same key before: then this one is a
+        late word of a worker that had lost the partition."""
+        known = self._pages.get(page.first_source)
+        return known is not None and known.session > page.session
+
     def put(self, page: PageRef) -> PageRef | None:
         """A page is in the topic. Returns the one with the same first source offset that it
         replaces."""

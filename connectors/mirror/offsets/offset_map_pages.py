@@ -59,6 +59,9 @@ VERSION = 0
 PAGE_SEGMENTS = 1024
 """A page with this many segments is closed: about 4 KiB, rewritten at most once a commit."""
 
+_KEPT_PAGES = 4
+"""So many pages of a partition are kept after they were written."""
+
 LAST_OFFSET = (1 << 63) - 1
 
 _INT16 = struct.Struct(">h")
@@ -248,6 +251,8 @@ class PartitionPages:
         """The first page of each session."""
         self._guessed: dict[int, MapPage] | None = None if settled else {}
         """Pages that were taken before `settle`, by their first source offsets."""
+        self._written: dict[int, MapPage] = {}
+        """The pages that were taken last, by their first source offsets."""
 
     def copied(self, source: int, count: int, target: int) -> None:
         """`count` records from `source` on are on the target from `target` on."""
@@ -345,6 +350,11 @@ class PartitionPages:
         return self._session
 
     @property
+    def first_session(self) -> int:
+        """That of the first of these pages."""
+        return self._first
+
+    @property
     def settled(self) -> bool:
         """Whether it is known that no other page has a session as high as these."""
         return self._guessed is None
@@ -391,7 +401,20 @@ class PartitionPages:
         unsaved, self._unsaved = self._unsaved, []
         if self._guessed is not None:
             self._guessed.update((page.first_source, page) for page in unsaved)
+        for page in unsaved:
+            self._written.pop(page.first_source, None)
+            self._written[page.first_source] = page
+        for first in list(self._written)[:-_KEPT_PAGES]:
+            del self._written[first]
         return unsaved
+
+    def write_again(self, first_source: int) -> bool:
+        """Another worker wrote over this page: it is due again. False: it is not at hand any
+        more."""
+        page = self._written.get(first_source)
+        if page is not None and all(page is not each for each in self._unsaved):
+            self.put_back([page])
+        return page is not None
 
     def put_back(self, pages: list[MapPage]) -> None:
         """These pages could not be written: they are due again, unless a later session overrules

@@ -107,6 +107,8 @@ class OffsetMapStore:
             return
         with self._lock:
             index = self._indexes[topic, partition]
+            if page is not None and index.is_late(page):
+                return
             replaced = index.remove(first) if page is None else index.put(page)
             if replaced is not None:
                 self._cached -= len(self._values.pop(replaced.at, b""))

@@ -63,6 +63,21 @@ class PageIndex:
         """A page was deleted from the topic."""
         self._pages.get(key, {}).pop(first_source, None)
 
+    def is_late(self, key: TopicPartition, span: PageSpan) -> bool:
+        """Whether a later session has written a page under the same key."""
+        known = self._pages.get(key, {}).get(span.first_source)
+        return known is not None and known.session > span.session
+
+    def knows(
+        self, key: TopicPartition, first_source: int, session: int = -1, target: int = -1
+    ) -> bool:
+        """Whether there is a page with this first source offset, as far as is known; with this
+        session and first target offset, if they are given."""
+        known = self._pages.get(key, {}).get(first_source)
+        if known is None or session < 0:
+            return known is not None
+        return (known.session, known.first_target) == (session, target)
+
     def newest(self, key: TopicPartition) -> int:
         """The highest session that was seen of a partition; -1: none was."""
         return self._newest.get(key, -1)
@@ -202,7 +217,8 @@ class MapTopic(NamedTuple):
     """What the map topic holds: the spans of its pages, what is known of partitions' logs, where
     partitions began, and each partition's last page, as (first source offset, record value).
     `reached`: how far it was read; None: it could not be read. `losses`: the session of each
-    partition's newest loss page, where it is noted."""
+    partition's newest loss page, where it is noted. `late`: the first source offsets of pages that
+    an earlier session wrote over, `gone`: of pages that were deleted."""
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
     facts: Mapping[TopicPartition, LogFacts]
@@ -210,6 +226,12 @@ class MapTopic(NamedTuple):
     reached: Mapping[int, int] | None = None
     last_pages: Mapping[TopicPartition, tuple[int, bytes]] = MappingProxyType({})
     losses: Mapping[TopicPartition, int] = MappingProxyType({})
+    late: Mapping[TopicPartition, Collection[int]] = MappingProxyType({})
+    gone: Mapping[TopicPartition, Collection[int]] = MappingProxyType({})
+
+    def without_contents(self) -> MapTopic:
+        """What a reading that goes on from here has to know of it."""
+        return MapTopic({}, {}, self.firsts, self.reached)
 
 
 class MapTopicReading:
@@ -225,6 +247,8 @@ class MapTopicReading:
         self._facts: dict[TopicPartition, LogFacts] = {}
         self._firsts = dict(before.firsts)
         self._losses: dict[TopicPartition, int] = {}
+        self._late: dict[TopicPartition, set[int]] = {}
+        self._gone: dict[TopicPartition, set[int]] = {}
 
     def take(self, record: LogRecord) -> None:
         """The next record."""
@@ -250,23 +274,34 @@ class MapTopicReading:
             reached,
             {key: (span.first_source, value) for key, (span, value) in self._last.items()},
             self._losses,
+            self._late,
+            self._gone,
         )
 
     def unread(self) -> MapTopic:
         """What is known where the topic could not be read."""
-        return self._before._replace(pages={}, facts={}, last_pages={}, losses={})
+        return self._before.without_contents()
 
     def _take_page(self, record: LogRecord) -> None:
         topic, partition, first = parse_page_key(record.key or b"")
         key = (topic, partition)
         pages = self._pages.setdefault(key, {})
+        late, gone = self._late.setdefault(key, set()), self._gone.setdefault(key, set())
+        known = pages.get(first)
+        span = None if record.value is None else page_span(first, record.value)
+        if span is not None and known is not None and known.session > span.session:
+            late.add(first)
+            return
+        late.discard(first)
+        gone.discard(first)
         last = self._last.get(key)
         if last is not None and last[0].first_source == first:
             del self._last[key]
-        if record.value is None:
+        if span is None or record.value is None:
             pages.pop(first, None)
+            gone.add(first)
             return
-        span = pages[first] = page_span(first, record.value)
+        pages[first] = span
         last = self._last.get(key)
         if last is not None and last[0][:2] > span[:2]:
             return

@@ -6,7 +6,7 @@ Knows each partition's pages in the making and the spans of those in the map's t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from connect.clock import Clock
@@ -16,6 +16,7 @@ from connectors.mirror.offsets.loss_notes import encode_loss, loss_key
 from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
     MapPage,
+    PageSpan,
     PartitionPages,
     end_target,
     page_key,
@@ -32,17 +33,20 @@ Anchor = tuple[int, int]
 
 class DuePages(NamedTuple):
     """Pages of one partition that are to be written. `loss`: the session of a loss page that is to
-    be noted; None: of none."""
+    be noted; None: of none. `delete`: the first source offsets of pages to delete."""
 
     key: TopicPartition
     pages: list[MapPage]
     loss: int | None = None
+    delete: Collection[int] = ()
 
     def records(self) -> list[tuple[bytes, bytes | None]]:
         """(key, value) of their records."""
+        # First, as a reader does not take a page of an earlier session for one of a later.
         records: list[tuple[bytes, bytes | None]] = [
-            (page_key(*self.key, page.first_source), page.encode()) for page in self.pages
+            (page_key(*self.key, first), None) for first in self.delete
         ]
+        records += [(page_key(*self.key, page.first_source), page.encode()) for page in self.pages]
         if self.loss is not None:
             # After its page: whoever knows of the loss is to know of what was lost.
             records.append((loss_key(self.key), encode_loss(self.loss)))
@@ -58,6 +62,10 @@ class _Unplaced(NamedTuple):
     place: Anchor | None
 
 
+def _identity(span: PageSpan) -> tuple[int, int, int]:
+    return span.first_source, span.session, span.first_target
+
+
 class MapWriter:
     """See the module."""
 
@@ -71,6 +79,8 @@ class MapWriter:
         self._last_pages: dict[TopicPartition, tuple[int, bytes]] = {}
         """Of partitions as earlier sessions left them: (first source offset, record value)."""
         self._urgent: set[TopicPartition] = set()
+        self._wrong: dict[TopicPartition, set[int]] = {}
+        """First source offsets of pages that others wrote over, or deleted."""
         self._unnoted: dict[TopicPartition, int] = {}
         """Sessions of loss pages that are still to be noted."""
         self._unplaced: dict[TopicPartition, list[_Unplaced]] = {}
@@ -89,6 +99,7 @@ class MapWriter:
         self._last_pages.update(found.last_pages)
         for key, session in found.losses.items():
             self._index.note_loss(key, session)
+        self._compare(found)
         for key, spans in found.pages.items():
             for span in spans:
                 self._index.add(key, span)
@@ -103,6 +114,36 @@ class MapWriter:
                     self._urgent.add(key)
                 if pages.session != before:
                     self._urgent.add(key)
+
+    def _compare(self, found: MapTopic) -> None:
+        """Note what others, who do not have these partitions any more, wrote too late: over pages
+        of later sessions, with a session that nobody knew of, or deletions."""
+        for key, spans in found.pages.items():
+            pages = self._partitions.get(key)
+            mine = pages is not None and pages.settled and key not in self._parting
+            wrong = {span.first_source for span in spans if self._index.is_late(key, span)}
+            wrong.update(found.late.get(key, ()))
+            wrong.update(first for first in found.gone[key] if self._index.knows(key, first))
+            if pages is not None and mine:
+                strange = (span for span in spans if not self._index.knows(key, *_identity(span)))
+                wrong.update(s.first_source for s in strange if s.session >= pages.first_session)
+            if wrong:
+                self._wrong.setdefault(key, set()).update(wrong)
+                if mine:
+                    self._urgent.add(key)
+
+    def _repair(self, key: TopicPartition, pages: PartitionPages | None) -> set[int]:
+        """Returns the pages that others wrote too late, to be deleted. This task's own under these
+        keys are due again, as far as they are at hand; else nothing is better than what leads
+        astray."""
+        if pages is not None and not pages.settled:
+            return set()
+        wrong = self._wrong.pop(key, set())
+        for first in wrong:
+            self._index.remove(key, first)
+            if pages is not None:
+                pages.write_again(first)
+        return wrong
 
     # What was copied, and what was lost.
 
@@ -207,11 +248,12 @@ class MapWriter:
         found: list[DuePages] = []
         for key in dict.fromkeys([*keys, *urgent]):
             pages = self._partitions.get(key)
+            stray = self._repair(key, pages)
             unsaved = [] if pages is None else pages.take_unsaved()
             lost = [page.session for page in unsaved if page.span.lost]
             loss = max([*lost, self._unnoted.pop(key, -1)], default=-1)
-            if unsaved or loss >= 0:
-                found.append(DuePages(key, unsaved, None if loss < 0 else loss))
+            if unsaved or stray or loss >= 0:
+                found.append(DuePages(key, unsaved, None if loss < 0 else loss, stray))
             for page in unsaved:
                 self._index.add(key, page.span)
             if loss >= 0:
@@ -220,7 +262,10 @@ class MapWriter:
 
     def failed(self, due: Iterable[DuePages]) -> None:
         """These could not be written: they are due again with the next call."""
-        for key, unsaved, loss in due:
+        for key, unsaved, loss, stray in due:
+            if stray:
+                self._wrong.setdefault(key, set()).update(stray)
+                self._urgent.add(key)
             if loss is not None:
                 self._unnoted[key] = max(loss, self._unnoted.get(key, -1))
                 self._urgent.add(key)

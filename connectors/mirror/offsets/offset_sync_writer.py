@@ -32,6 +32,13 @@ __all__ = ["PAGES_EVERY_S", "FlowBooks", "Reached", "position_after", "source_pa
 
 _CLOSE_SYNCS_S = 2.0
 
+_CHECK_EVERY_S = 300.0
+"""Well before the map's topic is compacted: until then readers see the page that was written
+over, too, and go by the later session."""
+
+_FROZEN_S = 10.0
+"""A worker that did nothing for so long was frozen. It may be out of its group, or soon will be."""
+
 PAGES_EVERY_S = 5.0
 """How often map pages are written under exactly-once, where offsets are stored without them: a page
 for every transaction would cost more than it is worth."""
@@ -89,6 +96,10 @@ class FlowBooks:
         self._read: deque[MapTopic] = deque()
         self._found: MapTopic | None = None
         self._looks_again = False
+        self._checks = False
+        """What is read now is only compared with what was written here."""
+        self._polled_at = clock.monotonic()
+        self._check_at = self._polled_at + _CHECK_EVERY_S
         self._facts: dict[TopicPartition, LogFacts] = {}
         self._firsts: dict[TopicPartition, FirstPosition] = {}
         self._kept: dict[TopicPartition, FirstPosition] = {}
@@ -112,11 +123,14 @@ class FlowBooks:
         if self._topics is None:
             return {}
         self._take_read()
-        return self._facts if self._reader is None else None
+        return self._facts if self._reader is None or self._checks else None
 
-    def _read_map(self, before: MapTopic) -> None:
+    def _read_map(self, before: MapTopic, *, checks: bool = False) -> None:
         assert self._topics is not None, "the books are closed"
-        self._map.reads()
+        self._checks = checks
+        self._check_at = self._clock.monotonic() + _CHECK_EVERY_S
+        if not checks:
+            self._map.reads()
         # The reader calls back on its own thread.
         self._reader = self._topics.read_map(self._read.append, before)
 
@@ -126,7 +140,7 @@ class FlowBooks:
         self._close_reader()  # it has done its work
         found = self._read.popleft()
         # The pages need not be kept twice.
-        self._found = found._replace(pages={}, facts={}, last_pages={}, losses={})
+        self._found = found.without_contents()
         self._firsts = {**self._kept, **found.firsts}
         self._facts.update(found.facts)
         self._map.has_read(found)
@@ -134,6 +148,13 @@ class FlowBooks:
         if self._looks_again and self._topics is not None:
             self._looks_again = False
             self._read_map(self._found)
+
+    def _check(self) -> None:
+        """A worker that was frozen, or could not write, may write pages of partitions that were
+        taken from it long ago, over pages that were written here: look, now and then."""
+        due = self._clock.monotonic() >= self._check_at
+        if due and self._reader is None and self._topics is not None and self._found is not None:
+            self._read_map(self._found, checks=True)
 
     def _close_reader(self) -> None:
         if self._reader is not None:
@@ -147,7 +168,8 @@ class FlowBooks:
         they wrote."""
         self._take_read()
         if self._reader is not None:
-            self._looks_again = True
+            self._looks_again, self._checks = True, False
+            self._map.reads()
         elif self._topics is not None and self._found is not None:
             self._read_map(self._found)
 
@@ -207,12 +229,19 @@ class FlowBooks:
 
     def poll(self) -> None:
         """Take delivery reports and send what waits. Call often; returns at once."""
+        now = self._clock.monotonic()
+        if now - self._polled_at > _FROZEN_S:
+            # Whoever stood still may have lost its partitions, and must not correct others.
+            self._check_at = now + _CHECK_EVERY_S
+        self._polled_at = now
         if self._syncs is not None:
             self._syncs.poll()
 
     def prepare(self, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
         """The source offsets of these partitions, once the map pages that explain them are
         written."""
+        self._take_read()
+        self._check()
         for source, position, *_ in reached:
             self._map.seen(source, position)
         alias = self._config.source_cluster_alias

@@ -35,6 +35,14 @@ class Topic:
             reading.take(LogRecord(0, at, key, value, 0, ()))
         return reading.read({0: len(self.records)})
 
+    def compacted(self) -> Topic:
+        """The topic with the newest record of each key, as a new reader finds it."""
+        found = Topic()
+        for key, value in dict(self.records).items():
+            found.store.take(key, value, len(found.records))
+            found.records.append((key, value))
+        return found
+
     def place(self, offset: int, *sync: int) -> Place | None:
         known = self.store.known({T: [offset]}).get((T, offset))
         return best_place(known, OffsetSync(*T, *sync) if sync else None, offset)
@@ -130,11 +138,7 @@ def test_a_loss_that_was_copied_over_is_still_known() -> None:
     writer.copied(T, 0, 10, 0)  # its page has the key of the loss page
     topic.write(writer)
     assert topic.place(5) == Place(5, True, loss=1001)
-    compacted = Topic()
-    for key, value in dict(topic.records).items():
-        compacted.store.take(key, value, len(compacted.records))
-        compacted.records.append((key, value))
-    assert compacted.place(5) == Place(5, True, loss=1001)
+    assert topic.compacted().place(5) == Place(5, True, loss=1001)
 
 
 def test_a_loss_page_is_deleted_with_the_records_that_were_lost() -> None:
@@ -181,3 +185,49 @@ def test_of_a_range_that_was_copied_twice_the_later_copy_is_lost_first() -> None
         place = topic.place(offset)
         assert place is not None
         assert place.offset <= 20
+
+
+def test_a_page_that_a_frozen_worker_writes_late_does_not_replace_its_successors() -> None:
+    topic = Topic()
+    frozen = MapWriter(FakeClock(now_ms=1000))
+    frozen.has_read(topic.read())
+    frozen.copied(T, 0, 10, 0)
+    successor = MapWriter(FakeClock(now_ms=2000))
+    successor.has_read(topic.read())
+    successor.copied(T, 0, 20, 10)
+    topic.write(successor)
+    topic.write(frozen)
+    assert topic.place(5) == Place(15, True)
+    assert topic.read().pages[T][0].session == 2000
+    assert topic.read().late[T] == {0}
+
+
+def test_a_page_that_was_written_over_is_written_again_before_compaction() -> None:
+    topic = Topic()
+    frozen = MapWriter(FakeClock(now_ms=1000))
+    frozen.has_read(topic.read())
+    frozen.copied(T, 0, 10, 0)
+    successor = MapWriter(FakeClock(now_ms=2000))
+    successor.has_read(topic.read())
+    successor.copied(T, 0, 20, 10)
+    topic.write(successor)
+    topic.write(frozen)
+    successor.has_read(topic.read())
+    topic.write(successor)
+    assert topic.compacted().place(5) == Place(15, True)
+
+
+def test_what_a_frozen_worker_writes_with_a_later_session_is_deleted() -> None:
+    topic = Topic()
+    frozen = MapWriter(FakeClock(now_ms=9000))
+    frozen.has_read(topic.read())
+    frozen.copied(T, 0, 10, 0)
+    successor = MapWriter(FakeClock(now_ms=2000))
+    successor.has_read(topic.read())
+    successor.copied(T, 0, 20, 10)
+    topic.write(successor)
+    topic.write(frozen)
+    successor.has_read(topic.read())
+    topic.write(successor)
+    assert topic.place(5) == Place(15, True)
+    assert topic.compacted().place(5) == Place(15, True)
