@@ -36,6 +36,7 @@ class _Copy:
     anchors: list[tuple[int, int]] = field(default_factory=list)
     standing: bool = False
     learned: bool = False
+    copied: bool = False
     fresh: set[int] = field(default_factory=set)
     """Source offsets that were copied, and are not in written pages yet."""
     told_at: int | None = None
@@ -65,7 +66,8 @@ class Copier:
         self._policies = policies
         self._exactly_once = exactly_once
         self.topics = WorkerTopics(topics, random)
-        self.books = FlowBooks({}, config, None, FakeClock(now_ms=now_ms), self.topics)
+        self.clock = FakeClock(now_ms=now_ms)
+        self.books = FlowBooks({}, config, None, self.clock, self.topics)
         self.copies: dict[int, _Copy] = {}
         self._leaving: list[_Copy] = []
         self._commit: tuple[Future[list[StoredOffset]], list[tuple[_Copy, int]]] | None = None
@@ -200,7 +202,7 @@ class Copier:
                 runs[-1] = (runs[-1][0], runs[-1][1] + 1)
             else:
                 runs.append((offset, 1))
-        if end > first and copy.of.resumed is not None and not (copy.resumed or copy.learned):
+        if end > first and copy.of.resumed is not None and not copy.resumed:
             copy.of.hidden = True  # it goes on, and what was to be copied again is not
         if runs:
             for _ in range(foreign):
@@ -217,6 +219,7 @@ class Copier:
             if self._exactly_once:
                 target.append(None)
             self.books.copied(_key(copy.of), runs, base)
+            copy.copied = True
         copy.position = end
         copy.of.high = max(copy.of.high, end)
         if self._exactly_once and end > first:
@@ -323,6 +326,31 @@ class Copier:
         self._leaving.append(copy)
         self.deliver(1 << 30)
         self.turn()
+
+    def compare(self) -> None:
+        """Read what others wrote to the map's topic since, and write over what is not right."""
+        for _ in range(40):
+            self.clock.advance(8)
+            self.books.poll()
+        for _ in range(2):
+            self.commit()
+            self.settle()
+
+    def wake_up(self) -> None:
+        """Go on after a freeze, while others have the partitions: what waits is sent, pages are
+        written once more, and then it learns that it is out."""
+        for copy in self.copies.values():
+            copy.of.strayed = True
+        self.deliver(1 << 30)
+        self.books.poll()
+        reached = [
+            Reached(_key(c.of), c.position, c.of.source.start, self._facts(c))
+            for c in self.copies.values()
+            if c.position > 0
+        ]
+        self.books.prepare(reached)
+        self.topics.producer.deliver(self._random.randint(0, 10))
+        self.topics.producer.die()
 
     def die(self) -> None:
         """A crash: what was under way may have come, or not."""

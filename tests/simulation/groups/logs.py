@@ -76,6 +76,8 @@ class Partition:
     """Pages of the map were deleted by somebody."""
     resumed: int | None = None
     """From here on records are copied again after a loss, and no offset says so yet."""
+    strayed: bool = False
+    """A worker that had lost the partition wrote pages of it, and nobody has looked since."""
     older_copies: set[Origin] = field(default_factory=set)
     """Records of which the target lost the last copy, and has an earlier one."""
     inexact: set[int] = field(default_factory=set)

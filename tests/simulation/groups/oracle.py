@@ -20,10 +20,13 @@ These cannot hold by design, and are left out, each for its reason:
 * `hidden`: a loss that is never told. What was known of the logs is kept with stored offsets: if
   another program (Java's MirrorMaker 2) stores them, or a crash comes before the first commit, or
   between a commit and the page that could not be written, there is nothing to compare with. So it
-  is if a worker dies that copies again by its policy before it has stored an offset, and the next
-  one gives up waiting for the map's topic: it goes on where the first one was before. A map
+  is if a worker dies that copies again by its policy before it has stored an offset: the target
+  has grown meanwhile, so the next one goes on where the first one was before. A map
   topic that is deleted takes its loss pages along: from then on translation is Java's, whose syncs
   say nothing of losses.
+* `strayed`: a worker that was frozen may write with a session that nobody knew of. Its copies are
+  earlier ones, so groups read again at most, until the worker that has the partition now looks at
+  what others wrote, and deletes it (`FlowBooks`). The topic is not compacted as fast.
 * `deleted`: after pages were deleted from the map's topic a translator that runs may know of later
   sessions than the workers; their pages count when it starts again.
 * A checkpoints topic that is compacted between a correction and the next round of group sync, with
@@ -78,7 +81,7 @@ def check_place(partition: Partition, offset: int, place: Place | None, position
     source, target = partition.source, partition.target
     name = f"partition {partition.number}: offset {offset} is translated to {place}"
     knows = source.start <= offset < source.end and offset in partition.known
-    knows = knows and not partition.deleted
+    knows = knows and not (partition.deleted or partition.strayed)
     knows = knows and (source.life, offset) in target.last and offset not in partition.inexact
     if place is None:
         if knows:

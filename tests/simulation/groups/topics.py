@@ -15,6 +15,8 @@ from confluent_kafka import KafkaError
 
 from connect.clients.librdkafka.topic_log import LogRecord
 from connect.clock import Deadline
+from connectors.mirror.offsets.log_identity import is_facts_key
+from connectors.mirror.offsets.offset_map_pages import page_span
 from connectors.mirror.offsets.offset_map_trim import MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_sync_producer import SyncProducer
 
@@ -54,6 +56,19 @@ class Topic:
             for at, record in self.records.items()
             if at >= until or newest[record[0]] == at
         }
+
+    def late_page(self) -> int:
+        """The offset of the first page that an earlier session wrote over; the end without one.
+        Workers look for those long before the topic is compacted."""
+        newest: dict[bytes, tuple[int, int]] = {}
+        for at, (key, value) in self.records.items():
+            if is_facts_key(key):
+                continue
+            session = -1 if value is None else page_span(0, value).session
+            if value is None or key not in newest or newest[key][0] <= session:
+                newest[key] = session, at
+        last = {key: at for at, (key, _) in self.records.items()}
+        return min((at for key, (_, at) in newest.items() if last[key] != at), default=self.end)
 
     def delete_before(self, offset: int) -> None:
         self.records = {at: record for at, record in self.records.items() if at >= offset}

@@ -68,6 +68,8 @@ class World:
         that were surely known, and starts of the task."""
         self.workers: dict[int, Copier | None] = {0: None, 1: None}
         """By partition."""
+        self.frozen: list[tuple[Copier, dict[int, tuple[int, int, int]]]] = []
+        """Workers that were taken for dead, and what their logs were then."""
         for partition in self.partitions:
             self._produce(partition, random.randint(5, 40))
         self._new_worker(self.partitions)
@@ -78,6 +80,9 @@ class World:
             self.commit: 8,
             self.crash: 1.5,
             self.hand_over: 1.5,
+            # Not yet together with losses of the target.
+            self.freeze: 0 if loses else 0.8,
+            self.wake_up: 0 if loses else 0.8,
             self.java: 0 if loses else 0.7,
             self.compact_source: 0 if self._copies_again() else 1.5,
             self.retain: 1,
@@ -185,13 +190,36 @@ class World:
             return
         self._kill(worker)
 
+    def freeze(self) -> None:
+        """A worker stands still; others take its partitions."""
+        worker = self._pick()[1]
+        if worker is None:
+            return
+        self.frozen.append((worker, self._logs()))
+        self._lose(worker, "freezes")
+
+    def wake_up(self) -> None:
+        if self.frozen:
+            worker, before = self.frozen.pop(0)
+            if before == self._logs():
+                self.note(f"  {worker.name} wakes up")
+                worker.wake_up()
+
+    def _logs(self) -> dict[int, tuple[int, int, int]]:
+        return {p.number: (p.source.life, p.target.life, p.losses) for p in self.partitions}
+
     def _kill(self, worker: Copier) -> None:
         worker.die()
+        self._lose(worker, "dies")
+
+    def _lose(self, worker: Copier, how: str) -> None:
+        for copy in worker.copies.values():
+            copy.of.hidden = copy.of.hidden or copy.told_at is not None
         mine = [n for n, other in self.workers.items() if other is worker]
         for number in mine:
             self.workers[number] = None
         partitions = [self.partitions[number] for number in mine]
-        self.note(f"  {worker.name} dies; stored {[p.stored for p in partitions]}")
+        self.note(f"  {worker.name} {how}; stored {[p.stored for p in partitions]}")
         for partition in partitions:
             # Another begins before what was stored, and copies again.
             copied = partition.stored or 0
@@ -355,7 +383,8 @@ class World:
     # The internal topics.
 
     def compact_map(self) -> None:
-        self.topics.map.compact(self.random.randint(0, self.topics.map.end))
+        until = self.random.randint(0, self.topics.map.end)
+        self.topics.map.compact(min(until, self.topics.map.late_page()))
 
     def reset_map(self) -> None:
         topic = self.topics.map
@@ -459,6 +488,7 @@ class World:
                 and (last[3] == self.starts or not partition.losses)
                 and not partition.untold
                 and not partition.hidden
+                and not partition.strayed
             ):
                 raise Broken(f"{each} is emitted after {last[0]}, and nothing was lost")
             held = self.target.held.get(key)
@@ -473,11 +503,12 @@ class World:
             checkpoint, life, told, _ = self.emitted[group, number]
             before = self.target.held.get((group, number))
             self.note(f"  {group} goes to {offset} of {number}, from {before}")
-            if before is not None and offset <= before.offset and partition.losses == 0:
+            safe = partition.losses == 0 and not partition.strayed
+            if before is not None and offset <= before.offset and safe:
                 raise Broken(f"{group} goes back from {before} to {offset}, and nothing was lost")
             back = before is not None and before.upstream is not None and offset < before.offset
             same = before is not None and (before.losses, before.starts) == (told, self.starts)
-            if back and same and told >= 0 and not partition.hidden:
+            if back and same and told >= 0 and not (partition.hidden or partition.strayed):
                 raise Broken(f"{group} goes back from {before} to {offset} once more")
             self.target.held[group, number] = Held(
                 offset, checkpoint.upstream_offset, life, told, self.starts
@@ -485,10 +516,23 @@ class World:
         if outcome.failed and not self.target.active:
             raise Broken(f"group sync failed: {outcome.failed}")
 
+    def _check_map(self) -> None:
+        for number, worker in self.workers.items():
+            if worker is not None and worker.copies[number].copied:
+                partition = self.partitions[number]
+                if partition.strayed:
+                    partition.known.clear()  # pages may have been deleted
+                partition.strayed = False
+        copied = all(w and w.copies[n].copied for n, w in self.workers.items())
+        if copied and not self.was_reset and self.topics.map.late_page() < self.topics.map.end:
+            raise Broken("a page that an earlier session wrote over was not written again")
+
     def calm(self) -> None:
         """Everything that is under way ends; then each group's offset on the target is right."""
         for worker in self._running():
             worker.settle()
+            worker.compare()
+        self._check_map()
         self.round()
         self.sync()
         for (group, number), held in self.target.held.items():
