@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 from connect.clients.wire.channel import Channel, Response
 from connect.errors import ConnectError, CorruptData
@@ -30,6 +30,7 @@ from connectors.mirror.copy.positions.offset_reset import StartPositions
 from connectors.mirror.copy.produce_handler import Deliveries
 from connectors.mirror.copy.transactions.manager import Transactions
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
+from connectors.mirror.offsets.log_identity import LogFacts
 from tests.simulation.mutants import Mutant, replaced
 
 __all__ = ["MUTANTS"]
@@ -101,12 +102,22 @@ def _drop_and_give_back(self: TargetPartition, kept: int) -> None:
 # 12: any other topic id means that the topic was created again.
 
 
-def _any_other_id(self: LogChecks, partition: PartitionCopy, topic_id: UUID | None) -> bool:
+def _any_other_id(self: LogChecks, partition: PartitionCopy) -> None:
     partition.former_source_ids = ()
-    return _another_source(self, partition, topic_id)
+    _follow(self, partition)
 
 
-_another_source = LogChecks._another_source
+_follow = LogChecks.follow
+
+
+# 12b: and after a restart.
+
+
+def _without_former_ids(self: PartitionCopy, facts: LogFacts) -> None:
+    _learn(self, replace(facts, former_source_ids=(), former_target_ids=()))
+
+
+_learn = PartitionCopy.learn
 
 
 # 13: what a leader knows of the producer is thought to be known to the next one, too.
@@ -237,7 +248,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "stale topic id",
         "copier",
         "12: a broker with old metadata makes a topic look created again, and all is copied again.",
-        _all((LogChecks, "_another_source", _any_other_id)),
+        _all((LogChecks, "follow", _any_other_id)),
+    ),
+    Mutant(
+        "stale topic id after a restart",
+        "copier",
+        "as 12, where the process that saw the topic go has ended since.",
+        _all((PartitionCopy, "learn", _without_former_ids)),
     ),
     Mutant(
         "pipelining outlives leaders",

@@ -110,11 +110,11 @@ class PairOracle:
         self.recreations_due = self.recent_recreations
         self.recreation_to_tell = False
 
-    def begun_anew(self, position: int, *, knows_topic: bool) -> None:
+    def begun_anew(self, position: int) -> None:
         """The source's topic was deleted. A copier at its beginning that has not learned the id of
         the topic takes the next one for the one that was always there, and is right: it has read
         nothing of any other."""
-        if position <= 0 and not knows_topic:
+        if position <= 0:
             self._settle()
             self._restarts.append((self.truth.life, 0))
 

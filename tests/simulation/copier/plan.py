@@ -122,6 +122,11 @@ def plan_for(seed: int) -> Plan:
     troubles = [name for name in dict.fromkeys(_TROUBLES) if rng.random() < share]
     if exactly_once:
         troubles = [name for name in troubles if name not in _NOT_EXACTLY_ONCE]
+    # Chosen apart, so that a seed's other choices stay what they were before there was this.
+    apart = random.Random(seed * 31 + 7)
+    for side in ("source", "target"):
+        if f"{side} recreated" in troubles and apart.random() < 0.4:
+            troubles.append(f"{side} old broker")
     quarantine = rng.random() < 0.3
     if not quarantine and "bad records" in troubles:
         troubles.remove("bad records")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Troubles"]
 
+MOST_AGE_S = 5.0
+"""A broker's metadata is that of another topic for so long, and for two seconds more, at most."""
+
 
 class Troubles:
     """Each trouble of the plan is a method; `one` causes one of them, now."""
@@ -50,6 +53,8 @@ class Troubles:
             "target unclean": self._target_unclean,
             "target recreated": self._target_recreated,
             "bad records": self._bad_records,
+            "source old broker": lambda: self._old_broker(self._source),
+            "target old broker": lambda: self._old_broker(self._target),
             "crash": world.crash_soon,
             "restart": lambda: world.command("restart"),
             "freeze": lambda: world.command("freeze"),
@@ -108,6 +113,17 @@ class Troubles:
     def _start_broker(cluster: Cluster, node_id: int) -> None:
         if not cluster.brokers[node_id].up:
             cluster.start_broker(node_id)
+
+    def _old_broker(self, cluster: Cluster) -> None:
+        """A broker that was cut off does not know yet that a topic is another one; the copier
+        begins anew meanwhile."""
+        before, now = cluster.view_before, self._time.monotonic()
+        if before is None or now - before[0] > MOST_AGE_S or not cluster.topics:
+            return
+        self._world.note(f"{cluster.name}: a broker's metadata is old")
+        cluster.old_until = now + 2.0
+        if self._rng.random() < 0.7:
+            self._world.command("restart")
 
     # The source.
 

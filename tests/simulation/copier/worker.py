@@ -202,6 +202,9 @@ class Worker:
                 known = self.stored_before.get(key)
                 if known is None or known.position != position:
                     life, cuts = self._events.life(key), self._events.cuts(key)
+                    if facts is not None and facts.source_topic_id is not None:
+                        # The copier may have heard of another topic since this was committed.
+                        life = self._source.ids[SOURCE].index(facts.source_topic_id)
                     known = Stored(position, life, facts, cuts)
                 self.stored[key] = self.stored_before[key] = known
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
+from uuid import UUID
 
 from connect.errors import ConnectError
 from connectors.mirror.config.losses import Loss
@@ -311,8 +312,9 @@ class CopierWorld:
             self.time.after(_OLDEST_METADATA_S, partial(_grow_old, pair))
             pair.recreation_to_tell = pair.recreation_to_tell or copied > 0
             writer.begun_anew()
-            if engine is not None:
-                pair.begun_anew(copied, knows_topic=self._knows_topic(key))
+            found = self._copied(key)
+            if found is not None and found.source_topic_id is None:
+                pair.begun_anew(found.acked_position)
 
     def _copied(self, key: Key) -> PartitionCopy | None:
         engine = self.worker.engine
@@ -322,10 +324,6 @@ class CopierWorld:
     def _acked_position(self, key: Key) -> int:
         found = self._copied(key)
         return 0 if found is None else found.acked_position
-
-    def _knows_topic(self, key: Key) -> bool:
-        found = self._copied(key)
-        return found is not None and found.source_topic_id is not None
 
     def source_log_starts(self, key: Key, start: int) -> None:
         """Retention deleted everything before."""
@@ -452,17 +450,21 @@ class CopierWorld:
         facts = stored.facts
         knows_topic = facts is not None and facts.source_topic_id is not None
         pair.begins_at(stored.position, stored.life, knows_topic=knows_topic)
-        if facts is not None:
-            copy = self.target.topics.get(TARGET)
-            if facts.target_topic_id is not None and (
-                copy is None or copy.id != facts.target_topic_id
-            ):
-                pair.target_recreations_due += 1
-            topic = self.source.topics.get(SOURCE)
-            if knows_topic and (topic is None or topic.id != facts.source_topic_id):
-                pair.recreations_due = max(1, pair.recreations_due)
+        # Each other topic of the name can be told once: metadata may be old, but not the copier's
+        # memory of the topics it has seen go.
+        if facts is not None and facts.target_topic_id is not None:
+            known = {facts.target_topic_id, *facts.former_target_ids}
+            pair.target_recreations_due = self._others(self.target, TARGET, known)
+        if facts is not None and facts.source_topic_id is not None:
+            known = {facts.source_topic_id, *facts.former_source_ids}
+            pair.recreations_due = self._others(self.source, SOURCE, known)
         if stored.cuts != pair.cuts:
             pair.suspended = True
+
+    @staticmethod
+    def _others(cluster: Cluster, topic: str, known: set[UUID]) -> int:
+        others = sum(each not in known for each in cluster.ids[topic])
+        return others if topic in cluster.topics else others + 1
 
     def _life(self, key: Key) -> int:
         return self.oracle.of_source(key).settled_life
@@ -535,9 +537,12 @@ class CopierWorld:
         engine = self.worker.engine
         if engine is None:
             raise Broken("the task ended though nothing was wrong any more")
-        for partition in engine.partitions:
-            if partition.error is not None and not partition.standing:
-                raise Broken(f"{partition.source} is caught up, and says: {partition.error}")
+        # A connection that fell silent is found by the request that is sent on it next.
+        until = self.time.monotonic() + _DRAIN_S
+        while (says := self._says()) is not None:
+            self._step()
+            if self.time.monotonic() > until:
+                raise Broken(f"all is copied, and yet {says}")
         if not self.worker.stop(_DRAIN_S):
             raise Broken("drain did not end in time")
         self._check()
@@ -546,6 +551,14 @@ class CopierWorld:
         else:
             self.oracle.check_stored(self.worker.stored)
         self.oracle.check_complete()
+
+    def _says(self) -> str | None:
+        """What a partition says to be wrong, that does not stand still."""
+        engine = self.worker.engine
+        for partition in () if engine is None else engine.partitions:
+            if partition.error is not None and not partition.standing:
+                return f"{partition.source} says: {partition.error}"
+        return None
 
     def _caught_up(self) -> bool:
         engine = self.worker.engine

@@ -157,6 +157,9 @@ class SimulatedAccess:
     def _view(self) -> dict[str, TopicView]:
         views = self._cluster.views
         now = self._time.monotonic()
+        before = self._cluster.view_before
+        if before is not None and now < self._cluster.old_until and self._rng.random() < 0.5:
+            return before[1]
         index = len(views) - 1
         while index and self._rng.random() < self._faults.stale:
             if views[index][0] < now - self._faults.stale_s:

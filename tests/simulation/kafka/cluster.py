@@ -67,6 +67,12 @@ class Cluster:
         """A fetch with nothing to read is not answered sooner."""
         self.brokers = {n: Broker(self, n) for n in range(1, brokers + 1)}
         self.topics: dict[str, Topic] = {}
+        self.view_before: tuple[float, dict[str, TopicView]] | None = None
+        """When a topic was deleted last, and the metadata before that."""
+        self.old_until = 0.0
+        """Until then some brokers have metadata from before that."""
+        self.ids: dict[str, list[uuid.UUID]] = {}
+        """Of all topics of a name that there were, in their order."""
         self.views: deque[tuple[float, dict[str, TopicView]]] = deque(maxlen=_KEPT_VIEWS)
         """Metadata as it was, with the time since when; the last is the present."""
         self.refuses_records: Callable[[Key, bytes], bool] | None = None
@@ -99,11 +105,13 @@ class Cluster:
         ]
         topic = Topic(name, uuid.UUID(int=self.rng.getrandbits(128) | 1), made)
         self.topics[name] = topic
+        self.ids.setdefault(name, []).append(topic.id)
         self._publish()
         return topic
 
     def delete(self, name: str) -> None:
         topic = self.topics.pop(name)
+        self.view_before = (self.time.monotonic(), self.views[-1][1])
         self.note(f"{self.name}: topic {name} is deleted")
         for partition in topic.partitions:
             partition.answer_waiting(NOT_LEADER_OR_FOLLOWER)
