@@ -112,10 +112,13 @@ class SourceNode(BrokerNode):
             self.waits_since = None
 
     def answers(self, partition: PartitionCopy) -> bool:
-        """Whether the fetch just answered asked for the partition's position, in its log."""
+        """Whether the fetch just answered asked for the partition's position, in its log. A log
+        that has another leader epoch since may have been cut off: that was looked into, and where
+        it was cut at or after the position, copying goes on there without a move."""
         asked = self._session.requested(partition.source)
-        return asked is not None and (asked.offset, asked.log) == (
+        return asked is not None and (asked.offset, asked.leader_epoch, asked.log) == (
             partition.position,
+            partition.source_epoch,
             partition.moves,
         )
 
