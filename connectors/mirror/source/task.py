@@ -313,6 +313,12 @@ class MirrorSourceTask(TransferTask):
         if flow_part(config) != self._flow:
             return False
         task = SourceTaskConfig.from_properties(config)
+        if self.context.transfer is not None and self._assigned - set(
+            task.task_assigned_partitions
+        ):
+            # A partition that left may have records in a transaction that is aborted later: should
+            # it come back before, it would go on behind them.
+            return False
         if set(task.task_assigned_partitions) != self._assigned:
             self._kept_books().look_again()  # others may have begun with what comes to this task
             self._assign(task.task_assigned_partitions)

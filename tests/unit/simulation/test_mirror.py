@@ -72,3 +72,13 @@ def test_where_it_began_is_known_until_it_is_stored(world: MirrorWorld) -> None:
     assert KEY in _first_positions(world)
     world.stop(worker)
     assert KEY not in _first_positions(world)
+
+
+def test_under_exactly_once_a_task_that_loses_partitions_is_restarted(world: MirrorWorld) -> None:
+    """What was acknowledged of them may still be aborted: it would be skipped if they came back."""
+    worker = world.start_worker(exactly_once=True)
+    world.drive(5.0)
+    world.assigned = list(world.keys[1:])
+    assert not worker.task.reconfigure(world.config())
+    world.assigned = list(world.keys)
+    assert worker.task.reconfigure(world.config())
