@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
-
 from deploy.brokers import GuardedProcess, KafkaCluster
 from tests.support.reading import read_partition
 from tests.support.topics import create_topic, unique
@@ -18,7 +16,6 @@ SOON_MS, NEVER_MS = "500", "600000"
 """When a transaction ends."""
 
 
-@pytest.mark.slow
 def test_readers_of_committed_records_see_each_line_once(
     target_cluster: KafkaCluster, tmp_path: Path, logs: Path
 ) -> None:

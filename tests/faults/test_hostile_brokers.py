@@ -14,8 +14,6 @@ from tests.support.hostile_broker import (
 )
 from tests.support.hostile_copy import ANY_ANSWER, Broken, survives
 
-pytestmark = [pytest.mark.slow, pytest.mark.faults]
-
 
 @pytest.mark.parametrize("name", ANY_ANSWER)
 @pytest.mark.parametrize("api", [API_VERSIONS, METADATA, FETCH, LIST_OFFSETS])
