@@ -121,7 +121,8 @@ def end_offsets(servers: str, topic: str) -> dict[int, int]:
 def _ends(client: AdminClient, topic: str, partitions: Sequence[int]) -> dict[int, int]:
     """A partition that was just created, or has just moved, has no leader for a moment."""
     deadline = Deadline(_LEADER_S)
-    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}  # type: ignore[no-untyped-call]
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = {TopicPartition(topic, number): latest for number in partitions}
     while True:
         answers = client.list_offsets(asked, request_timeout=_TIMEOUT_S)
         try:

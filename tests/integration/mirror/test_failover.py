@@ -108,6 +108,7 @@ def test_when_the_source_dies_groups_go_on_at_precisely_the_next_record(
             for group in groups:
                 count = chooser.randrange(COUNT, 5 * COUNT)
                 read[group] += consume(flow.source_servers, group, traffic.topics, count)
+            traffic.wait_copied(2)
             wait_until(lambda: all_translated(flow, traffic, groups), 60, "all groups translated")
             stop_cleanly(mirror, logs / "second.log")
         for node in source.nodes:
