@@ -13,6 +13,8 @@ from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.groups import commit, committed, consume, latest_checkpoints
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import Record, numbered, produce, produce_transactions
+from tests.support.reading import read_partition
+from tests.support.topics import end_offsets
 from tests.support.waiting import wait_until
 
 COUNT = 400
@@ -126,11 +128,23 @@ def test_when_the_source_dies_groups_go_on_at_precisely_the_next_record(
 
 
 def all_translated(flow: MirroredFlow, traffic: Traffic, groups: Sequence[str]) -> bool:
-    """Whether each group's last commit on the source has its checkpoint."""
+    """Whether each group's last commit on the source has its checkpoint, and an exact one: the
+    first may be of a commit that is ahead of the copy."""
+    copied = {
+        (topic, partition): [
+            record.offset
+            for record in read_partition(
+                flow.source_servers, topic, partition, isolation="read_committed"
+            )
+        ]
+        for topic in traffic.topics
+        for partition in end_offsets(flow.source_servers, topic)
+    }
     for group in groups:
         known = latest_checkpoints(flow, group)
         for (topic, partition), offset in committed(flow.source_servers, group).items():
-            if known.get((flow.remote(topic), partition), (None, None))[0] != offset:
+            before = sum(each < offset for each in copied[topic, partition])
+            if known.get((flow.remote(topic), partition)) != (offset, before):
                 return False
     return True
 
