@@ -84,7 +84,6 @@ def busy(session: SparkSession) -> int:
     return sum(stage.numActiveTasks for stage in stages if stage is not None)
 
 
-@pytest.mark.slow
 def test_an_audit_ends_right_though_a_worker_is_killed_in_its_middle(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, cluster: SparkCluster, python: Path
 ) -> None:
