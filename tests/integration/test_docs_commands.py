@@ -34,7 +34,7 @@ REASONS = {
     "needs a Connect cluster with this connector",
 }
 # Tutorials create their topics; elsewhere there are records to be mirrored.
-COUNT = 100
+COUNT, COMMITTED = 100, 60
 PASSWORD = "open-sesame"
 SECURE = "how-to/tls-and-sasl.md"
 
@@ -109,7 +109,7 @@ def prepare(page: Path, made: list[KafkaCluster], directory: Path, logs: Path) -
         return
     create_topic(a, name="orders")
     produce(a, "orders", numbered(COUNT))
-    commit(a, "mm1", {("orders", 0): COUNT // 2})
+    commit(a, "mm1", {("orders", 0): COMMITTED})
     if page.name == "audit.md":
         extra = {"A->B.enabled": "true", "A->B.topics": "orders", "metrics.listener": ""}
         base = mm2_properties(a, b)
@@ -134,6 +134,9 @@ def test_the_pages_commands_work(
         prepare(page, made, tmp_path, logs)
         with PageRun(page, tmp_path, logs / "page.log", there) as run:
             run.run()
+        if page.name == "move-from-mirrormaker-1.md":
+            copied = end_offset(made[1].bootstrap_servers, "orders")
+            assert copied == COUNT - COMMITTED, "it goes on where MirrorMaker 1 stopped"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

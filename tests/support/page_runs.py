@@ -124,7 +124,8 @@ class PageRun:
             assert process.running(), f"{self._where(block)} has ended; see {self._log}"
             try:
                 if command.startswith("connect-mirror-maker"):
-                    return bool(health_of(f"http://{self._addresses[_METRICS]}")["healthy"])
+                    health = health_of(f"http://{self._addresses[_METRICS]}")
+                    return health["status"] == "healthy" and bool(health["connectors"])
                 return call(f"http://{self._addresses[_REST]}", "GET", "/health").status == 200
             except OSError:
                 return False
@@ -134,6 +135,7 @@ class PageRun:
     def _stop(self) -> None:
         for process in self._running:
             assert process.stop(_STOP_S) == 0, f"{process.command} on {self._page}: {self._log}"
+            process.close()
         self._running.clear()
 
     def _type(self, block: Block, expected: str | None) -> None:
