@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.pages import DOCS, ROOT, Link, anchors, blocks, links, pages
 
-_MENTIONED = re.compile(r"\b(?:docs|tests|deploy)/[\w/.-]+\.(?:md|py)\b")
+_MENTIONED = re.compile(r"\b(?:api|connect|connectors|docs|tests|deploy)/[\w/.-]+\.(?:md|py)\b")
 
 
 def _problem(link: Link) -> str:
