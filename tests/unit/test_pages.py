@@ -37,6 +37,19 @@ def test_files_that_are_named_exist(page: Path) -> None:
     assert sorted({name for name in named if not (ROOT / name).exists()}) == []
 
 
+def test_tables_of_files_name_files_that_exist() -> None:
+    page = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| file \(`([^`]+)`\).*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    named = [
+        f"{folder}{name}"
+        for folder, rows in tables
+        for row in rows.splitlines()
+        for name in re.findall(r"`([\w/]+\.py)`", row.split("|")[1])
+    ]
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     named = re.findall(r"[\w/-]+\.md", navigation)
