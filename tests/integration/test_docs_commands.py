@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -33,6 +34,8 @@ REASONS = {
     "needs Kubernetes",
     "needs a Connect cluster with this connector",
 }
+# In `make test`, besides the tutorials; `make slow` has the others.
+SOON = {"move-from-java.md", "move-from-mirrormaker-1.md", "tls-and-sasl.md"}
 # Tutorials create their topics; elsewhere there are records to be mirrored.
 COUNT, COMMITTED = 100, 60
 PASSWORD = "open-sesame"
@@ -45,6 +48,10 @@ def name_of(page: Path) -> str:
 
 def has_commands(page: Path) -> bool:
     return any(each.language == "bash" and SKIP not in each.mark for each in blocks(page))
+
+
+def in_make_test(page: Path) -> bool:
+    return page.parent.name == "tutorials" or page.name in SOON
 
 
 def secure_properties(authority: Authority) -> dict[str, str]:
@@ -68,19 +75,22 @@ def clusters(
     authority = Authority()
     if secure:
         (directory / "ca.pem").write_text(authority.pem)
+    made = [
+        KafkaCluster(
+            name=name,
+            kafka=kafka,
+            logs=logs,
+            listeners={"SECURE": "SASL_SSL"} if secure else {},
+            properties=secure_properties(authority) if secure else {},
+        )
+        for name in "abc"[:count]
+    ]
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(
-                KafkaCluster(
-                    name=name,
-                    kafka=kafka,
-                    logs=logs,
-                    listeners={"SECURE": "SASL_SSL"} if secure else {},
-                    properties=secure_properties(authority) if secure else {},
-                )
-            )
-            for name in "abc"[:count]
-        ]
+        for cluster in made:
+            stack.callback(cluster.close)
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(KafkaCluster.start, made))
+        yield made
 
 
 @contextmanager
@@ -124,8 +134,11 @@ def prepare(page: Path, made: list[KafkaCluster], directory: Path, logs: Path) -
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page.name not in ELSEWHERE and has_commands(page)],
-    ids=name_of,
+    [
+        pytest.param(page, id=name_of(page), marks=[] if in_make_test(page) else pytest.mark.slow)
+        for page in PAGES
+        if page.name not in ELSEWHERE and has_commands(page)
+    ],
 )
 def test_the_pages_commands_work(
     page: Path, kafka: KafkaRuntime, tmp_path: Path, logs: Path
