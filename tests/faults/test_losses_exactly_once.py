@@ -12,7 +12,7 @@ import pytest
 from connectors.mirror.config.losses import LossKind, LossPolicy
 from connectors.mirror.copy.quarantine_topic import HEADER_PREFIX
 from deploy.brokers import KafkaCluster
-from tests.support.chaos.logs import parse_page, read, targets
+from tests.support.chaos.logs import is_page, parse_page, read, targets
 from tests.support.exactly_once_flow import Flow
 from tests.support.exactly_once_mirror import OnceTask, mirror_process
 from tests.support.losing import create_again, delete_records, delete_topic
@@ -88,9 +88,7 @@ def map_is_true(flow: Flow, *, complete: bool = True) -> None:
     everything that both have is in it."""
     kept = {r.key: r.value for r in read(flow.source, "mm2-offset-map.B.internal") if r.key}
     pages = [
-        parse_page(key, value)
-        for key, value in kept.items()
-        if value is not None and not key.startswith(b"\xff\xff")
+        parse_page(key, value) for key, value in kept.items() if value is not None and is_page(key)
     ]
     found = targets(page for page in pages if page.topic == flow.topic)
     copies = {record.offset: record.value for record in read(flow.target, flow.copy)}

@@ -44,6 +44,14 @@ def proxies(kafka: KafkaRuntime, session_logs: Path) -> Iterator[list[TcpProxy]]
         yield found
 
 
+@pytest.fixture(autouse=True)
+def healed(proxies: list[TcpProxy]) -> Iterator[None]:
+    """Resets what a test stalled: the clients that tests share keep their connections."""
+    yield
+    for proxy in proxies:
+        proxy.heal()
+
+
 def through(proxies: list[TcpProxy]) -> str:
     """The addresses of that cluster."""
     return ",".join(proxy.address for proxy in proxies)

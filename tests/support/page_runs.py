@@ -25,7 +25,7 @@ __all__ = ["BACKGROUND", "SKIP", "PageRun", "output_pattern"]
 
 BACKGROUND, SKIP = "background", "skip: "
 
-_COMMAND_S, _OUTPUT_S, _START_S, _STOP_S = 120.0, 60.0, 90.0, 40.0
+_COMMAND_S, _OUTPUT_S, _START_S, _STOP_S = 120.0, 120.0, 90.0, 40.0
 _METRICS, _REST = "127.0.0.1:9404", "127.0.0.1:8083"
 # Single brokers, and no waiting for intervals; what a page sets itself stays.
 _QUICK = {

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.support.chaos.evidence import Bounds, Case, Manner
 from tests.support.chaos.journal import Journal, Written
-from tests.support.chaos.logs import Page, marks, parse_page, read
+from tests.support.chaos.logs import Page, is_page, marks, parse_page, read
 from tests.support.mirrored import MirroredFlow
 from tests.support.topics import end_offsets, unique
 
@@ -131,7 +131,7 @@ class Direction:
             parse_page(key, value)
             for key, value in newest.items()
             # Other records of the topic (docs/reference/offset-map.md).
-            if value is not None and not key.startswith(b"\xff\xff")
+            if value is not None and is_page(key)
         ]
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "committed",
     "marks",
     "parse_checkpoint",
+    "is_page",
     "parse_page",
     "read",
     "sessions",
@@ -146,6 +147,12 @@ def _key(data: bytes) -> tuple[str, int, int]:
     (size,) = struct.unpack_from(">h", data)
     partition, first = struct.unpack_from(">iq", data, 2 + size)
     return data[2 : 2 + size].decode(), partition, first
+
+
+def is_page(key: bytes) -> bool:
+    """Whether a record of the map's topic with this key is a page: it begins with a length. Other
+    records begin with a negative number (docs/reference/offset-map.md)."""
+    return key[0] < 0x80
 
 
 def parse_page(key: bytes, value: bytes) -> Page:
