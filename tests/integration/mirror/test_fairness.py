@@ -24,7 +24,7 @@ LIVE, RATE = 100, 100
 """Records of the live topic that are measured, and how many of them come in a second."""
 LATER_S = 5.0
 """How much later than without the backlog 99 of 100 live records may be. A turn of the others takes
-some 0.1 s at rest; live records that waited for the backlog would come after it, many seconds later."""
+some 0.1 s at rest; live records that waited for the backlog would come many seconds later."""
 
 
 @pytest.fixture
