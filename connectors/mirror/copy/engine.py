@@ -1,13 +1,13 @@
-"""The batch copier: partitions of one cluster forwarded to another, on one thread.
+"""The batch copier: copies partitions of one cluster to another, on one thread.
 
-`CopyEngine` owns the loop, the partitions and the broker nodes. Its owner calls `step` again and
-again from one thread; only `wake` and `health` may be called from others. Acknowledged ranges are
-told to `on_acked`, in source order for each partition.
+`CopyEngine` owns the loop, the partitions and the broker nodes. Its owner calls `step` repeatedly
+from one thread; only `wake` and `health` may be called from other threads. `on_acked` gets
+acknowledged ranges, in source order for each partition.
 
     fetch response -> read headers -> next fetch sent -> choose ways -> queues -> produce requests
-    produce response -> acknowledged in order -> on_acked; or a recovery (deliveries.py)
+    produce response -> acknowledged in order -> on_acked; or a recovery (produce_handler.py)
 
-One partition's trouble stays its own: it leaves the fetches until it can move again.
+A failed partition does not affect others: it leaves the fetches until it can continue.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _LOG = logging.getLogger(__name__)
 _HOUSEKEEPING_S = 1.0
 _LOOK_AT_TARGET_S = 20.0
 _MOST_LOOKED_AT = 2_000
-"""With more partitions, metadata costs too much to ask for it so often."""
+"""With more partitions, frequent metadata requests cost too much."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Everything the flow says about copying. `buffer_bytes` bounds fetched, not yet acknowledged
-    bytes; `far_buffer_bytes` does where the way to the source is long."""
+    """The flow's copy settings. `buffer_bytes` bounds fetched, not yet acknowledged bytes;
+    `far_buffer_bytes` is the bound if the round trip to the source is long."""
 
     source: WireSettings
     target: WireSettings
@@ -74,7 +74,7 @@ class EngineSettings:
 
 
 class CopyEngine:
-    """See the module."""
+    """Copies partitions of one cluster to another; the module's text has the threads."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class CopyEngine:
         self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes)
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
         self._departed: list[PartitionCopy] = []
-        # Before the links: their threads call `_on_metadata` as soon as a cluster answers.
+        # Before the links: their threads call `_on_metadata` as soon as a cluster responds.
         self._metadata_posted = False
         self._fetching = True
         self._on_begun = on_begun
@@ -185,11 +185,11 @@ class CopyEngine:
         self._look_at_target_at = self._loop.now() + _LOOK_AT_TARGET_S
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
-    # What the owner calls.
+    # Methods for the owner.
 
     @property
     def partitions(self) -> Collection[PartitionCopy]:
-        """Those assigned, in no order."""
+        """The assigned partitions, in no order."""
         return self._partitions.values()
 
     @property
@@ -202,7 +202,7 @@ class CopyEngine:
         return self._budget.used
 
     def take_departed(self) -> list[PartitionCopy]:
-        """Partitions that left since the last call: their acked position is final."""
+        """Partitions that left since the last call: their acknowledged position is final."""
         departed, self._departed = self._departed, []
         return departed
 
@@ -251,7 +251,8 @@ class CopyEngine:
         self._on_located(partition)
 
     def let_copy(self, sources: Iterable[TopicPartition]) -> None:
-        """Where these begin is known to others, too, or cannot be for now."""
+        """Start fetching these partitions: their start positions are stored, or cannot be
+        for now."""
         for source in sources:
             partition = self._partitions.get(source)
             if partition is not None:
@@ -259,14 +260,14 @@ class CopyEngine:
                 self._placement.refresh_interest(partition)
 
     def was_begun_before(self, source: TopicPartition, position: int, begun: int) -> None:
-        """It came out late that a partition, which was begun at `begun`, had been begun before."""
+        """A partition that started at `begun` turned out to have an earlier start position."""
         partition = self._partitions.get(source)
         if partition is not None and not partition.leaving:
             self._starts.was_begun_before(partition, position, begun)
 
     def learn(self, source: TopicPartition, facts: LogFacts | None) -> None:
-        """What was known of the logs when the partition's position was stored; None: nothing, or
-        it takes too long to find out. It is fetched from now on."""
+        """Set the facts about the logs that were stored with the partition's position; None: there
+        are none, or reading them takes too long. The partition is fetched from now on."""
         partition = self._partitions.get(source)
         if partition is None:
             return
@@ -296,7 +297,7 @@ class CopyEngine:
         if partition.leaving:
             partition.leaving = False
             self._starts.forget(partition)
-            # A loss that was found while it was leaving is to be found again.
+            # A loss that was found while it was leaving must be found again.
             partition.source_checked = partition.target_checked = UNKNOWN
             partition.halted = False
             if partition.position == UNKNOWN and not partition.checking:
@@ -305,7 +306,8 @@ class CopyEngine:
         return True
 
     def remove(self, source: TopicPartition) -> None:
-        """Stop copying a partition: once what was sent is answered, `take_departed` has it."""
+        """Stop copying a partition. `take_departed` returns it once its sent batches are
+        answered."""
         partition = self._partitions.get(source)
         if partition is None or partition.leaving:
             return
@@ -317,8 +319,8 @@ class CopyEngine:
             self._on_left(partition)
 
     def step(self, timeout: float) -> None:
-        """One turn of the loop; waits at most `timeout` seconds."""
-        # Also for what is wanted since the last turn: nothing else would end the wait for it.
+        """Run one turn of the loop; waits at most `timeout` seconds."""
+        # Also for requests made since the last turn: nothing else would end the wait for them.
         self._placement.pump_sources()
         self._loop.turn(timeout)
         self._placement.pump_sources()
@@ -330,7 +332,7 @@ class CopyEngine:
         self._loop.wake()
 
     def set_fetching(self, on: bool) -> None:
-        """Stop or go on fetching; what is under way goes on."""
+        """Stop or resume fetching; batches already fetched are still produced."""
         self._fetching = on
         self._arrivals.ignoring = not on
         for node in self._placement.sources.values():
@@ -341,26 +343,27 @@ class CopyEngine:
             node.pump()
 
     def limit(self, limits: FlowLimits, part: float) -> None:
-        """Copy no faster from now on. `part`: this engine's share of the flow's limit."""
+        """Set the rate limits. `part`: this engine's share of the flow's limits."""
         counts = self._source.snapshot.partition_counts
         self._throttle.limit(limits, part, self._partitions.values(), counts)
 
     def note_limits(self) -> None:
-        """Note on the partitions for how long limits have held them, which else is done once a
+        """Update on each partition how long limits have held it; otherwise this happens once a
         second."""
         self._throttle.look(self._partitions.values())
 
     def hold_fetches(self, *, on: bool) -> None:
-        """Ask for nothing more, or go on; unlike `set_fetching` it takes what was asked for."""
+        """Hold back new fetches, or resume; unlike `set_fetching`, the response in flight is
+        accepted."""
         for node in self._placement.sources.values():
             if node.paused is not on and self._fetching:
                 node.paused = on
                 node.pump()
 
     def drain(self, deadline: Deadline) -> bool:
-        """Stop fetching and learn what became of all that was sent; False if the deadline came
-        first. What was not sent yet is dropped, to be fetched again: so nothing is waited for but
-        answers, and not for partitions whose batches the target surely refused."""
+        """Stop fetching and wait for the outcome of all sent batches; False if the deadline came
+        first. Unsent batches are dropped, and fetched again later. Partitions whose batches the
+        target surely refused are not waited for."""
         self.set_fetching(False)
         for partition in self._partitions.values():
             if partition.position != UNKNOWN:
@@ -379,17 +382,18 @@ class CopyEngine:
         return stored.done()
 
     def request_commit(self) -> Future[None]:
-        """Under exactly-once: commit soon what is acknowledged now."""
+        """Under exactly-once: commit soon everything that is acknowledged now."""
         assert self._transactions is not None, "the engine does not write in transactions"
         return self._transactions.request()
 
     def renew_producer(self) -> None:
-        """Under exactly-once: the control has another producer. Only while it has no partitions."""
+        """Under exactly-once: use the control's new producer. Only while there are no
+        partitions."""
         assert self._transactions is not None, "the engine does not write in transactions"
         self._transactions.renew()
 
     def health(self) -> list[PartitionHealth]:
-        """How each partition does. From any thread."""
+        """The health of each partition. From any thread."""
         now_ms = self._clock.now_ms()
         found = [partition.health(now_ms) for partition in tuple(self._partitions.values())]
         trouble = None if self._transactions is None else self._transactions.trouble
@@ -455,21 +459,21 @@ class CopyEngine:
             self._transactions,
         )
 
-    # What transactions ask.
+    # Calls from transactions.
 
     def _offsets_partitions(self) -> Collection[OffsetsPartition]:
         return () if self._transactions is None else self._transactions.offsets_partitions
 
     def refresh_interest(self, partition: TargetPartition) -> None:
-        """It may be sent, or its position is another."""
+        """Update fetching and sending after a change of state or position."""
         self._placement.refresh_interest(partition)
 
     def settle(self, settled: Settled) -> None:
-        """A batch is committed."""
+        """Handle a committed batch."""
         self._deliveries.settle(settled)
 
     def refuse(self, partition: PartitionCopy, code: int) -> None:
-        """The transaction does not take this partition."""
+        """Handle a partition that the transaction refused."""
         self._deliveries.refuse(partition, code)
 
     def waits_for_silent(self, partition: TargetPartition) -> bool:
@@ -477,10 +481,10 @@ class CopyEngine:
         return self._placement.waits_for_silent(partition)
 
     def cut_off(self, partition: TargetPartition) -> None:
-        """Close the connection that its answers do not come on."""
+        """Close the connection on which the partition's responses are missing."""
         self._placement.cut_off(partition)
 
-    # Partitions that leave, and that begin.
+    # Partitions that leave, and that start.
 
     def _on_left(self, partition: PartitionCopy) -> None:
         if self._partitions.get(partition.source) is partition:
@@ -507,7 +511,7 @@ class CopyEngine:
         self._placement.refresh_interest(partition)
 
     def _on_compared(self, partition: PartitionCopy) -> None:
-        """The target's end was compared with the source after a crash."""
+        """The comparison of the target's log end with the source after a crash is done."""
         if self._transactions is not None:
             self._transactions.relocated(partition)
         self._placement.refresh_interest(partition)
@@ -521,7 +525,7 @@ class CopyEngine:
     # Housekeeping.
 
     def _housekeeping(self) -> None:
-        """Each second: lost requests, and partitions without a leader."""
+        """Called every second: check request timeouts and partitions without a leader."""
         now = self._loop.now()
         for node in self._placement.nodes:
             node.check_deadline(now)
@@ -541,7 +545,7 @@ class CopyEngine:
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
     def _look_at_target(self) -> None:
-        """Ask for the ids of the target's topics: one that was deleted and created again while
-        nothing is copied would not be noticed otherwise before metadata.max.age.ms."""
+        """Request the ids of the target's topics. Without this, a topic that is deleted and created
+        again while nothing is copied is only noticed after metadata.max.age.ms."""
         if len(self._partitions) <= _MOST_LOOKED_AT:
             self._target.request_refresh({p.target[0] for p in self._partitions.values()})

@@ -1,11 +1,10 @@
 """Handles Fetch responses: positions, batches for the target, and the source's errors.
 
-A response is handled in three steps, so that the source's broker works while batches are looked at:
-note how far each partition is fetched; send the next fetch; queue the batches. No partition moves
-between the steps, as nothing that is called on the way does more than bookkeeping.
+A response is handled in three steps, so that the source broker works while batches are processed:
+record how far each partition is fetched; send the next fetch; queue the batches. No partition moves
+between the steps, because calls made on the way only update state.
 
-`Arrivals` is the counterpart of `Deliveries` on the source's side. Runs on the copy engine's
-thread.
+`Arrivals` is the source-side counterpart of `Deliveries`. Runs on the copy engine's thread.
 """
 
 from __future__ import annotations
@@ -46,33 +45,33 @@ _SOURCE_RETRY_FIRST_S = 0.1
 _SOURCE_RETRY_MOST_S = 10.0
 _OFFSET_OUT_OF_RANGE = 1
 _UNREADABLE_TRIES = 5
-"""So often a batch is fetched before it counts as unreadable for good: a network may have been at
-fault."""
+"""Number of fetches of a corrupt batch before it counts as unreadable: the network may have damaged
+it."""
 _QUIET_FAILURES = 3
-"""Retriable errors are not shown as the partition's error before there were more than this."""
+"""Retriable errors up to this number are not shown as the partition's error."""
 
 _Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
 """A partition with new records, their headers, and the position they were fetched from."""
 
 
 class ArrivalHooks(Protocol):
-    """What `Arrivals` asks of `Placement`. Only `pump_targets` sends."""
+    """The methods of `Placement` that `Arrivals` calls. Only `pump_targets` sends."""
 
     def refresh_interest(self, partition: PartitionCopy) -> None:
-        """Its state changed: fetch and send it accordingly."""
+        """Update fetching and sending after a change of state."""
 
     def place(self, partition: PartitionCopy) -> None:
-        """Follow its leaders and replicas."""
+        """Follow the partition's leaders and replicas."""
 
     def offer(self, partition: PartitionCopy) -> None:
-        """It has batches to send."""
+        """Queue a partition that has batches to send."""
 
     def pump_targets(self) -> None:
-        """Send what was offered."""
+        """Send the queued batches."""
 
 
 class Arrivals:
-    """See the module."""
+    """Applies Fetch responses to partitions and queues their batches."""
 
     def __init__(
         self,
@@ -89,8 +88,8 @@ class Arrivals:
         quarantine: Quarantine | None = None,
         on_quarantined: OnQuarantined | None = None,
     ) -> None:
-        """Args: partition_bytes: how much of a partition may wait before it is held back.
-        preference_s: how long the leader's choice of a replica to read from is followed."""
+        """Args: partition_bytes: fetched bytes of a partition from which on it is held back.
+        preference_s: how long the leader's preferred read replica is used."""
         self._partitions = partitions
         self._link = link
         self._loop = loop
@@ -142,7 +141,7 @@ class Arrivals:
     def _note(
         self, partition: PartitionCopy, fetched: FetchedPartition, fresh: list[_Fresh]
     ) -> None:
-        """Take in what a fetch says about a partition, and move its position past the records."""
+        """Apply a fetch response to a partition, and move its position past the records."""
         end = fetched.high_watermark
         if self._options.read_committed:
             stable = fetched.last_stable_offset
@@ -171,8 +170,8 @@ class Arrivals:
         if not headers:
             self._source_failed(
                 partition,
-                f"the source answered at offset {partition.position} with other offsets, or with "
-                f"some beyond its end, {partition.high_watermark}",
+                f"the source returned offsets that do not follow position {partition.position}, or "
+                f"that are beyond the high watermark {partition.high_watermark}",
                 visible=False,
             )
             return
@@ -236,7 +235,7 @@ class Arrivals:
         headers: list[BatchHeader],
         unreadable: Unreadable,
     ) -> None:
-        """Put a batch that stays unreadable into the quarantine, once all before it is copied."""
+        """Write a batch that stays unreadable to the quarantine, once all before it is copied."""
         header = unreadable.header
         if (
             self._quarantine is None
@@ -247,7 +246,7 @@ class Arrivals:
             return
         after = offset_after(records, unreadable, headers, partition.high_watermark)
         if after is None:
-            partition.source_error = f"{unreadable.reason}; where it ends cannot be told"
+            partition.source_error = f"{unreadable.reason}; the end of the batch is not known"
             return
         data = bytes(records[header.start : header.start + header.size])
         first = unreadable.position
@@ -262,7 +261,7 @@ class Arrivals:
         partition.quarantining = False
         error = done.exception(timeout=0)
         if error is not None:
-            partition.source_error = f"{aside.reason}; it cannot be put aside: {error}"
+            partition.source_error = f"{aside.reason}; it cannot be quarantined: {error}"
         elif partition.position == aside.first and not partition.searching:
             partition.skip_to(aside.last + 1)
             partition.source_retry_at = 0.0
@@ -271,12 +270,13 @@ class Arrivals:
         self._hooks.refresh_interest(partition)
 
     def _prefer(self, partition: PartitionCopy, replica: int) -> None:
-        """The leader sent us to a replica in our rack (KIP-392). Only it may, and not to itself."""
+        """Follow the leader's preferred read replica in our rack (KIP-392). Only the leader may
+        name one, and not itself."""
         if replica == partition.source_node or partition.preferred_replica != UNKNOWN:
             partition.preferred_replica = UNKNOWN
             self._source_failed(
                 partition,
-                f"broker {partition.source_node} refuses reads, and names broker {replica}",
+                f"broker {partition.source_node} refuses reads and prefers replica {replica}",
                 visible=False,
             )
             self._hooks.place(partition)
@@ -287,13 +287,15 @@ class Arrivals:
         else:
             self._link.request_refresh((partition.source[0],))
             self._source_failed(
-                partition, f"reads go to broker {replica}, which is not known", visible=False
+                partition,
+                f"the preferred read replica {replica} is not in the cluster metadata",
+                visible=False,
             )
 
-    # Trouble on the source's side.
+    # Errors of the source.
 
     def _stop_broken(self, partition: PartitionCopy, error: InvariantBroken) -> None:
-        """Fail closed: nothing more of this partition is copied or stored."""
+        """Fail closed: stop copying and storing this partition."""
         _LOG.error("%s", error)
         partition.stop_broken(str(error))
         self._hooks.refresh_interest(partition)
@@ -305,7 +307,8 @@ class Arrivals:
 
     def _fetch_failed(self, partition: PartitionCopy, code: int) -> None:
         if partition.preferred_replica != UNKNOWN:
-            # Only the leader's word counts: the replica may lag, or be one no more.
+            # Only the leader's answer counts: the replica may lag, or may not be a replica any
+            # more.
             partition.preferred_replica = UNKNOWN
             self._hooks.place(partition)
             self._source_failed(
@@ -328,7 +331,7 @@ class Arrivals:
     def _source_failed(
         self, partition: PartitionCopy, reason: str, *, visible: bool = True
     ) -> None:
-        """Leave the partition out of fetches for a while."""
+        """Leave the partition out of fetches during the backoff."""
         partition.source_failures += 1
         failures = partition.source_failures
         if visible or failures > _QUIET_FAILURES:
@@ -349,9 +352,9 @@ class Arrivals:
 
 
 def _believable(headers: list[BatchHeader], partition: PartitionCopy) -> list[BatchHeader]:
-    """The batches up to the end that the source knows of. Offsets have no checksum: one that is
-    far ahead would have everything before it passed over. Records that were appended while it
-    answered come with the next answer. None, where they all are before what was asked for."""
+    """The batches up to the end that the source reported. Offsets have no checksum: a batch with an
+    offset far ahead would make the copier skip everything before it. Records that were appended
+    meanwhile come with the next response. None if all batches are before the requested offset."""
     if headers[-1].next_offset <= partition.position:
         return []
     end = partition.high_watermark

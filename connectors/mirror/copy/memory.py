@@ -1,7 +1,7 @@
-"""The bound on fetched bytes that are not acknowledged yet, and who holds them.
+"""The bound on fetched bytes that are not acknowledged yet.
 
-A fetch response lands in one buffer; its batches are slices of it. The buffer counts against the
-budget as long as any of its batches is under way. Owned by the copy engine's thread.
+A fetch response is stored in one buffer; its batches are slices of it. The buffer counts against
+the budget until the last of its batches is released. Owned by the copy engine's thread.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from connect.clients.wire.channel import BufferPool
 __all__ = ["FetchBuffer", "MemoryBudget"]
 
 RESPONSE_SHARE = 8
-"""A fetch asks for at most this fraction of the task's memory, unless the way is long."""
+"""A fetch asks for at most this fraction of the task's memory, unless the round trip is long."""
 
 LINK_BYTES_PER_S = 250_000_000
-"""One fetch is under way at a time: what it may bring in a round trip is twice what a link of
-1 Gbit/s carries, so that the waiting takes no more of the time than the data."""
+"""Each broker has one fetch in flight. A fetch may return in a round trip twice what a 1 Gbit/s
+link carries, so that waiting takes no more time than the data."""
 
 
 class MemoryBudget:
     """Bytes held, against a limit. `limit` is exceeded by at most one response."""
 
     def __init__(self, limit: int, most: int | None = None) -> None:
-        """Args: most: what the limit may become for a long way; None: it stays."""
+        """Args: most: the largest limit that a long round trip may set; None: the limit is
+        fixed."""
         self.limit = limit
         self._most = most or limit
         self.used = 0
@@ -36,20 +37,21 @@ class MemoryBudget:
         return max(0, self.limit - self.used)
 
     def reach(self, round_trip_s: float) -> None:
-        """A reader's way is so long: two fetches are to have room beside the next."""
+        """Raise the limit for a reader with this round trip: two fetches must fit beside
+        the next."""
         wanted = 3 * max(1, self.readers) * round(round_trip_s * LINK_BYTES_PER_S)
         self.limit = max(self.limit, min(self._most, wanted))
 
     def response_bytes(self, round_trip_s: float) -> int:
-        """What one fetch may ask for: so little that all readers' fetches together, which hold it
-        back while they wait at their brokers, leave half of the memory to what is on its way."""
+        """The size of one fetch. All readers' fetches together reserve it while they wait at their
+        brokers, so it leaves half of the memory to batches on their way."""
         usual = self.limit // max(RESPONSE_SHARE, 2 * self.readers)
         most = self.limit // max(2, 2 * self.readers)
         return max(1, usual, min(most, round(round_trip_s * LINK_BYTES_PER_S)))
 
     def admit(self, reader: object, size: int) -> bool:
-        """Whether this reader may fetch `size` bytes now. Those who may not keep their place in a
-        line, so that with little memory every reader has its turn."""
+        """Whether this reader may fetch `size` bytes now. A refused reader keeps its position in a
+        queue, so that every reader gets memory in turn."""
         if self.free >= size and next(iter(self._waiting), reader) is reader:
             self._waiting.pop(reader, None)
             return True
@@ -62,7 +64,7 @@ class MemoryBudget:
 
 
 class FetchBuffer:
-    """Memory shared by batches: returned to the pool when the last of them lets go."""
+    """Memory shared by batches: returned to the pool when the last holder releases it."""
 
     __slots__ = ("_budget", "_buffer", "_holders", "_reusable", "_size")
 
@@ -84,7 +86,7 @@ class FetchBuffer:
         self._holders += 1
 
     def release(self) -> None:
-        """Let go. The last holder gives the memory back."""
+        """Release one hold. The last one returns the memory."""
         self._holders -= 1
         if self._holders <= 0 and self._buffer is not None:
             self._budget.used -= self._size
@@ -93,6 +95,6 @@ class FetchBuffer:
             self._buffer = None
 
     def abandon(self) -> None:
-        """Let go of memory that may still be on its way to a socket: it is never used again."""
+        """Release memory that a socket may still be sending: it is never used again."""
         self._reusable = False
         self.release()

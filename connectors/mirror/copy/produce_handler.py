@@ -1,7 +1,7 @@
 """Handles Produce results: batches are acknowledged in order, or recovered.
 
-`Deliveries` hears every result from the target nodes and executes what the partitions' state
-machine (`target_partition.py`) decides: pauses, splits, quarantine, producer ids, log lines. It
+`Deliveries` gets every result from the target nodes and executes the decisions of the partitions'
+state machine (`target_partition.py`): pauses, splits, quarantine, producer ids, log lines. It
 handles all results of a response before anything is sent. Runs on the copy engine's thread.
 """
 
@@ -58,10 +58,11 @@ _REPEAT_WARNING_EVERY = 20
 
 
 class Deliveries:
-    """See the module. `on_moved(partition)`: it may be sent or fetched again; `on_left(partition)`:
-    nothing of a leaving partition is in flight any more; `on_early(partition, offset)`: the target
-    put the oldest batch in flight at this offset, before the end of its log as far as known. The
-    batch is acknowledged when `advance` is called after `landed_early` was cleared."""
+    """Applies Produce results to partitions. `on_moved(partition)`: it may be sent or fetched
+    again; `on_left(partition)`: a leaving partition has nothing in flight any more;
+    `on_early(partition, offset)`: the target appended the oldest batch in flight at this offset,
+    before the known log end. The batch is acknowledged when `advance` is called after
+    `landed_early` was cleared."""
 
     def __init__(
         self,
@@ -92,13 +93,13 @@ class Deliveries:
         self._served: set[TopicPartition] = set()
         self._retired: dict[TopicPartition, tuple[int, int, int]] = {}
         self.transactions: Transactions | None = None
-        """Set before anything is sent, where batches are sent in transactions."""
+        """Set before the first send if batches are sent in transactions."""
         self._closed = False
 
     # Results.
 
     def on_results(self, results: Sequence[ProduceResult]) -> None:
-        """All batches of one response were answered, or their connection was lost."""
+        """Handle the results of one response, or of a lost connection."""
         some_idle = False
         for partition, batch, answer in results:
             try:
@@ -113,7 +114,7 @@ class Deliveries:
     def _take(
         self, partition: TargetPartition, batch: Outgoing, result: ProducedPartition | ConnectError
     ) -> None:
-        """Tell the partition about one result."""
+        """Apply one result to its partition."""
         if not isinstance(result, ConnectError) and result.error == 0 and result.base_offset < 0:
             result = CorruptData(f"the target took a batch, and put it at {result.base_offset}")
         if isinstance(result, ConnectError):
@@ -130,7 +131,7 @@ class Deliveries:
             partition.failed(batch, failure, reason, maybe=not surely_refused(result.error))
 
     def _follow_up(self, partition: TargetPartition) -> None:
-        """Acknowledge and recover as far as the answers allow."""
+        """Acknowledge and recover as far as the responses allow."""
         if isinstance(partition, PartitionCopy):
             self._advance(partition)
         else:
@@ -146,22 +147,22 @@ class Deliveries:
             self._on_moved(partition)
 
     def _guarded(self, partition: TargetPartition, action: Callable[[], None]) -> None:
-        """Do this for a partition; if an invariant of it breaks, only it stops."""
+        """Run this for a partition; a broken invariant stops only that partition."""
         try:
             action()
         except InvariantBroken as error:
             self._stop_broken(partition, error)
 
     def advance(self, partition: PartitionCopy) -> None:
-        """Go on after `landed_early` was cleared."""
+        """Continue after `landed_early` was cleared."""
         self._guarded(partition, lambda: self._follow_up(partition))
         if self.transactions is not None:
             self.transactions.answered(some_idle=True)
         self._on_moved(partition)
 
     def _stop_broken(self, partition: TargetPartition, error: InvariantBroken) -> None:
-        """Fail closed: nothing more of this partition is copied or stored. Under exactly-once its
-        records share transactions with all others, so the whole task fails."""
+        """Fail closed: stop copying and storing this partition. Under exactly-once its records
+        share transactions with all others, so the whole task fails."""
         _LOG.error("%s", error)
         partition.stop_broken(str(error))
         if self.transactions is not None:
@@ -186,7 +187,7 @@ class Deliveries:
             if batch.max_timestamp > partition.acked_timestamp:
                 partition.acked_timestamp = batch.max_timestamp
             if not partition.halted and not 0 <= base < partition.target_end:
-                # An early landing that nobody could look into yet is found by this end later.
+                # This log end later shows an early append that nobody could examine yet.
                 partition.target_end = UNKNOWN if base < 0 else base + batch.records
             settled = Settled(
                 partition, batch.runs, base, batch.records, batch.max_timestamp, batch.shallow
@@ -211,7 +212,7 @@ class Deliveries:
             partition.unreachable = None  # its leader has just answered
 
     def settle(self, settled: Settled) -> None:
-        """A batch is on the target for good."""
+        """Record a batch that is on the target for good."""
         metrics = settled.partition.metrics
         metrics.acked(settled.records, settled.max_timestamp, self._loop.now_ms())
         if settled.shallow:
@@ -223,7 +224,7 @@ class Deliveries:
     # Recoveries.
 
     def _resolve(self, partition: TargetPartition) -> None:
-        """Everything sent was answered: act on the oldest failure."""
+        """Act on the oldest failure, now that everything sent was answered."""
         found = partition.requeue()
         if found is None:
             self._on_moved(partition)
@@ -268,7 +269,7 @@ class Deliveries:
         return Failure.SPLIT
 
     def refuse(self, partition: PartitionCopy, code: int) -> None:
-        """The transaction does not take this partition; nothing of it is in flight."""
+        """Handle a partition that the transaction refused; it has nothing in flight."""
         reason = f"the target does not take it into a transaction: {code_facts(code).name}"
         partition.failures += 1
         partition.target_error = reason
@@ -280,13 +281,13 @@ class Deliveries:
             self._wait(partition, partition.block())
 
     def _put_aside(self, partition: PartitionCopy, reason: str) -> None:
-        """Put the record of the oldest batch into the quarantine, then go on after it."""
+        """Quarantine the record of the oldest batch, then continue after it."""
         assert self._quarantine is not None
         head = partition.queue[0]
         try:
             aside = refused_record(partition, head, reason)
         except (CorruptData, ValueError) as error:
-            partition.target_error = f"{reason}; it cannot be put aside: {error}"
+            partition.target_error = f"{reason}; it cannot be quarantined: {error}"
             self._wait(partition, partition.block())
             return
         partition.refuse_head()
@@ -303,12 +304,12 @@ class Deliveries:
         if self._closed or partition.state is not CopyState.BLOCKED:
             return
         if not partition.queue or partition.queue[0] is not head:
-            # Its memory was needed: it is fetched, and put aside, again.
+            # Its memory was needed: the batch is fetched, and quarantined, again.
             self._waited(partition)
             return
         error = done.exception(timeout=0)
         if error is not None:
-            partition.target_error = f"{aside.reason}; it cannot be put aside: {error}"
+            partition.target_error = f"{aside.reason}; it cannot be quarantined: {error}"
             self._wait(partition, partition.block())
             return
         partition.skip_head()
@@ -318,7 +319,8 @@ class Deliveries:
         self._waited(partition)
 
     def relieve(self, partition: TargetPartition) -> None:
-        """Its leader is silent or not known: hold no more memory for it than must be."""
+        """Free the memory of a partition whose leader is silent or not known, as far as
+        possible."""
         if partition.queue or partition.in_flight:
             partition.evacuate(self._budget)
 
@@ -333,7 +335,7 @@ class Deliveries:
         return float(min(most, first * 2 ** min(partition.failures - 1, 16))) / 1000
 
     def _delay(self, partition: TargetPartition) -> None:
-        """Send the same batches again after a pause; perhaps to another leader."""
+        """Send the same batches again after a pause, maybe to another leader."""
         partition.delay()
         self._link.request_refresh((partition.target[0],))
         self._wait(partition, self._backoff(partition))
@@ -362,7 +364,7 @@ class Deliveries:
     # Producer ids.
 
     def equip(self, partition: PartitionCopy) -> None:
-        """Give the partition a producer id, now or when there is one."""
+        """Give the partition a producer id, now or once one is available."""
         if partition.producer_id != UNKNOWN:
             return
         if self.transactions is not None:
@@ -376,8 +378,9 @@ class Deliveries:
         self._hand_out()
 
     def retire(self, partition: PartitionCopy) -> None:
-        """It left. Should the target partition come back, its producer's sequence goes on: brokers
-        remember every producer id for a day, so they must not get one for each coming."""
+        """Keep the producer id of a partition that left. If the target partition returns, its
+        sequence continues: brokers remember every producer id for a day, so a new one each time
+        would waste their memory."""
         if partition.outcome_unknown or partition.producer_id == UNKNOWN or self.transactions:
             return
         if partition.state in (CopyState.ACTIVE, CopyState.BLOCKED, CopyState.BACKOFF):
@@ -389,8 +392,8 @@ class Deliveries:
             )
 
     def _hand_out(self) -> None:
-        """A producer id serves a target partition once: from sequence number 0 on again, the
-        target would take new batches for duplicates of those it has."""
+        """Assign a producer id. It serves one target partition once: if the sequence restarted at
+        0, the target would treat new batches as duplicates of its own."""
         if self._producer is None:
             self._ask_producer()
             return
@@ -421,7 +424,7 @@ class Deliveries:
         except CancelledError:
             return
         except ConnectError as error:
-            _LOG.warning("no producer id from the target: %s; trying again", error)
+            _LOG.warning("Cannot get a producer id from the target: %s; retrying", error)
             for partition in self._producerless:
                 partition.target_error = str(error)
             self._loop.after(_PRODUCER_RETRY_S, self._ask_producer)

@@ -1,7 +1,9 @@
-"""What is put aside of a partition so that the rest of it can go on. The types; pure.
+"""Types for records that are quarantined so that the rest of the partition can be copied. Pure.
 
-The copier decides (`produce_handler.py`: records the target refuses; `fetch_handler.py`: batches
-that cannot be read); its owner's `Quarantine` keeps them (`quarantine_topic.py`)."""
+The copier decides what is quarantined (`produce_handler.py`: records the target refuses;
+`fetch_handler.py`: batches that cannot be read); its owner's `Quarantine` stores them
+(`quarantine_topic.py`).
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ OnQuarantined = Callable[[PartitionCopy, "PutAside"], None]
 
 @dataclass(frozen=True, slots=True)
 class PutAside:
-    """Source offsets `first` to `last`, and why. A record as it is or, `whole_batch`, the bytes of
-    a batch as they came. `timestamp` in ms since 1970, below 0: none."""
+    """The source offsets `first` to `last`, and the reason. It holds a record as it is or, with
+    `whole_batch`, the bytes of a batch as they came. `timestamp` in ms since 1970, below 0: none.
+    """
 
     source: TopicPartition
     first: int
@@ -47,14 +50,14 @@ class PutAside:
 
 
 class Quarantine(Protocol):
-    """Keeps what is put aside. Called on the copier's thread."""
+    """Stores quarantined records. Called on the copier's thread."""
 
     def put(self, aside: PutAside) -> Future[None]:
-        """Done, on any thread, when it is safe; never blocks."""
+        """Store it. The future completes on any thread, when the write is safe; never blocks."""
 
 
 def refused_record(partition: PartitionCopy, batch: Outgoing, reason: str) -> PutAside:
-    """The only record of a batch that the target does not take. Raises CorruptData."""
+    """The only record of a batch that the target refused. Raises CorruptData."""
     (record,) = iter_records(batch.data)
     offset = batch.runs[0][0]
     return PutAside(
@@ -72,16 +75,15 @@ def refused_record(partition: PartitionCopy, batch: Outgoing, reason: str) -> Pu
 def unreadable_batch(
     partition: PartitionCopy, data: bytes, first: int, last: int, reason: str
 ) -> PutAside:
-    """A batch whose records nobody can read."""
+    """A batch whose records cannot be read."""
     return PutAside(partition.source, first, last, -1, reason, None, data, whole_batch=True)
 
 
 def offset_after(
     records: memoryview, unreadable: Unreadable, headers: Sequence[BatchHeader], end: int
 ) -> int | None:
-    """The first offset after an unreadable batch, whose header may be as wrong as the rest of it;
-    None where that cannot be told. `headers`: all of the record set `records`; `end`: of the
-    partition."""
+    """The first offset after an unreadable batch; None if it is not known, as the header may be as
+    corrupt as the rest. `headers`: all of the record set `records`; `end`: of the partition."""
     header = unreadable.header
     following = next((other for other in headers if other.start > header.start), None)
     if following is not None:
@@ -92,7 +94,7 @@ def offset_after(
 
 
 def _first_offset(records: memoryview, header: BatchHeader) -> int | None:
-    """The offset that a batch begins at; None for a corrupt message of magic 0 or 1."""
+    """The offset at which a batch begins; None for a corrupt message of magic 0 or 1."""
     if header.magic == 2:
         return header.base_offset
     if not crc_matches(records, header):

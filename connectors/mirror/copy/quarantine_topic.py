@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 HEADER_PREFIX = "__mirror.quarantine."
 LARGEST_BYTES = 100 * 1024 * 1024
-"""What a broker takes in one request (`socket.request.max.bytes`)."""
+"""The largest request that a broker accepts (`socket.request.max.bytes`)."""
 _WRITE_S = 30.0
 _CLOSE_S = 2.0
 
@@ -47,7 +47,7 @@ _Item = tuple[PutAside, "Future[None]"]
 
 
 class QuarantineTopic:
-    """See the module; a `Quarantine`."""
+    """A `Quarantine` that writes to a topic on the target."""
 
     def __init__(
         self,
@@ -57,7 +57,8 @@ class QuarantineTopic:
         producer_properties: Mapping[str, str],
         admin_properties: Mapping[str, str],
     ) -> None:
-        """`cluster`: the source's alias. Java properties of the target cluster."""
+        """`cluster`: the source's alias. The properties are Java properties of the target
+        cluster."""
         self._topic = topic
         self._cluster = cluster
         self._factor = replication_factor
@@ -77,7 +78,7 @@ class QuarantineTopic:
         return written
 
     def close(self) -> None:
-        """End, also while the target is away; what was not written fails."""
+        """Stop, even if the target is unavailable; pending writes fail."""
         self._closed = True
         self._items.put(None)
         if self._thread is not None:
@@ -90,7 +91,7 @@ class QuarantineTopic:
                 self._write(aside)
             except ConnectError as error:
                 written.set_exception(error)
-            except Exception as error:  # noqa: BLE001 - the top of a thread; the partition says it
+            except Exception as error:  # noqa: BLE001 - top of a thread; the partition reports it
                 _LOG.exception("writing to the quarantine topic failed")
                 written.set_exception(ConnectError(f"{type(error).__name__}: {error}"))
             else:

@@ -1,11 +1,10 @@
-"""Copies bounded ranges of partitions and tells what landed where: the copier as finite jobs.
+"""Copies bounded ranges of partitions as finite jobs, and returns where each range was written.
 
-Used where somebody else decides what is copied and keeps the books: Spark tasks and backfills. The
-records themselves pass through here as they do in a worker's task; what comes back is the ledger.
-`copy_ranges` is one such job; a `RangeCopier` does one after the other over the same connections.
-
-Under exactly-once each job has transactions of its own, with the source offsets in them, and the
-ledger has what was committed.
+Used by callers that choose the ranges and store the progress: Spark tasks and backfills. The
+records pass through this process as they do in a worker's task; only the copied ranges are
+returned. `copy_ranges` is one such job; a `RangeCopier` runs several jobs over the same
+connections. Under exactly-once each job has transactions of its own, which include the source
+offsets, and only committed ranges are returned.
 """
 
 from __future__ import annotations
@@ -40,19 +39,20 @@ __all__ = [
 
 _TURN_S = 0.2
 DRAIN_S = 10.0
-"""At its end a copy waits so long at most for the answers to what it has sent."""
+"""At the end of a job, the longest wait for responses to sent batches."""
 
 _FLUSH_S = 1.0
-"""Where the time of a copy is over, what it has fetched may take so long to arrive."""
+"""When a job's time is over, the longest wait for the acknowledgement of fetched batches."""
 
 _TOPICS_KEPT_S = 60.0
-"""A `RangeCopier` keeps metadata of topics that it copied for so long. Not longer: topics go."""
+"""How long a `RangeCopier` keeps the metadata of topics that it copied. A longer time would ask for
+deleted topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
-    """Source offsets `start` (first) to `end` (first not wanted) of a partition, to be copied to
-    the same-numbered place `target`. `end` is not beyond what readers may read."""
+    """Source offsets `start` (first) to `end` (exclusive) of a partition, to be copied to the
+    partition `target`. `end` is not beyond the offsets that readers may read."""
 
     source: TopicPartition
     target: TopicPartition
@@ -63,7 +63,7 @@ class SourceRange:
 @dataclass(frozen=True, slots=True)
 class CopiedRange:
     """`records` consecutive source offsets from `source_start` on are on the target from
-    `target_start` on. One line of the ledger."""
+    `target_start` on."""
 
     source: TopicPartition
     target: TopicPartition
@@ -74,11 +74,11 @@ class CopiedRange:
 
 @dataclass(frozen=True, slots=True)
 class RangeProgress:
-    """How far one range is: everything before source offset `position` is on the target or needs
-    no copying. `bytes` of batches were fetched for that; `lost` source offsets were gone before
-    they could be copied; of `records` acknowledged ones `shallow_records` went as bytes, in
-    `shallow_batches`. For `throttled_ms` its records waited because of a limit, `limited_by` being
-    the last such. Offsets of the source and the newest timestamp: -1 where not known."""
+    """Progress of one range: everything before source offset `position` is on the target or needs
+    no copying. `bytes` of batches were fetched; `lost` source offsets were deleted before they
+    could be copied; `shallow_records` of the `records` acknowledged ones were forwarded as bytes,
+    in `shallow_batches`. A limit delayed its records for `throttled_ms`; `limited_by` is the last
+    such limit. Offsets of the source and the newest timestamp: -1 if not known."""
 
     range: SourceRange
     position: int
@@ -101,11 +101,11 @@ class RangeProgress:
 
 
 class CopyStopped(RetriableError):
-    """A copy was stopped before all its ranges were done; what its ledger says is there."""
+    """A copy was stopped before all its ranges were done; the ranges reported so far are copied."""
 
 
 class _Ledger:
-    """Lines that grow as long as the next records follow on both sides."""
+    """Collects copied ranges; a range grows while the next records follow on both sides."""
 
     def __init__(self) -> None:
         self._lines: list[CopiedRange] = []
@@ -113,7 +113,7 @@ class _Ledger:
 
     def acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
         if base < 0:
-            # The target has them, and said so in a way that does not tell where.
+            # The target has the records, but its response has no offset.
             return
         for source, count in runs:
             self._add(CopiedRange(partition.source, partition.target, source, base, count))
@@ -132,7 +132,7 @@ class _Ledger:
         self._open[line.source] = line
 
     def take(self) -> list[CopiedRange]:
-        """The lines since the last call."""
+        """The ranges since the last call."""
         lines = [*self._lines, *self._open.values()]
         self._lines, self._open = [], {}
         return lines
@@ -142,8 +142,8 @@ OnProgress = Callable[[Sequence[RangeProgress], Sequence[CopiedRange]], None]
 
 
 class RangeCopier:
-    """Copies ranges again and again: connections, metadata and producer ids are kept in between,
-    where no thread but those of the cluster links does anything. Belongs to one thread."""
+    """Runs copy jobs one after the other; connections, metadata and producer ids are kept in
+    between. Between jobs only the threads of the cluster links run. Belongs to one thread."""
 
     def __init__(
         self,
@@ -151,11 +151,11 @@ class RangeCopier:
         clock: Clock = SYSTEM_CLOCK,
         transactions: TransactionPlan | None = None,
     ) -> None:
-        """`transactions`: to write exactly once, each job with another producer."""
+        """`transactions`: for exactly-once; each job has another producer."""
         self._clock = clock
         self._ledger = _Ledger()
         self.losses: list[Loss] = []
-        """What the source lost, as found by the last `copy`."""
+        """Losses of the source that the last `copy` found."""
         self._once = transactions is not None
         self._engine = CopyEngine(
             settings,
@@ -167,7 +167,7 @@ class RangeCopier:
         self._topics: dict[tuple[str, str], float] = {}
         self._limits = NO_LIMITS
         self.usable = True
-        """Whether it may be used again: nothing is under way of which the outcome is not known."""
+        """Whether it may be used again: no batch with an unknown outcome is in flight."""
 
     def copy(
         self,
@@ -181,11 +181,10 @@ class RangeCopier:
         rate: float | None = None,
         limits: FlowLimits = NO_LIMITS,
     ) -> None:
-        """As `copy_ranges`. After `most_s` seconds it ends where it is, without an error. `rate`:
-        bytes a second that are not exceeded, all ranges together; what one fetch brings may come at
-        once, and is then waited for; `limits`: as those of a flow's task. Under exactly-once an
-        error may be one of not knowing whether the last transaction was committed: then it is to be
-        read what is stored."""
+        """Copy ranges as `copy_ranges` does. After `most_s` seconds it ends where it is, without an
+        error. `rate`: bytes a second for all ranges together; one fetch may exceed it at once, and
+        a pause follows; `limits`: like those of a flow's task. Under exactly-once the error may
+        mean that the outcome of the last commit is not known: then read the stored offsets."""
         by_source = {wanted.source: wanted for wanted in ranges}
         if len(by_source) != len(ranges):
             raise ValueError("a partition is in more than one range")
@@ -196,7 +195,7 @@ class RangeCopier:
         try:
             if self._once:
                 engine.renew_producer()
-            # The first requests keep to the limits, too.
+            # The limits count from the first requests on.
             engine.set_fetching(False)
             job.begin(self._used(ranges))
             if limits != NO_LIMITS or self._limits != NO_LIMITS:
@@ -210,7 +209,7 @@ class RangeCopier:
             self._leave(by_source)
         except BaseException:
             self.usable = False
-            if not self._once:  # there what is open is dropped
+            if not self._once:  # with `_once`, what is open is dropped
                 engine.drain(Deadline(DRAIN_S, self._clock))
             job.report()
             raise
@@ -232,7 +231,7 @@ class RangeCopier:
         return "; ".join(sorted(reasons)) or "its coordinator did not answer"
 
     def _used(self, ranges: Iterable[SourceRange]) -> Iterable[tuple[str, str]]:
-        """The topics of these ranges and of those just before."""
+        """The topics of these ranges and of recent ones."""
         now = self._clock.monotonic()
         self._topics.update({(each.source[0], each.target[0]): now for each in ranges})
         self._topics = {
@@ -263,10 +262,10 @@ def copy_ranges(
 ) -> None:
     """Copy all ranges, at most one of each partition; returns when they are done.
 
-    `on_progress` gets every range's progress and the new lines of the ledger: about each
-    `report_s` seconds, and once more at the end, also when that is an error. Raises `CopyStopped`
-    after `stop` was set, and `DeadlineExceeded` when nothing at all has moved for `stall_s`
-    seconds; its message has each partition's reason. Blocks; everything happens on this thread.
+    `on_progress` gets every range's progress and the new copied ranges: about every `report_s`
+    seconds, and once more at the end, also after an error. Raises `CopyStopped` after `stop` was
+    set, and `DeadlineExceeded` if nothing moved for `stall_s` seconds; its message has each
+    partition's reason. Blocks; everything happens on this thread.
     """
     copier = RangeCopier(settings, clock)
     try:
@@ -311,7 +310,7 @@ class _Job:
         most_s: float,
         pace: Pace | None,
     ) -> bool:
-        """False: the time was over before all was done."""
+        """Returns False if the time was over before all was done."""
         began = moved_at = reported_at = self._clock.monotonic()
         reached = -1
         while not all(partition.done for partition in self._partitions.values()):
@@ -319,7 +318,7 @@ class _Job:
             self._engine.step(min(_TURN_S, pause) if pause else _TURN_S)
             now = self._clock.monotonic()
             if pause:
-                moved_at = now  # it stands still because it is told to
+                moved_at = now  # it waits on purpose
             position = sum(partition.acked_position for partition in self._partitions.values())
             if position != reached:
                 reached, moved_at = position, now
@@ -336,13 +335,14 @@ class _Job:
         return True
 
     def _hold(self, pace: Pace) -> float:
-        """Keep to the pace: seconds for which nothing more is asked for."""
+        """Apply the rate: returns seconds to wait before the next fetch."""
         pause = pace.pause_s(sum(p.metrics.byte_count for p in self._partitions.values()))
         self._engine.hold_fetches(on=pause > 0)
         return pause
 
     def _flush(self, most_s: float) -> None:
-        """Fetch no more, and let what was fetched arrive: a drain would drop what is not sent."""
+        """Stop fetching and wait until fetched batches are acknowledged: a drain would drop unsent
+        ones."""
         self._engine.set_fetching(False)
         deadline = Deadline(most_s, self._clock)
         while not deadline.expired() and any(

@@ -1,10 +1,9 @@
-"""Which partitions do not move, and since when: also where no error says so.
+"""Detects partitions that do not move, and since when, also if there is no error.
 
-A partition is well when it moves or is caught up, as of an answer that is not old. A broker that is
-silent, a queue nobody serves, a fault of ours: all look the same from here, and are said.
-
-The figures of a partition that is not fetched would stand still, too: so its source is asked for
-both ends of its log now and then, and its lag and its time to loss stay true.
+A partition is healthy when it moves or is caught up according to a recent response. A silent
+broker, an unserved queue and a bug of ours look the same here, and are all reported. The figures of
+a partition that is not fetched would become stale: so its source is asked for both ends of its log
+now and then, and its lag and time to loss stay correct.
 
 Runs on the copy engine's thread, once a second.
 """
@@ -30,19 +29,19 @@ __all__ = ["StallWatch"]
 _SILENT_S = 5.0
 """Beyond the time that a fetch may wait at the broker."""
 _IDLE_S = 10.0
-"""So long records may wait without one of them being acknowledged."""
+"""Records may wait this long without an acknowledgement."""
 _QUOTA_S = 60.0
-"""So long a broker's request to pause explains that nothing moves. Brokers ask for up to the length
-of their quotas' windows, 11 s unless set otherwise."""
+"""A broker's throttle explains for this long that nothing moves. Brokers throttle up to the length
+of their quota windows, 11 s unless set otherwise."""
 _HANGING_S = 960.0
-"""A transaction that is open for so long hangs: brokers end them after transaction.max.timeout.ms,
-15 minutes unless set otherwise. Shorter ones are their writers' business."""
+"""A transaction that is open for this long is hanging: brokers abort them after
+transaction.max.timeout.ms, 15 minutes unless set otherwise. Shorter ones are normal."""
 _PROBE_EVERY_S = 10.0
 _ASK_TIMEOUT_S = 5.0
 
 
 class StallWatch:
-    """See the module. `isolation`: as fetches have it."""
+    """Finds stalled partitions. `isolation`: as in fetches."""
 
     def __init__(
         self, link: ClusterAccess, loop: SelectorLoop, isolation: Literal[0, 1], fetch_wait_s: float
@@ -62,7 +61,7 @@ class StallWatch:
         *,
         paused: bool,
     ) -> None:
-        """Call once a second. `nodes`: of the source. `paused`: nothing is to move."""
+        """Call once a second. `nodes`: of the source. `paused`: copying is paused on purpose."""
         now = self._loop.now()
         unfetched: dict[TopicPartition, PartitionCopy] = {}
         for partition in partitions:
@@ -95,13 +94,13 @@ class StallWatch:
         if waits is not None and now - waits > self._silent_s and not partition.in_flight:
             return f"source broker {partition.source_node} has not answered {self._ago(now, waits)}"
         if now - partition.held_since > _SILENT_S:
-            return f"its logs are being looked at {self._ago(now, partition.held_since)}"
+            return f"its logs are being validated {self._ago(now, partition.held_since)}"
         open_for = now - partition.undecided_since
         if partition.undecided and partition.lag == 0 and open_for > _HANGING_S:
             return (
-                f"a transaction of the source, from offset {partition.high_watermark} on, is open "
-                f"{self._ago(now, partition.undecided_since)}, and what follows cannot be read: "
-                "abort it (kafka-transactions.sh find-hanging), if nobody will end it"
+                f"the source has an open transaction from offset {partition.high_watermark} on "
+                f"{self._ago(now, partition.undecided_since)}, so later records cannot be read: "
+                "abort it (see kafka-transactions.sh find-hanging) if its producer is gone"
             )
         since = partition.progress[1]
         if partition.lag == 0 or now - since < _IDLE_S:
@@ -113,14 +112,14 @@ class StallWatch:
         slow = targets.get(partition.target_node) if sent else node
         if slow is None or now - slow.throttled_at > _QUOTA_S:
             return said
-        return f"{said}; {slow.role} {slow.node_id} slows us down by a quota"
+        return f"{said}; {slow.role} {slow.node_id} throttles this flow by a quota"
 
     def _ago(self, now: float, since: float) -> str:
-        """As a moment: a text that stays the same is told once."""
+        """As a moment: a text that stays the same is logged once."""
         seconds = self._loop.now_ms() / 1000 - (now - since)
         return f"since {datetime.fromtimestamp(round(seconds), UTC):%Y-%m-%dT%H:%M:%SZ}"
 
-    # The ends of logs that are not fetched.
+    # The log ends of partitions that are not fetched.
 
     def _probe(self, unfetched: Mapping[TopicPartition, PartitionCopy]) -> None:
         known = {key: p for key, p in unfetched.items() if key in self._link.snapshot.leaders}
@@ -145,7 +144,7 @@ class StallWatch:
         try:
             found = future.result(timeout=0)
         except (CancelledError, ConnectError):
-            return  # the partitions say already why they do not move
+            return  # the partitions' errors say already why they do not move
         now_ms = self._loop.now_ms()
         for key, partition in asked.items():
             offset = found.get(key)

@@ -1,10 +1,9 @@
-"""Keeps a task to its share of the flow's limits (`mirror.rate.*`).
+"""Keeps a task within its share of the flow's limits (`mirror.rate.*`).
 
-What a fetch brought is counted, once for each partition in it, never for each record. While the
-flow has had its share nothing is asked for; while a topic has, its partitions are left out of
-fetches, and others go on. Fetches are cut so that one brings what may come in a fraction of a
-second: so a low rate is an even flow, and a burst is short. A batch comes whole, however low the
-rate.
+A fetch is counted once for each partition in it, never for each record. While the flow is over its
+limit nothing is fetched; while a topic is, its partitions are left out of fetches, and others
+continue. Fetch sizes are cut to what may come in a fraction of a second: so a low rate is an even
+flow, and a burst is short. A batch comes whole, however low the rate.
 
 Belongs to the copy engine's thread.
 """
@@ -26,17 +25,17 @@ __all__ = ["FLOW_LIMIT", "TOPIC_LIMIT", "Throttle"]
 FLOW_LIMIT, TOPIC_LIMIT = "mirror.rate.bytes or mirror.rate.records", "mirror.rate.topics"
 
 _FETCH_S = 0.25
-"""One fetch asks for what may come in this time."""
+"""One fetch asks for the bytes that may come in this time."""
 _LEAST_FETCH_BYTES = 16 * 1024
-"""Smaller fetches would cost more than they even out."""
+"""A smaller fetch costs more than it smooths the flow."""
 _WAITING_AT_FIRST = 4
-"""So many partitions are thought to have records waiting until it is looked."""
+"""Assumed number of partitions with records waiting, until it is counted."""
 _UNSEEN_RECORD_BYTES = 128
-"""How large a record is thought to be until some have come."""
+"""Assumed size of a record until some were fetched."""
 
 
 class _Meter:
-    """One limit: what it allows, and what it has held back."""
+    """One limit: its rates, and the time for which it held records back."""
 
     def __init__(self, limit: RateLimit, clock: Clock) -> None:
         self._clock = clock
@@ -46,19 +45,19 @@ class _Meter:
         self.partitions: list[PartitionCopy] = []
         self.holds = False
         self.until = 0.0
-        """When what is held goes on (monotonic seconds)."""
+        """When it releases the held partitions (monotonic seconds)."""
         self._held_s = 0.0
         self._held_at = 0.0
         self._looked_at_s = 0.0
         self.recent_s = 0.0
-        """For how long of the last second it held something back."""
+        """How long it held something back in the last second."""
 
     @property
     def counts_records(self) -> bool:
         return self._records is not None
 
     def change(self, limit: RateLimit) -> None:
-        """The same kinds of limits, with other rates."""
+        """Set other rates of the same kinds."""
         if self._bytes is not None and limit.bytes is not None:
             self._bytes.rate = limit.bytes
         if self._records is not None and limit.records is not None:
@@ -73,11 +72,11 @@ class _Meter:
             self._seen_records += records
 
     def left_s(self) -> float:
-        """Seconds until more may come."""
+        """Seconds until more may be fetched."""
         return max(pace.left_s() for pace in (self._bytes, self._records) if pace is not None)
 
     def fetch_bytes(self) -> float:
-        """What all fetches together may ask for at a time."""
+        """The bytes that all fetches together may ask for at a time."""
         rates = [] if self._bytes is None else [self._bytes.rate]
         if self._records is not None:
             known = self._seen_bytes / self._seen_records if self._seen_records else 0.0
@@ -93,14 +92,15 @@ class _Meter:
         self.holds = False
 
     def look(self) -> None:
-        """Once a second."""
+        """Update the counters, once a second."""
         now = self._clock.monotonic()
         held_s = self._held_s + (now - self._held_at if self.holds else 0.0)
         self.recent_s, self._looked_at_s = held_s - self._looked_at_s, held_s
 
 
 class Throttle:
-    """See the module. `refresh` is told of partitions that were held or let go."""
+    """Applies the limits to fetches. `refresh` is called with partitions that were held or
+    released."""
 
     def __init__(
         self,
@@ -126,12 +126,12 @@ class Throttle:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing at all is to be asked for now."""
+        """Whether nothing at all may be fetched now."""
         return self._flow is not None and self._flow.holds
 
     @property
     def response_bytes(self) -> int | None:
-        """What one fetch may ask for; None: whatever else it may."""
+        """The bytes that one fetch may ask for; None: no limit."""
         if self._flow is None:
             return None
         return max(
@@ -139,34 +139,35 @@ class Throttle:
         )
 
     def fetch_bytes_of(self, partition: PartitionCopy, most: int) -> int:
-        """What one fetch may ask for of a partition, where it may otherwise be `most`."""
+        """The bytes that one fetch may ask for of a partition, at most `most`."""
         if not self.on:
             return most
         batch = partition.batch_bytes
         asked = min(
             most,
-            # Where less than a batch is asked for, a fetch brings only one partition's.
+            # If a fetch asks for less than a batch, it returns records of one partition only.
             max(batch, self.partition_bytes or most),
             partition.most_fetch_bytes or most,
         )
         if asked == most or not 0 < batch <= asked:
             return asked
-        # Whole batches, as far as they are alike: what the broker would cut off behind them is
-        # sent in vain.
+        # Round to whole batches, assuming similar sizes: the broker would send a partial batch
+        # behind them in vain.
         return asked // batch * batch
 
     @property
     def partition_bytes(self) -> int | None:
-        """What one fetch may ask for of a partition by the flow's limit; None: there is none."""
+        """The bytes that one fetch may ask for of a partition by the flow's limit; None: no
+        limit."""
         most = self.response_bytes
         if most is None:
             return None
-        # All that wait have a place in the next fetch, as far as batches are small: so those with
-        # little are not late for those with much.
+        # With small batches, all waiting partitions fit into the next fetch: so partitions with few
+        # records are not late because of those with many.
         return max(_LEAST_FETCH_BYTES, most // max(1, self._waiting))
 
     def wait_ms(self, most: int) -> int:
-        """How long a fetch may wait at the broker: until a topic that is held goes on."""
+        """How long a fetch may wait at the broker: until a held topic is released."""
         held = [meter.until for meter in self._topics.values() if meter.holds]
         if not held:
             return most
@@ -179,8 +180,8 @@ class Throttle:
         partitions: Collection[PartitionCopy],
         counts: Mapping[str, int],
     ) -> None:
-        """From now on these limits count. `part`: the task's share of the flow's; the rest: see
-        `follow`. What was held by earlier ones goes on."""
+        """Apply these limits from now on. `part`: the task's share of the flow's limits; the rest:
+        see `follow`. Partitions held by earlier limits are released."""
         self._limits = limits
         for meter in self._topics.values():
             self._let_go(meter)
@@ -191,11 +192,11 @@ class Throttle:
             self._say(partition, None)
         self.follow(partitions, counts)
         for partition in partitions:
-            self._refresh(partition)  # what it asks for in a fetch may be more or less
+            self._refresh(partition)  # the size it asks for in a fetch may change
 
     def follow(self, partitions: Iterable[PartitionCopy], counts: Mapping[str, int]) -> None:
-        """The task's partitions, or their topics' numbers of partitions (`counts`), are others. Of
-        a topic's limit the task has as much as it has of its partitions."""
+        """Use new partitions of the task, or new partition counts of their topics (`counts`). The
+        task's share of a topic's limit is its share of the topic's partitions."""
         if not self._limits.topics:
             return
         own: dict[str, list[PartitionCopy]] = {}
@@ -223,13 +224,13 @@ class Throttle:
             partition.paced = meter.holds
 
     def count(self, arrived: Sequence[tuple[PartitionCopy, Sequence[BatchHeader]]]) -> None:
-        """What one fetch brought: partitions and their whole batches, at least one each."""
+        """Count one fetch: partitions and their whole batches, at least one each."""
         flow = self._flow
         for partition, headers in arrived:
             meter = self._topics.get(partition.source[0])
             if meter is None and flow is None:
                 continue
-            # Not what came behind them: brokers cut the last batch off where an answer is full,
+            # Partial batches are not counted: brokers cut off the last batch of a full response,
             # and with a low limit that is up to half of it.
             size = headers[-1].start + headers[-1].size
             partition.batch_bytes = max(header.size for header in headers)
@@ -245,7 +246,7 @@ class Throttle:
             self._hold(flow)
 
     def _hold(self, meter: _Meter) -> None:
-        """Hold back what is over its limit now."""
+        """Hold back the partitions that are over their limit now."""
         left = meter.left_s()
         if left <= 0:
             return
@@ -259,7 +260,7 @@ class Throttle:
         self._loop.after(left, lambda: self._go_on(meter))
 
     def _go_on(self, meter: _Meter) -> None:
-        """Its time is over, unless more has come meanwhile."""
+        """Release them if the time is over, unless more records were counted meanwhile."""
         if not meter.holds:
             return
         left = meter.left_s()
@@ -285,7 +286,7 @@ class Throttle:
                 partition.most_fetch_bytes = each
 
     def look(self, partitions: Iterable[PartitionCopy]) -> None:
-        """Call once a second: says of each partition whether records of it wait for their time."""
+        """Call once a second: sets on each partition whether a limit holds back its records."""
         if not self.on:
             return
         flow_s = 0.0

@@ -46,8 +46,8 @@ _IDLE_WAIT_S = 0.5
 _OLDEST_METADATA_S = 8.0
 _OLDEST_ANSWER_S = 1.0
 _MOST_HISTORY = 400
-_OWN_DEFECT = "a defect of its own"
-"""Part of what a partition says whose invariants broke."""
+_OWN_DEFECT = "a bug in the copier"
+"""Part of a partition's error after a broken invariant."""
 
 
 class CopierWorld:

@@ -1,8 +1,8 @@
-"""Which way each fetched batch goes: forwarded as bytes, recompressed, or record by record.
+"""Decides how each fetched batch is copied: as bytes, recompressed, or record by record.
 
-Pure decisions on headers (design, "The copier"). A batch goes record by record where its bytes
-cannot be accepted as they are, and where it is one of a run of tiny batches, which cost the target
-more as batches than as records of one batch.
+Pure decisions on batch headers (design, "The copier"). A batch is copied record by record if the
+target cannot accept its bytes as they are, or if it is in a run of tiny batches, which cost the
+target more as batches than as records of one batch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TINY_BATCH_BYTES = 8 * 1024
 (measured: tests/benchmarks/bench_copier.py)."""
 
 TINY_RUN_BATCHES = 4
-"""A shorter run gains too little from merging to pay for it."""
+"""A shorter run gains too little from merging."""
 
 KEEP_CODEC = -1
 _DEFAULT_BATCH_BYTES = 1024 * 1024
@@ -42,11 +42,11 @@ _DEFAULT_BATCH_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CopyOptions:
-    """What the flow asks of every partition. Sizes in bytes."""
+    """The flow's settings for every partition. Sizes in bytes."""
 
     read_committed: bool = False
     codec: int | None = None
-    """The codec number that batches must have on the target; None keeps each batch's own."""
+    """The compression codec that target batches must have; None keeps each batch's own codec."""
     level: int | None = None
     merge_bytes: int = 256 * 1024
     check_crcs: bool = True
@@ -65,7 +65,7 @@ def choose(
     options: CopyOptions,
     end: int | None = None,
 ) -> Way:
-    """The way of one data batch, runs of tiny batches aside."""
+    """Choose how to copy one data batch, without regard to runs of tiny batches."""
     if end is not None and header.next_offset > end:
         return Way.RECORDS
     if not shallow_copy_allowed(header, position, max_bytes):
@@ -76,8 +76,8 @@ def choose(
 
 
 class Unreadable(NamedTuple):
-    """The first batch that cannot be copied: where to fetch it from again, and why. No record from
-    `position` on is in an earlier batch."""
+    """The first batch that cannot be copied: the offset to fetch it from again, and the reason. No
+    record from `position` on is in an earlier batch."""
 
     position: int
     reason: str
@@ -85,7 +85,7 @@ class Unreadable(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Batches for the target, in order; before the one that is `unreadable`, if there is one."""
+    """Batches for the target, in order, up to the `unreadable` batch if there is one."""
 
     batches: list[Outgoing]
     unreadable: Unreadable | None
@@ -99,12 +99,12 @@ def _data_batches(
     aborted: Sequence[tuple[int, int]],
     options: CopyOptions,
 ) -> Iterator[BatchHeader]:
-    """The batches to copy: checked, not control, not aborted, not wholly before the position, and
-    before the end.
+    """The batches to copy. Their CRC is checked; control batches, aborted batches, batches wholly
+    before the position and batches from the end on are left out.
 
     Raises:
-        _Unreadable: the batch that comes next fails its CRC, or is a control batch with a record
-            that is no marker.
+    _Unreadable: the next batch fails its CRC, or is a control batch with a record that is no
+    marker.
     """
     transactions = AbortedTransactions(aborted) if options.read_committed and aborted else None
     for header in headers:
@@ -137,7 +137,8 @@ def _ways(
     options: CopyOptions,
     end: int | None,
 ) -> list[tuple[Way, list[BatchHeader]]]:
-    """Runs of batches that go the same way, with runs of tiny batches turned to RECORDS."""
+    """Group consecutive batches that are copied the same way; runs of tiny batches become
+    RECORDS."""
     runs: list[tuple[Way, bool, list[BatchHeader]]] = []
     for header in batches:
         way = choose(header, position, max_bytes, options, end)
@@ -164,10 +165,10 @@ def outgoing_batches(
     buffer: FetchBuffer,
     budget: MemoryBudget,
 ) -> Chosen:
-    """One partition's fetched records as batches for the target, in order.
+    """Convert one partition's fetched records into batches for the target, in order.
 
-    `position` is the first source offset wanted, `end` the first that is not, `max_batch_bytes` the
-    target's limit (0: not known). Shallow batches stay slices of `buffer`; others get memory of
+    `position` is the first source offset wanted, `end` the first one not wanted, `max_batch_bytes`
+    the target's limit (0: not known). Shallow batches stay slices of `buffer`; others get memory of
     their own, charged to `budget` until the caller's `retain` and `release`.
     """
     limit = max_batch_bytes or MAX_UNKNOWN_LIMIT
@@ -198,7 +199,7 @@ def outgoing_batches(
 
 
 class _Unreadable(Exception):
-    """The batch with this header cannot be copied."""
+    """Build the `_Unreadable` for the batch with this header."""
 
     def __init__(self, header: BatchHeader, reason: str) -> None:
         super().__init__(reason)
@@ -206,7 +207,7 @@ class _Unreadable(Exception):
 
 
 MAX_UNKNOWN_LIMIT = 1 << 30
-"""Stands for "no limit known": the target then says so by refusing."""
+"""No limit is known: the target refuses a batch that is too large."""
 
 
 def _shallow(records: memoryview, header: BatchHeader, buffer: FetchBuffer) -> Outgoing:
@@ -276,8 +277,8 @@ def _record_by_record(
 
 
 def _check_beginning(rebatched: Sequence[Rebatched], header: BatchHeader) -> None:
-    """A message of magic 0 or 1 shows only now where it begins. Before the end of the batch before
-    it, offsets would be copied twice. Raises CorruptData."""
+    """Check where a message of magic 0 or 1 begins, which only decoding shows. If it begins before
+    the end of the previous batch, offsets would be copied twice. Raises CorruptData."""
     if rebatched and rebatched[0].runs[0][0] < header.base_offset:
         raise CorruptData(
             f"it begins at offset {rebatched[0].runs[0][0]}, and the batch before it ends at "
@@ -286,7 +287,7 @@ def _check_beginning(rebatched: Sequence[Rebatched], header: BatchHeader) -> Non
 
 
 def from_rebatched(part: Rebatched, buffer: FetchBuffer) -> Outgoing:
-    """A re-encoded batch as one for the target."""
+    """Convert a re-encoded batch into one for the target."""
     return Outgoing(
         data=memoryview(part.data),
         records=part.records,

@@ -1,4 +1,4 @@
-"""One batch on its way to the target, and the kinds of failure it may meet."""
+"""One batch on its way to the target, and how its failure is handled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN = -1
 
 
 class Failure(enum.Enum):
-    """How the copier goes on after a batch that the target did not take."""
+    """How the copier continues after the target did not accept a batch."""
 
     RETRY = "retry"
     SPLIT = "split"
@@ -23,7 +23,7 @@ class Failure(enum.Enum):
     BLOCK = "block"
     ABORT = "abort the transaction"
     QUARANTINE = "quarantine"
-    """As BLOCK, but the record itself is at fault and can be quarantined."""
+    """As BLOCK, but the record itself is invalid and can be quarantined."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,13 +45,13 @@ class Outgoing:
     start: int = UNKNOWN
     """First source offset of the range; set when the batch is queued."""
     sequence: int = UNKNOWN
-    """First sequence number. Assigned when first sent, and kept: a resend must be the same."""
+    """First sequence number. It is assigned at the first send and kept for every resend."""
     awaits_answer: bool = False
-    """Sent, and neither answered nor its connection lost."""
+    """Sent; not answered yet, and the connection is not lost."""
     answered: bool = False
-    """Acknowledged by the target, though earlier batches may not be."""
+    """Acknowledged by the target; earlier batches may still be unacknowledged."""
     maybe_written: bool = False
-    """Sent and not acknowledged, and the target may have it all the same."""
+    """Sent and not acknowledged, but the target may have written it."""
     failure: Failure | None = None
     reason: str = ""
     base_offset: int = UNKNOWN

@@ -1,7 +1,7 @@
-"""One broker as the copy engine sees it: a connection that is made when needed, and made again.
+"""The copy engine's connection to one broker, opened on demand and reopened after a failure.
 
-`BrokerNode` owns the channel and its life; `SourceNode` and `TargetNode` say what is sent on it.
-Everything here runs on the engine's loop thread.
+`BrokerNode` owns the connection; its subclasses `SourceNode` and `TargetNode` decide which requests
+are sent. Everything here runs on the engine's loop thread.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["PATIENCE_S", "BrokerNode"]
 _LOG = logging.getLogger(__name__)
 
 RENEW_AT = 0.85
-"""A SASL session is replaced after this share of its lifetime (as Java does: 85 to 95 %)."""
+"""Replace a SASL session after this share of its lifetime (Java: 85 to 95 %)."""
 
 _RENEW_POLL_S = 0.05
 
 MOST_THROTTLE_S = 300.0
-"""A broker that asks for a longer pause is asked again: quotas are kept over seconds."""
+"""A longer throttle time is cut to this: brokers measure quotas over seconds."""
 
 PATIENCE_S = 5.0
-"""A connection on which something is awaited, and no byte comes for so long, is replaced: it may be
-dead without a sound. Asking again is safe, for fetches and for idempotent produce requests. Each
-time that did not help the next waits twice as long, up to the request's own timeout."""
+"""Replace a connection that awaits a response and receives no byte for this long: it may be half
+open. Fetches and idempotent produce requests can be repeated safely. Each replacement that did not
+help doubles the wait, up to the request timeout."""
 
 
 class BrokerNode:
@@ -39,7 +39,7 @@ class BrokerNode:
 
     role = "broker"
     speaks: tuple[int, int, str]
-    """The api that is spoken on the connection, in which version, and its name."""
+    """The API key and version that the connection uses, and the API's name."""
 
     def __init__(
         self,
@@ -63,40 +63,40 @@ class BrokerNode:
         self._failures = 0
         self._closed = False
         self.round_trip_s = 0.0
-        """To the broker and back, as the system measures it; 0 where it is not known."""
+        """The round-trip time that the system measures; 0 if it is not known."""
         self._heard_bytes = 0
         self._heard_at = loop.now()
         self.throttled_at = float("-inf")
-        """When the broker last asked for a pause, by a quota that people set."""
+        """When the broker last throttled us because of a quota that a user set."""
         self._stalls = 0
 
-    # What subclasses say.
+    # Hooks for subclasses.
 
     def needed(self) -> bool:
         """Whether there is work for a connection."""
         raise NotImplementedError
 
     def pump(self) -> None:
-        """Send what can be sent now."""
+        """Send all requests that can be sent now."""
         raise NotImplementedError
 
     def on_lost(self, error: ConnectError) -> None:
-        """The connection is gone, or could not be made: `error` says why. Sends nothing."""
+        """Handle a lost or failed connection; `error` is the cause. Sends nothing."""
         raise NotImplementedError
 
     def on_connected(self) -> None:
-        """There is a connection again."""
+        """Handle a new connection."""
 
     @property
     def patience_s(self) -> float:
-        """How long a broker that works may be silent before it answers."""
+        """How long a healthy broker may take before the first byte of its response."""
         return PATIENCE_S
 
-    # The connection's life.
+    # The life of the connection.
 
     @property
     def sendable(self) -> bool:
-        """Whether requests may be sent now; if not, starts or awaits what must come first."""
+        """Whether requests may be sent now. If not, start or await what is needed first."""
         channel = self.channel
         if channel is None:
             self._connect()
@@ -107,7 +107,7 @@ class BrokerNode:
         return wait <= 0
 
     def throttle(self, milliseconds: int) -> None:
-        """The broker asked for a pause (KIP-219): keep silent for that long."""
+        """Send nothing for the throttle time that the broker returned (KIP-219)."""
         if milliseconds > 0:
             self.throttled_at = self._loop.now()
         if milliseconds > 0 and self.channel is not None:
@@ -183,7 +183,7 @@ class BrokerNode:
             self._connect()
 
     def _renew(self, channel: Channel | None) -> None:
-        """Replace a connection whose SASL session ends soon, once nothing is in flight on it."""
+        """Replace a connection whose SASL session ends soon, once no request is in flight."""
         if self.channel is not channel or channel is None:
             return
         self._renewing = True
@@ -210,11 +210,11 @@ class BrokerNode:
             self._loop.update(channel)
 
     def check_deadline(self, now: float) -> None:
-        """Each second: give the connection up if its oldest request was not answered in time, or
-        if it fell silent; make it if there is work for it."""
+        """Called every second: close the connection if its oldest request timed out or it fell
+        silent, and open one if there is work for it."""
         channel = self.channel
         if channel is None:
-            # A broker that was not in the metadata for a while is not tried again by itself.
+            # A broker that was missing from the metadata does not retry by itself.
             if self.needed():
                 self._connect()
             return
@@ -228,8 +228,8 @@ class BrokerNode:
             self.lose(BrokerUnavailable(why))
 
     def _fell_silent(self, channel: Channel, now: float) -> bool:
-        """Whether something is awaited and nothing came for longer than we are patient. Called
-        every second."""
+        """Whether a response is awaited and no byte came for longer than the patience. Called every
+        second."""
         if channel.bytes_in != self._heard_bytes:
             self._stalls = 0
         if channel.bytes_in != self._heard_bytes or not channel.in_flight:
@@ -239,8 +239,8 @@ class BrokerNode:
         return now - max(self._heard_at, channel.throttled_until) > patience
 
     def lose_soon(self, channel: Channel, error: ConnectError) -> None:
-        """Sending failed: give the connection up once the event at hand is handled. Partitions do
-        not change in the middle of sending."""
+        """Sending failed: close the connection after the current event. Partitions do not change in
+        the middle of sending."""
         self._losing = True
         self._loop.soon(lambda: self._lose_if_open(channel, error))
 
@@ -249,10 +249,10 @@ class BrokerNode:
             self.lose(error)
 
     def lose(self, error: ConnectError) -> None:
-        """The connection failed: close it, tell the subclass, reconnect if there is work.
+        """Close the failed connection, notify the subclass, and reconnect if there is work.
 
-        One that never answered anything, or not what was asked, counts as not made: the next
-        waits, longer each time.
+        A connection that never returned a valid response counts as a failed attempt, so the backoff
+        before the next one grows.
         """
         channel = self.channel
         idle = channel is None or channel.in_flight == 0

@@ -1,9 +1,9 @@
-"""Which brokers each partition is read from and written to, and whether it is, now.
+"""Routes each partition to its source and target brokers, and tracks whether they are reachable.
 
-`Placement` has the broker nodes, follows the leaders of both clusters, and brings fetch sessions
-and ready lists in line with the states of partitions. `refresh_interest` only keeps these lists:
-batches are sent once the event at hand is handled, so no caller is re-entered. Belongs to the copy
-engine's thread.
+`Placement` has the broker nodes, follows the leaders of both clusters, and updates fetch sessions
+and send queues to match the states of partitions. `refresh_interest` only updates these lists:
+batches are sent after the current event, so no caller is re-entered. Belongs to the copy engine's
+thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Placement"]
 
 
 class Placement:
-    """See the module."""
+    """Assigns partitions to broker nodes as leaders and partition states change."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class Placement:
         on_placing: Callable[[PartitionCopy], None],
         relieve: Callable[[TargetPartition], None],
     ) -> None:
-        """Args: offsets_partitions: those of the offsets topic, which are only written.
+        """Args: offsets_partitions: partitions of the offsets topic, which are only written.
         partition_bytes: the bytes that a partition may hold before it is left out of fetches.
-        make_...: a node that was not there yet. on_placing: its leaders may be others. relieve: it
-        cannot be sent for now."""
+        make_...: create a missing node. on_placing: called when a partition's leaders may have
+        changed. relieve: called when a partition cannot be sent for now."""
         self._source = source
         self._target = target
         self._loop = loop
@@ -67,7 +67,7 @@ class Placement:
     # Leaders.
 
     def follow(self) -> None:
-        """What is known of either cluster has changed."""
+        """Apply new metadata of either cluster."""
         for partition in self._partitions.values():
             self.place(partition)
         for written in self._offsets_partitions():
@@ -85,7 +85,7 @@ class Placement:
                 node.lose(BrokerUnavailable("the broker is not part of its cluster any more"))
 
     def ask_for_leaders(self) -> None:
-        """Each second: ask for those of partitions that have none."""
+        """Called every second: request metadata for partitions without a leader."""
         sources = {p.source[0] for p in self._partitions.values() if p.source_node == UNKNOWN}
         written = (*self._partitions.values(), *self._offsets_partitions())
         targets = {p.target[0] for p in written if p.target_node == UNKNOWN}
@@ -129,7 +129,7 @@ class Placement:
             self._relieve(partition)
 
     def _note_reachable(self, partition: TargetPartition) -> None:
-        """Say whether the partition's leader on the target can be reached."""
+        """Record whether the partition's leader on the target is reachable."""
         leader = self.targets.get(partition.target_node)
         waits_for = self.targets.get(partition.sent_node) if partition.in_flight else None
         stalled = next((n for n in (leader, waits_for) if n is not None and n.stalled), None)
@@ -140,7 +140,7 @@ class Placement:
             partition.unreachable = stalled.error or silent
 
     def on_flow(self, node: TargetNode) -> None:
-        """A target broker fell silent, or answers again."""
+        """A target broker fell silent, or responds again."""
         for partition in (*self._partitions.values(), *self._offsets_partitions()):
             if node.node_id in (partition.target_node, partition.sent_node):
                 self._note_reachable(partition)
@@ -149,7 +149,7 @@ class Placement:
                 self.refresh_interest(partition)
 
     def _explain(self, partition: PartitionCopy) -> None:
-        """Say why a partition has no leader, once the clusters answered."""
+        """Set the reason why a partition has no leader, once the clusters returned metadata."""
         partition.placement_error = None
         for node, key, link, side in (
             (partition.source_node, partition.source, self._source, "source"),
@@ -159,7 +159,7 @@ class Placement:
                 continue
             code = link.snapshot.errors.get(key[0], link.snapshot.partition_errors.get(key))
             if code is None and key[0] not in link.snapshot.partition_counts:
-                continue  # the cluster was not asked for this topic yet
+                continue  # the cluster's metadata does not cover this topic yet
             why = code_facts(code).name if code else "it has no leader"
             if code == TOPIC_AUTHORIZATION_FAILED:
                 why += "; grant Describe on the topic"
@@ -183,11 +183,11 @@ class Placement:
     # Which partitions are fetched and sent.
 
     def refresh_interest(self, partition: TargetPartition) -> None:
-        """Bring the source's fetch session and the target's ready list in line with the state.
-        Sends nothing itself."""
+        """Update the source's fetch session and the target's send queue to match the partition's
+        state. Sends nothing itself."""
         if isinstance(partition, PartitionCopy):
             if self._partitions.get(partition.source) is not partition:
-                return  # it left, and another may be in its place
+                return  # it left; another partition may have its key now
             self._refresh_fetches(partition)
         else:
             self._place_on_target(partition)
@@ -220,13 +220,13 @@ class Placement:
         return node is not None and node.stalled
 
     def cut_off(self, partition: TargetPartition) -> None:
-        """Close the connection that its answers do not come on."""
+        """Close the connection on which the partition's responses are missing."""
         node = self.targets.get(partition.sent_node)
         if node is not None and node.channel is not None:
             node.lose(BrokerUnavailable("the broker did not answer in time"))
 
     def offer(self, partition: TargetPartition) -> None:
-        """It has batches to send. They are sent once the event at hand is handled."""
+        """Queue a partition that has batches to send. They are sent after the current event."""
         if partition.target_node == UNKNOWN:
             return
         node = self._target_node(partition.target_node)
@@ -236,18 +236,18 @@ class Placement:
         self._to_pump[node] = None
 
     def pump_sources(self) -> None:
-        """Ask for what is wanted."""
+        """Send the next fetches."""
         for node in self.sources.values():
             node.pump()
 
     def pump_targets(self) -> None:
-        """Send the batches that were offered. Only between events, or at the end of one."""
+        """Send the queued batches. Only between events, or at the end of one."""
         nodes, self._to_pump = self._to_pump, {}
         for node in nodes:
             node.pump()
 
     def leave(self, partition: PartitionCopy) -> None:
-        """Neither fetch nor send it any more."""
+        """Stop fetching and sending the partition."""
         self._leave_source(partition)
         if partition.target_node != UNKNOWN:
             self._target_node(partition.target_node).withdraw(partition)

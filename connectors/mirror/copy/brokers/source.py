@@ -1,7 +1,7 @@
-"""A broker that is read from: one fetch session, one fetch under way at any time.
+"""A source broker: one fetch session, and at most one fetch in flight.
 
-The next fetch is sent before the batches of the last are looked at, so that the broker works
-while we do.
+The next fetch is sent before the batches of the last one are processed, so the broker works in
+parallel.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ INVALID_FETCH_SESSION_EPOCH = 71
 _STALE_SESSION = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH)
 
 HELD_WAIT_MS = 5
-"""How long a fetch may wait at the broker while partitions are held back: they join the next."""
+"""How long a fetch may wait at the broker while partitions are held back: they join the next one.
+"""
 
 _ERROR_PAUSE_S = 0.5
 
 
 class SourceNode(BrokerNode):
-    """See the module. `held` counts its partitions that wait for room."""
+    """The fetch session with one source broker. `held` counts its partitions that wait for
+    memory."""
 
     role = "source broker"
     speaks = (FETCH_API, FETCH_VERSION, "Fetch")
@@ -78,7 +80,7 @@ class SourceNode(BrokerNode):
         budget.readers += 1
         self._reserved = 0
         self.waits_since: float | None = None
-        """Since when an answer is awaited, over all connections that were made for it meanwhile."""
+        """Since when a response is awaited, including earlier connections to this broker."""
         self._silent_until = 0.0
         self.held = 0
         self.paused = False
@@ -99,22 +101,23 @@ class SourceNode(BrokerNode):
         )
 
     def _usual_partition_bytes(self) -> int:
-        """What was set, or else as much of one partition as fits in a fetch over this way."""
+        """The configured partition size, or the share of a fetch that this round-trip time
+        allows."""
         given = self._fetch.max_partition_fetch_bytes
         if given != DEFAULT_MAX_PARTITION_FETCH_BYTES:
             return given
         return max(given, self._budget.response_bytes(self.round_trip_s))
 
     def drop(self, partition: PartitionCopy) -> None:
-        """Do not fetch this partition any more."""
+        """Stop fetching this partition."""
         self._session.drop(partition.source)
         if self._session.empty:
             self.waits_since = None
 
     def answers(self, partition: PartitionCopy) -> bool:
-        """Whether the fetch just answered asked for the partition's position, in its log. A log
-        that has another leader epoch since may have been cut off: that was looked into, and where
-        it was cut at or after the position, copying goes on there without a move."""
+        """Whether the last response was for the partition's current position, in its current log. A
+        log with a newer leader epoch may have been truncated: log validation checks it, and if the
+        truncation is at or after the position, copying continues without a move."""
         asked = self._session.requested(partition.source)
         return asked is not None and (asked.offset, asked.leader_epoch, asked.log) == (
             partition.position,
@@ -186,7 +189,7 @@ class SourceNode(BrokerNode):
         )
 
     def _reserve(self, size: int) -> None:
-        """Hold back the memory that the response under way may need."""
+        """Reserve the memory that the awaited response may need."""
         self._budget.used += size - self._reserved
         self._reserved = size
 

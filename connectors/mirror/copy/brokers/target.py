@@ -1,4 +1,4 @@
-"""A broker that is written to: idempotent Produce requests, up to five in flight, in order."""
+"""A target broker: idempotent Produce requests, up to five in flight, in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["ProduceResult", "SendGate", "TargetNode"]
 
 
 class ProduceResult(NamedTuple):
-    """The answer to one batch that was sent, or why its connection was lost."""
+    """The response for one batch that was sent, or the error that closed its connection."""
 
     partition: TargetPartition
     batch: Outgoing
@@ -42,31 +42,31 @@ OnResults = Callable[[Sequence[ProduceResult]], None]
 OnFlow = Callable[["TargetNode"], None]
 
 STALLED_AFTER_S = 3.0
-"""A broker that answers nothing for so long takes no more of the memory until it answers again."""
+"""A broker that is silent for this long gets no more memory until it responds again."""
 
 _MOST_GRACE_MS = 5_000
-"""The broker may use the whole timeout for replication before it answers."""
+"""The broker may use the whole timeout for replication before it responds."""
 
 REQUEST_SHARE = 32
-"""A request carries at most this fraction of the task's memory, so that five in flight to a broker
-that stopped answering leave most of it to the others."""
+"""A request carries at most this fraction of the task's memory, so that five requests to a stalled
+broker leave most of it to the others."""
 
 
 class SendGate(Protocol):
-    """Transactions, as far as sending must know them."""
+    """The part of transactions that sending depends on."""
 
     @property
     def transactional_id(self) -> str: ...
     def admits(self, partition: TargetPartition) -> bool:
-        """Whether its next batch may be sent now. If not, it is offered again when it may."""
+        """Whether the partition's next batch may be sent now. If not, it is offered again later."""
 
 
 class TargetNode(BrokerNode):
-    """See the module.
+    """Sends the batches of one target broker's partitions.
 
-    `on_results` is told of every batch that was sent, once, and of all batches of a response
-    together. `on_flow` is told when the broker stops answering (`stalled`) and when it answers
-    again. Neither may send.
+    `on_results` gets every sent batch exactly once; all batches of a response come together.
+    `on_flow` is called when the broker stops responding (`stalled`) and when it responds again.
+    Neither callback may send.
     """
 
     role = "target broker"
@@ -84,7 +84,7 @@ class TargetNode(BrokerNode):
         on_flow: OnFlow,
         gate: SendGate | None = None,
     ) -> None:
-        """`gate` None: nothing is sent in transactions."""
+        """`gate` None: batches are not sent in transactions."""
         super().__init__(node_id, link, settings, loop, budget.pool)
         self._produce = produce
         self._on_results = on_results
@@ -103,11 +103,11 @@ class TargetNode(BrokerNode):
         return bool(self._ready) or ((self.stalled or self._gone) and known)
 
     def offer(self, partition: TargetPartition) -> None:
-        """This partition has a batch to send; `pump` sends it."""
+        """Queue a partition that has a batch to send; `pump` sends it."""
         self._ready[partition] = None
 
     def withdraw(self, partition: TargetPartition) -> None:
-        """This partition is led by another broker now."""
+        """Remove a partition that another broker leads now."""
         self._ready.pop(partition, None)
 
     def pump(self) -> None:
@@ -153,9 +153,10 @@ class TargetNode(BrokerNode):
             or partition.producer_id < 0
         ):
             return False
-        # A broker that knows nothing of the producer takes a batch with any sequence number. So a
-        # later batch must not reach one before an earlier batch surely did: not another leader
-        # while the old one has not answered, and not one that never answered this producer.
+        # A broker without state for the producer accepts a batch with any sequence number. So a
+        # later batch must not reach it before an earlier one is surely written: not a new leader
+        # while the old one has not responded, and not a broker that never responded to this
+        # producer.
         sent_to = (partition.sent_node, partition.sent_epoch)
         moved = sent_to != (self.node_id, partition.target_epoch)
         if moved and not partition.in_flight:
@@ -168,7 +169,7 @@ class TargetNode(BrokerNode):
         return self._gate is None or self._gate.admits(partition)
 
     def _stamp(self, partition: TargetPartition) -> Outgoing:
-        """Take the partition's next batch, made ready to be sent."""
+        """Take the partition's next batch and set its producer fields."""
         partition.sent_node, partition.sent_epoch = self.node_id, partition.target_epoch
         batch = partition.take_next()
         stamp_for_produce(
@@ -237,8 +238,8 @@ class TargetNode(BrokerNode):
             self._on_flow(self)
 
     def on_lost(self, error: ConnectError) -> None:
-        # Also where nothing is sent: whoever leads now may not have all that was acknowledged, and
-        # only trying to connect tells that another does.
+        # Also when nothing is sent: the current leader may lack acknowledged records, and only an
+        # attempt to connect shows that another broker leads.
         self._gone = True
         waiting, self._sent = self._sent, deque()
         lost = [each for sent in waiting for each in sent]

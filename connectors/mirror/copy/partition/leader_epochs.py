@@ -1,7 +1,7 @@
-"""Which leader epochs the copied batches of a partition were written in. Pure.
+"""The leader epochs in which a partition's copied batches were written. Pure.
 
-A batch says its epoch in its header, so this costs one look at the last header of each fetch. With
-it the source can be asked whether the records before a position still are those that were copied.
+Each batch header has its epoch, so this costs one look at the last header of each fetch. With the
+epoch, the source can be asked whether the records before a position are still the copied ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["EpochStarts"]
 _EPOCH = struct.Struct(">i")
 _EPOCH_AT = 12
 _KEPT = 16
-"""Only the newest matters unless the log is cut off more than once."""
+"""Only the newest epoch matters unless the log is truncated more than once."""
 
 
 class EpochStarts:
@@ -32,7 +32,7 @@ class EpochStarts:
         return tuple(self._starts)
 
     def saw(self, records: memoryview, headers: Sequence[BatchHeader]) -> None:
-        """These batches were fetched."""
+        """Record the epochs of fetched batches."""
         newest = self._starts[-1][0] if self._starts else -1
         last = headers[-1]
         if last.magic == 2 and _EPOCH.unpack_from(records, last.start + _EPOCH_AT)[0] == newest:
@@ -47,24 +47,24 @@ class EpochStarts:
         del self._starts[:-_KEPT]
 
     def precede(self, starts: Iterable[tuple[int, int]]) -> None:
-        """This was copied earlier."""
+        """Add an epoch that was copied earlier."""
         first = self._starts[0][0] if self._starts else None
         earlier = [entry for entry in starts if first is None or entry[0] < first]
         self._starts = [*earlier, *self._starts][-_KEPT:]
 
     def follow(self, starts: Iterable[tuple[int, int]]) -> None:
-        """These come after the batches that were fetched."""
+        """Add epochs that come after the fetched batches."""
         newest = self._starts[-1][0] if self._starts else -1
         self._starts += [entry for entry in starts if entry[0] > newest]
         del self._starts[:-_KEPT]
 
     def before(self, position: int) -> int | None:
-        """The epoch of the last record before `position`; None where that is not known."""
+        """The epoch of the last record before `position`; None if it is not known."""
         for epoch, start in reversed(self._starts):
             if start < position:
                 return epoch
         return None
 
     def cut(self, end: int) -> None:
-        """What is at `end` and after it is not there any more."""
+        """Drop epochs from offset `end` on after a truncation."""
         self._starts = [entry for entry in self._starts if entry[1] < end]

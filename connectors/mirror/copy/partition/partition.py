@@ -1,15 +1,16 @@
-"""One mirrored partition on its way from source to target: the source's half.
+"""The source side of one mirrored partition.
 
-A `PartitionCopy` belongs to the copy engine's thread. Other threads see only `health()`'s values.
+A `PartitionCopy` belongs to the copy engine's thread. Other threads see only the values of
+`health()`.
 
     position ──fetch──> queue ──produce──> in flight ──ack──> acked position
 
-The producing half is `target_partition.py`, its states are in `states.py`. `position` is
-derived: it follows the last batch queued or in flight. Only `begin_at`, `go_back`, `relocate` and
-acknowledgements move `acked_position`.
+`target_partition.py` has the target side, `states.py` the states. `position` is derived: it follows
+the last batch queued or in flight. Only `begin_at`, `go_back`, `relocate` and acknowledgements move
+`acked_position`.
 
-A partition that is unassigned is `leaving`: batches in flight finish, nothing new starts. A
-partition whose logs lost something stands still (`standing`) where the user's policy says so.
+An unassigned partition is `leaving`: batches in flight finish, nothing new starts. A partition
+whose logs lost records stops (`standing`) if the user's loss policy is `fail`.
 """
 
 from __future__ import annotations
@@ -34,32 +35,32 @@ _ANCHORS = 24
 
 @dataclass(slots=True, eq=False)
 class PartitionCopy(TargetPartition):
-    """See the module. `source` and `target` are (topic, partition)."""
+    """One mirrored partition. `source` and `target` are (topic, partition)."""
 
     leaving: bool = False
     standing: str | None = None
-    """Why it stands still until somebody decides: what was lost, and where."""
+    """Why it is stopped until a user acts: the lost records and their offsets."""
     placement_error: str | None = None
     source_error: str | None = None
     stall: str | None = None
-    """That it does not move, though no error says so."""
+    """Set when it does not move although there is no error."""
     progress: tuple[int, float] = (UNKNOWN - 1, 0.0)
-    """The acknowledged position, and since when it is that (monotonic seconds)."""
+    """The acknowledged position, and since when it has this value (monotonic seconds)."""
     held_since: float = float("inf")
     """Since when it is `held_back`; about now while it is not."""
 
     end: int | None = None
     """Copy nothing at or after this source offset; None: there is no end."""
     moves: int = 0
-    """How often it went on elsewhere than behind its last batch. An answer to a fetch from before a
-    move may be of a log that is not there any more."""
+    """Number of times it moved to another offset than the next. A fetch response from before a move
+    may be of an earlier log."""
     incoming: int | None = None
-    """Where the fetched batches end that are not queued yet; None: there are none."""
+    """The end offset of fetched batches that are not queued yet; None: there are none."""
     stored_position: int = UNKNOWN
-    """`acked_position` when it was last stored; not known after a loss for which it went back."""
+    """`acked_position` when it was last stored; not known after a loss that moved it back."""
     lost_since_stored: bool = False
-    """A loss sent it back behind its stored offset, and no offset was stored since. The facts that
-    are kept beside the stored offset have to stay until one is: they find the loss again."""
+    """A loss moved it back behind its stored offset, and no offset was stored since. The facts
+    beside the stored offset must stay until one is: they find the loss again."""
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     acked_timestamp: int = UNKNOWN
@@ -71,48 +72,48 @@ class PartitionCopy(TargetPartition):
     source_epoch: int = UNKNOWN
     source_topic_id: UUID | None = None
     next_source_id: UUID | None = None
-    """The id of the topic that took the place of the source's, until it goes on there."""
+    """The id of the topic that replaced the source topic, until copying continues there."""
     former_source_ids: tuple[UUID, ...] = ()
-    """Ids of deleted topics, newest last. A broker with old metadata may still name one."""
+    """Ids of deleted topics, newest last. A broker with old metadata may still return one."""
     epochs: EpochStarts = field(default_factory=EpochStarts)
-    """Leader epochs of the batches that were fetched."""
+    """Leader epochs of the fetched batches."""
     source_checked: int = UNKNOWN
-    """The leader epoch in which the source's log was last looked at."""
+    """The leader epoch in which the source's log was last validated."""
     checking: bool = False
-    """Its logs are being looked at: it is not fetched meanwhile."""
+    """Its logs are being validated: it is not fetched meanwhile."""
     comparing: bool = False
-    """The target's end is compared with the source: it is neither fetched nor sent meanwhile."""
+    """The target's log end is being compared with the source: no fetch and no send meanwhile."""
     tail_start: tuple[int, int] | None = None
     """(source offset, target offset) from which on the target may have more than was stored."""
     is_new: bool = False
-    """No offset of it was stored when it was begun with."""
+    """It started without a stored offset."""
     unkept: bool = False
-    """Where it begins is being kept: it is not fetched meanwhile."""
+    """Its start position is being stored: it is not fetched meanwhile."""
     target_checking: bool = False
-    """The target's log is being looked at: nothing is sent meanwhile."""
+    """The target's log is being validated: nothing is sent meanwhile."""
     halted: bool = False
-    """Nothing more is sent: the batches fetched are not those that the target needs next."""
+    """Nothing more is sent: the fetched batches are not those that the target needs next."""
     quarantining: bool = False
-    """A batch that cannot be read goes to the quarantine: it is not fetched meanwhile."""
+    """An unreadable batch is being quarantined: it is not fetched meanwhile."""
     searching: bool = False
-    """The offset to go on from is being asked for: it is not fetched meanwhile."""
+    """A ListOffsets request for its next position is open: it is not fetched meanwhile."""
     preferred_replica: int = UNKNOWN
     preferred_until: float = 0.0
-    """When to ask the leader again which replica to read from (monotonic seconds)."""
+    """When to ask the leader again for a preferred read replica (monotonic seconds)."""
     source_retry_at: float = 0.0
     source_failures: int = 0
     paced: bool = False
-    """Left out of fetches for now, as its topic is over its limit."""
+    """Left out of fetches because its topic is over its rate limit."""
     most_fetch_bytes: int = 0
-    """The most that a fetch may ask for of it because of such a limit; 0: there is none."""
+    """The largest fetch size that a rate limit allows; 0: no limit."""
     batch_bytes: int = 0
-    """The largest batch of the last fetch that a limit counted; 0: not known."""
+    """The largest batch of the last fetch under a limit; 0: not known."""
     limited_by: str | None = None
-    """The keys with the limit because of which records of it wait."""
+    """The keys of the rate limit that holds back its records."""
     held: bool = False
-    """Left out of fetches because enough of it waits to be produced."""
+    """Left out of fetches because enough of its batches wait to be produced."""
     undecided: int = 0
-    """Offsets of the source from the first open transaction on, which are not to be read yet."""
+    """Source offsets from the first open transaction on, which cannot be read yet."""
     undecided_since: float = 0.0
     """When that transaction was first seen open (monotonic seconds)."""
 
@@ -121,18 +122,18 @@ class PartitionCopy(TargetPartition):
     next_target_id: UUID | None = None
     former_target_ids: tuple[UUID, ...] = ()
     landed_early: int | None = None
-    """The target put the oldest batch in flight at this offset, before the end of its log as far
-    as known. It stays in flight until the cause is clear."""
+    """The target appended the oldest batch in flight at this offset, before the known log end. The
+    batch stays in flight until the cause is known."""
     landed_version: int = 0
-    """The version of the target's metadata when that happened."""
+    """The version of the target's metadata at that time."""
     target_end: int = UNKNOWN
     """The target offset after the last one acknowledged."""
     anchors: list[tuple[int, int]] = field(default_factory=list)
-    """(source offset, target offset) pairs, ascending: where it was at times."""
+    """(source offset, target offset) pairs, ascending: earlier positions on both sides."""
 
     @property
     def position(self) -> int:
-        """Next source offset to fetch; UNKNOWN before it is begun with."""
+        """Next source offset to fetch; UNKNOWN until a start position is set."""
         return self.resume if self.incoming is None else self.incoming
 
     @property
@@ -145,20 +146,20 @@ class PartitionCopy(TargetPartition):
         """Whether there is an end, and everything before it was acknowledged."""
         return self.end is not None and self.acked_position >= self.end
 
-    # Where it is.
+    # Position.
 
     def begin_at(self, offset: int) -> None:
-        """Begin to copy at this source offset."""
+        """Start copying at this source offset."""
         self.relocate(offset)
         self.started()
 
     def started(self) -> None:
-        """Its first source offset is known."""
+        """Whether its start position is known."""
         if self.state is CopyState.STARTING:
             self.life.on(CopyEvent.STARTED, self.name)
 
     def relocate(self, offset: int) -> None:
-        """Go on at another source offset. Nothing may be queued or in flight."""
+        """Continue at another source offset. Nothing may be queued or in flight."""
         if self.queue or self.in_flight or self.incoming is not None:
             raise self._broken(f"it was moved to {offset} with batches under way")
         self.acked_position = offset
@@ -166,7 +167,7 @@ class PartitionCopy(TargetPartition):
         self.life.note("moved to", offset)
 
     def _moved(self) -> None:
-        """It goes on elsewhere: nothing that was asked about the former place holds."""
+        """Reset what depended on the former position."""
         self.moves += 1
         self.tail_start = None
 
@@ -177,18 +178,18 @@ class PartitionCopy(TargetPartition):
         self.incoming = offset
 
     def queued(self, offset: int) -> None:
-        """The batches of the last fetch are queued; those up to `offset` that are not need no
-        copying. Beyond `offset` it is fetched again."""
+        """The batches of the last fetch are queued; offsets up to `offset` that are in none of them
+        need no copying. From `offset` on, the partition is fetched again."""
         self.incoming = None
         self.skip_to(offset)
 
     def fetch_again(self) -> None:
-        """The batches of the last fetch are not queued: they are fetched again."""
+        """Drop the last fetch: its batches are fetched again."""
         self.incoming = None
 
     def go_back(self, offset: int) -> None:
-        """Drop everything since this source offset, which is next again. Nothing may await an
-        answer."""
+        """Drop everything from this source offset on, and fetch from it again. No response may be
+        awaited."""
         self.incoming = None
         self.landed_early = None
         TargetPartition.go_back(self, offset)
@@ -196,8 +197,8 @@ class PartitionCopy(TargetPartition):
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= offset]
 
     def abandon(self) -> None:
-        """Drop everything not acknowledged, whatever became of it: the next batch has another
-        producer, which is to be asked for."""
+        """Drop everything not acknowledged, whatever its outcome. The next batch needs a new
+        producer id, which must be requested."""
         self.incoming = None
         self.landed_early = None
         self.drop_all()
@@ -205,7 +206,7 @@ class PartitionCopy(TargetPartition):
         self.life.on(CopyEvent.RESET, self.name)
 
     def drop_anchor(self) -> None:
-        """Note where it is on both sides. The older, the farther apart are those that are kept."""
+        """Record the current position on both sides. The older the pairs, the fewer are kept."""
         if self.target_end == UNKNOWN:
             return
         here = (self.acked_position, self.target_end)
@@ -217,13 +218,13 @@ class PartitionCopy(TargetPartition):
             self.anchors[:old] = self.anchors[:old:2]
 
     def forget_lost(self, loss: Loss) -> None:
-        """The loss is reported, and it goes on at `loss.resume`: it must not be found again."""
+        """The loss is reported, and copying continues at `loss.resume`: do not find it again."""
         if loss.resume is not None and loss.resume < self.acked_position:
-            # Should nothing be stored any more, the next start has to find it again.
+            # If nothing is stored any more, the next start must find the loss again.
             self.lost_since_stored = self.lost_since_stored or self.stored_position != UNKNOWN
             self.stored_position = UNKNOWN
         if loss.on_target:
-            # The log may have lost what it knew of the producer, too.
+            # The log may have lost its producer state, too.
             self.pipelined_until = 0.0
             self.target_end = loss.first
             self.anchors = [anchor for anchor in self.anchors if anchor[1] <= loss.first]
@@ -255,12 +256,12 @@ class PartitionCopy(TargetPartition):
         self.metrics.set_time_to_loss(max(0, position - start), seconds)
 
     def anchored(self, target_offset: int) -> tuple[int, int] | None:
-        """The last known (source offset, target offset) that is not after `target_offset`."""
+        """The last known (source offset, target offset) pair up to `target_offset`."""
         found = [anchor for anchor in self.anchors if anchor[1] <= target_offset]
         return found[-1] if found else None
 
     def facts(self, position: int) -> LogFacts:
-        """What the next start, at this position, has to know to see what was lost meanwhile."""
+        """The facts that the next start at this position needs to detect losses in between."""
         return LogFacts(
             max(0, self.stored_position),
             position,
@@ -274,13 +275,13 @@ class PartitionCopy(TargetPartition):
         )
 
     def stored(self, position: int) -> None:
-        """This position was stored as its source offset."""
+        """Note that this position was stored as its source offset."""
         self.stored_position = position
         self.lost_since_stored = False
 
     def learn(self, facts: LogFacts) -> None:
-        """What was known when this position was stored. Call before anything is compared, or
-        later: what was seen since stays. Nothing of it holds once the partition was moved."""
+        """Set the facts that were stored with this position. Call it before any comparison, or
+        later: newer facts stay. The stored facts are ignored after a move."""
         if self.moves > 1:
             return
         self.source_topic_id = facts.source_topic_id or self.source_topic_id
@@ -297,8 +298,8 @@ class PartitionCopy(TargetPartition):
 
     @property
     def unstored(self) -> bool:
-        """Whether it moved since its source offset was stored. Never of a broken partition: its
-        positions cannot be trusted."""
+        """Whether it moved since its source offset was stored. Never true for a broken partition:
+        its positions cannot be trusted."""
         return (
             self.broken is None
             and self.acked_position > 0
@@ -307,7 +308,7 @@ class PartitionCopy(TargetPartition):
 
     @property
     def send_held(self) -> bool:
-        """Whether nothing may be sent for now, whatever else is the case."""
+        """Whether something on the source side forbids sending now."""
         return (
             self.halted
             or self.target_checking
@@ -318,19 +319,19 @@ class PartitionCopy(TargetPartition):
 
     @property
     def to_resolve(self) -> bool:
-        """Whether a recovery has all its answers, and none of them is in doubt."""
+        """Whether a recovery has all its responses, and none of them is in doubt."""
         recovering = self.state is CopyState.RECOVERING and not self.unanswered
         return recovering and self.landed_early is None
 
     @property
     def may_leave(self) -> bool:
-        """Whether it is unassigned, and nothing of it is in flight any more."""
+        """Whether it is unassigned and has nothing in flight."""
         in_flight = bool(self.in_flight) if self.broken is None else bool(self.unanswered)
         return self.leaving and not in_flight
 
     @property
     def held_back(self) -> bool:
-        """Whether it must not be fetched for now, whatever else is the case."""
+        """Whether it must not be fetched now, for any reason."""
         return (
             bool(self.standing)
             or self.broken is not None
@@ -356,13 +357,13 @@ class PartitionCopy(TargetPartition):
 
     @property
     def lag(self) -> int | None:
-        """Records between the source's end and what is acknowledged; None until known."""
+        """Records between the source's end and the acknowledged position; None until known."""
         if self.high_watermark == UNKNOWN or self.acked_position == UNKNOWN:
             return None
         return max(0, self.high_watermark - self.acked_position)
 
     def lag_ms(self, now_ms: int) -> int | None:
-        """How old the newest copied record is while more wait; 0 when caught up."""
+        """The age of the newest copied record while more records wait; 0 when caught up."""
         lag = self.lag
         if lag is None or (lag > 0 and self.acked_timestamp == UNKNOWN):
             return None

@@ -1,4 +1,4 @@
-"""Error codes of Produce responses, and how the copier goes on after each. Pure."""
+"""Error codes of Produce responses, and how the copier continues after each. Pure."""
 
 from __future__ import annotations
 
@@ -38,27 +38,25 @@ _LOST_SEQUENCE = (
 )
 
 _BAD_RECORD = (INVALID_TIMESTAMP, INVALID_RECORD)
-"""One record of the batch or more breaks a rule of the target topic: one without a key in a
-compacted topic, a timestamp out of bounds. The broker refuses the whole batch."""
+"""At least one record breaks a rule of the target topic: no key in a compacted topic, or a
+timestamp out of bounds. The broker refuses the whole batch."""
 
 _NOT_APPENDED = (UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS, *_TOO_LARGE, *_LOST_SEQUENCE)
-"""Answers given before the log was touched. After others the batch may be in it all the same: a
-leader that steps down after it appended answers NOT_LEADER_OR_FOLLOWER."""
+"""Errors returned before an append. After other errors the batch may be in the log: a leader that
+steps down after the append returns NOT_LEADER_OR_FOLLOWER."""
 
 _INVALID_TXN_STATE = 48
 _TRANSACTION_ABORTABLE = 120
 SPOILS = frozenset({*_LOST_SEQUENCE, _INVALID_TXN_STATE, _TRANSACTION_ABORTABLE})
-"""Answers to a batch after which its transaction cannot be committed. Only the coordinator knows
+"""Errors of a batch after which its transaction cannot be committed. Only the coordinator knows
 whether another producer has the transactional id: the copier asks it to abort."""
 
 
 def classify(
     batch: Outgoing, result: ProducedPartition, *, quarantine: bool = False
 ) -> tuple[Failure, str]:
-    """How to go on after an error answer, and a sentence that says what the error was.
-
-    `quarantine`: records that are at fault themselves go to the quarantine topic.
-    """
+    """How to continue after an error, and a message for users. `quarantine`: invalid records go to
+    the quarantine topic."""
     facts = code_facts(result.error)
     first = batch.runs[0][0]
     reason = f"the target refused the batch at source offset {first}: {facts.name}"
@@ -83,6 +81,6 @@ def classify(
 
 
 def surely_refused(code: int) -> bool:
-    """Whether this answer says that the batch is not in the log, now or soon."""
+    """Whether this error means that the batch is not in the log, and will not be."""
     facts = code_facts(code)
     return code in _NOT_APPENDED or not (facts.retriable or facts.stale_metadata)

@@ -1,9 +1,9 @@
-"""When the source may delete records that are not copied yet. Pure.
+"""Estimates when the source may delete records that are not copied yet. Pure.
 
-Two reckonings, of which the earlier counts. By the topic's retention: whoever knows its configs
-says when the next record may be deleted (`connectors.mirror.retention.watch`). By the log's
-start: it moves in steps, as whole segments are deleted, so its speed is measured over a long time,
-and that of the copy over the same. It also shows what is deleted by other means (DeleteRecords).
+It uses the earlier of two estimates. By the topic's retention: `connectors.mirror.retention.watch`
+estimates when the next record may be deleted. By the log start offset: it moves in steps, as whole
+segments are deleted, so its speed and that of the copy are measured over a long time. This also
+covers DeleteRecords.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SAMPLES = 180
 
 
 class LossForecast:
-    """Of one partition."""
+    """The forecast of one partition."""
 
     __slots__ = ("_retention_at", "_samples")
 
@@ -27,27 +27,27 @@ class LossForecast:
         self._samples: deque[tuple[float, int, int]] = deque(maxlen=_SAMPLES)
 
     def note(self, now: float, log_start: int, position: int) -> None:
-        """Where the log begins and what is next, at `now` (monotonic seconds)."""
+        """Record the log start offset and the next offset to copy, at `now` (monotonic seconds)."""
         if log_start < 0 or position < 0:
             return
         samples = self._samples
         if samples and position < samples[-1][2]:
-            samples.clear()  # it goes back: what was measured says nothing
+            samples.clear()  # the position moved back: earlier measurements are void
         if not samples or now - samples[-1][0] >= _EVERY_S:
             samples.append((now, log_start, position))
 
     def expect(self, at: float) -> None:
-        """From this moment on (monotonic seconds) retention may delete the next record to copy;
-        infinite: as far as is known, never."""
+        """Set when retention may delete the next record to copy (monotonic seconds); infinite: no
+        deletion is expected."""
         self._retention_at = at
 
     def seconds(self, now: float, log_start: int, position: int) -> float:
-        """How long until records that are not copied yet may be deleted; infinite while no loss is
-        in sight."""
+        """Seconds until records that are not copied yet may be deleted; infinite if no loss is
+        expected."""
         return min(max(0.0, self._retention_at - now), self._by_trend(now, log_start, position))
 
     def _by_trend(self, now: float, log_start: int, position: int) -> float:
-        """How long until the log's start overtakes the position."""
+        """Seconds until the log start offset overtakes the position."""
         if not self._samples or now - self._samples[0][0] < _EVERY_S:
             return float("inf")
         since, first_start, first_position = self._samples[0]

@@ -55,7 +55,7 @@ _TRANSITIONS: dict[tuple[CopyState, CopyEvent], CopyState] = {
     (_BLOCKED, CopyEvent.REFUSED): _BLOCKED,
     (_BACKOFF, CopyEvent.WAITED): _ACTIVE,
     (_BLOCKED, CopyEvent.WAITED): _ACTIVE,
-    # The pause that a partition is in goes on: the target is in trouble as before.
+    # The current backoff continues: the target is still failing.
     (CopyState.STARTING, CopyEvent.RESET): CopyState.STARTING,
     (_ACTIVE, CopyEvent.RESET): _ACTIVE,
     (_RECOVERING, CopyEvent.RESET): _ACTIVE,
@@ -69,7 +69,7 @@ _HISTORY = 24
 
 
 class InvariantBroken(Exception):
-    """The copier's own books do not agree: a defect of the copier, never of a broker.
+    """The copier's own state is inconsistent: a defect of the copier, never of a broker.
 
     Deliberately no `ConnectError`: no retry and no reconnect may swallow it. The message names the
     partition, the invariant and the events that came before.
@@ -86,11 +86,11 @@ class CopyLife:
         self._history: deque[tuple[object, ...]] = deque(maxlen=_HISTORY)
 
     def note(self, *event: object) -> None:
-        """Remember an event that changes no state, for the history. Cheap: nothing is formatted."""
+        """Remember an event that changes no state, for the history. Nothing is formatted here."""
         self._history.append(event)
 
     def on(self, event: CopyEvent, name: str) -> CopyState:
-        """Move on. Raises `InvariantBroken` where the table has no such transition."""
+        """Apply an event. Raises `InvariantBroken` if the table has no such transition."""
         after = _TRANSITIONS.get((self.state, event))
         if after is None:
             raise self.broken(name, f"{event.name} cannot come while {self.state.name}")
@@ -99,7 +99,7 @@ class CopyLife:
         return after
 
     def broken(self, name: str, invariant: str) -> InvariantBroken:
-        """The error that says which invariant does not hold, with the history."""
+        """Build the error for a broken invariant, with the history."""
         return InvariantBroken(f"{name}: {invariant}; before: {self.history()}")
 
     def history(self) -> str:

@@ -1,16 +1,17 @@
-"""One partition of the target: batches that wait, batches in flight, sequence numbers, recoveries.
+"""The target side of a partition: queue, batches in flight, sequence numbers, recoveries.
 
-A pure state machine: no clock, socket or callback. Its owner on the copy engine's thread tells it
-what happened and asks what to do. Brokers accept a producer's batches strictly by sequence number,
+A pure state machine: no clock, socket or callback. Its owner on the copy engine's thread reports
+events to it and asks what to do. Brokers accept a producer's batches strictly by sequence number,
 so after one failure every later batch in flight fails too, or its outcome is unknown. Therefore a
 recovery waits until everything sent is answered; then the oldest batch's failure decides for all.
 
 Invariants (`validate` checks all; each step checks the cheap ones and raises `InvariantBroken`):
 
 * The batches in flight, then those queued, cover source offsets without gap or overlap, from
-  `acked_position` on.
-* Those with a sequence number come first, and their numbers are consecutive up to `next_sequence`.
-* At most `MOST_IN_FLIGHT` batches are in flight: brokers remember so many.
+`acked_position` on.
+* Batches with a sequence number come first, and their numbers are consecutive up to
+`next_sequence`.
+* At most `MOST_IN_FLIGHT` batches are in flight: brokers remember that many.
 * A sequence number is used again only if its batch cannot be on the target.
 """
 
@@ -42,14 +43,14 @@ _LONGEST_BLOCK_S = 60.0
 
 @dataclass(slots=True, eq=False)
 class TargetPartition:
-    """See the module. `source` and `target` are (topic, partition)."""
+    """The batches of one target partition. `source` and `target` are (topic, partition)."""
 
     source: TopicPartition
     target: TopicPartition
     metrics: PartitionMetrics
     life: CopyLife = field(default_factory=CopyLife)
     acked_position: int = UNKNOWN
-    """Next source offset after the last one acknowledged: what is stored is one less."""
+    """Next source offset after the last acknowledged one; the stored offset is one less."""
     queue: deque[Outgoing] = field(default_factory=deque)
     """Batches to send, in order."""
     in_flight: deque[Outgoing] = field(default_factory=deque)
@@ -65,24 +66,24 @@ class TargetPartition:
     """Failed attempts since the last success."""
     retry_at: float = 0.0
     max_batch_bytes: int = 0
-    """The target's limit as far as known; 0: not known."""
+    """The target's `max.message.bytes`; 0: not known."""
     target_error: str | None = None
-    """Why the target took nothing of it last; None: it did, or nothing was tried."""
+    """The target's last error; None: the last send succeeded, or nothing was sent yet."""
     unreachable: str | None = None
-    """Why its leader on the target cannot be reached now; None: it can, or has not been tried."""
+    """Why its leader on the target cannot be reached now; None: it can, or was not tried yet."""
     target_node: int = UNKNOWN
-    """The leader on the target; UNKNOWN: it has none, as far as the metadata says."""
+    """The leader on the target; UNKNOWN: none in the metadata."""
     target_epoch: int = UNKNOWN
     sent_node: int = UNKNOWN
     """The broker that everything in flight was sent to."""
     sent_epoch: int = UNKNOWN
     pipelined_until: float = 0.0
-    """Until then the leader surely knows the producer's last sequence number, so that several
-    batches may be in flight (monotonic seconds)."""
+    """Until then the leader surely knows the producer's last sequence number, so several batches
+    may be in flight (monotonic seconds)."""
     awaits_answers: bool = False
-    """Has more to send, and must not before the batches in flight are answered."""
+    """Has more to send, but must wait until the batches in flight are answered."""
     broken: str | None = None
-    """Which invariant did not hold."""
+    """The broken invariant."""
 
     refetchable: ClassVar[bool] = True
     """Whether a batch that is dropped can be fetched again."""
@@ -104,17 +105,17 @@ class TargetPartition:
 
     @property
     def outcome_unknown(self) -> bool:
-        """Whether the target has, or may have, batches that it did not acknowledge."""
+        """Whether the target has, or may have, batches that are not acknowledged."""
         return bool(self.in_flight) or any(batch.maybe_written for batch in self.queue)
 
     @property
     def failing(self) -> bool:
-        """Whether the target refused it more than once in a row: fetching more is no use then."""
+        """Whether the target refused it more than once in a row: more fetches are useless then."""
         return self.failures >= _FAILING_AFTER
 
     @property
     def send_held(self) -> bool:
-        """Whether nothing may be sent for now, whatever else is the case."""
+        """Whether something forbids sending now."""
         return self.broken is not None
 
     # Queueing.
@@ -130,7 +131,7 @@ class TargetPartition:
         self._hold(batch)
 
     def skip_to(self, offset: int) -> None:
-        """The offsets from `resume` up to `offset` need no copying."""
+        """Skip the offsets from `resume` up to `offset`, which need no copying."""
         if offset < self.resume:
             raise self._broken(f"offsets up to {offset} were skipped behind {self.resume}")
         if self.queue:
@@ -177,16 +178,17 @@ class TargetPartition:
         self.life.note("sent", batch.start, batch.resume, batch.sequence)
         return batch
 
-    # Answers.
+    # Responses.
 
     def accepted(self, batch: Outgoing, base_offset: int) -> None:
-        """The target has this batch from `base_offset` on; below 0: it did not say where."""
+        """The target wrote this batch from `base_offset` on; below 0: the response has no
+        offset."""
         self._answer(batch)
         batch.answered = True
         batch.base_offset = base_offset
 
     def failed(self, batch: Outgoing, failure: Failure, reason: str, *, maybe: bool) -> None:
-        """The target did not take this batch. `maybe`: it may have it all the same."""
+        """The target did not accept this batch. `maybe`: it may have written it."""
         self._answer(batch)
         batch.maybe_written |= maybe
         batch.failure = failure
@@ -216,13 +218,13 @@ class TargetPartition:
 
     @property
     def to_resolve(self) -> bool:
-        """Whether a recovery has all its answers."""
+        """Whether a recovery has all its responses."""
         return self.state is CopyState.RECOVERING and not self.unanswered
 
-    # Recoveries. `requeue` first; then one of the others, by the failure that it returns.
+    # Recoveries. Call `requeue` first, then the method for the failure that it returns.
 
     def requeue(self) -> tuple[Failure, str] | None:
-        """Put everything sent and not acknowledged back in front of the queue, in order.
+        """Put all unacknowledged batches in flight back in front of the queue, in order.
 
         Returns the oldest batch's failure; None if nothing is left to do.
         """
@@ -237,56 +239,56 @@ class TargetPartition:
         self.in_flight.clear()
         self.life.note("requeued", failure.name, head.start)
         if failure in (Failure.SPLIT, Failure.BLOCK, Failure.QUARANTINE) and head.maybe_written:
-            # An earlier try of it may be there. Only in another transaction, or from another
-            # producer, can it be sent in another form.
+            # An earlier attempt of it may be there. It may only change its form in another
+            # transaction or with another producer.
             failure = Failure.ABORT
         elif failure in (Failure.BLOCK, Failure.QUARANTINE) and any(
             batch.maybe_written for batch in self.queue
         ):
-            # Later batches are not there, as this one is not: their sequence numbers follow its
-            # own. Another producer forgets that they were sent.
+            # Later batches are not there because this one is not: their sequence numbers follow its
+            # own. With another producer, they count as never sent.
             failure = Failure.NEW_PRODUCER
         return failure, reason
 
     def recovered(self) -> None:
-        """Send again what waits, at once."""
+        """Send the queued batches again at once."""
         self.life.on(CopyEvent.RECOVERED, self.name)
 
     def delay(self) -> None:
-        """Send again what waits, after a pause."""
+        """Send the queued batches again after a pause."""
         self.life.on(CopyEvent.DELAYED, self.name)
 
     def waited(self) -> bool:
-        """The pause is over; False where it is not in one any more."""
+        """End the pause; returns False if there is none."""
         if self.state not in (CopyState.BACKOFF, CopyState.BLOCKED):
             return False
         self.life.on(CopyEvent.WAITED, self.name)
         return True
 
     def refuse_head(self) -> None:
-        """The target refuses the oldest batch for good, and it is kept for now."""
+        """Keep the oldest batch, which the target refuses for good, for now."""
         self.life.on(CopyEvent.REFUSED, self.name)
 
     def block(self) -> float:
-        """The target refuses the oldest batch for good: drop everything, to be fetched again after
-        the returned seconds."""
+        """Drop everything because the target refuses the oldest batch for good; it is fetched again
+        after the returned seconds."""
         self.life.on(CopyEvent.REFUSED, self.name)
         self._drop_from(0)
         self.max_batch_bytes = 0
         return float(min(_LONGEST_BLOCK_S, _FIRST_BLOCK_S * 2 ** min(self.failures - 1, 6)))
 
     def skip_head(self) -> None:
-        """The oldest batch went to the quarantine: go on after it; the rest is fetched anew."""
+        """Continue after the oldest batch, which was quarantined; the rest is fetched again."""
         after = self.queue[0].resume
         self._drop_from(0)
         self.acked_position = after
         self.max_batch_bytes = 0
 
     def split_head(self, budget: MemoryBudget) -> None:
-        """Replace the oldest batch by its halves. Later sequence numbers stay right.
+        """Replace the oldest batch with its halves. Later sequence numbers stay correct.
 
         Raises:
-            CorruptData: its records do not parse; nothing has changed.
+        CorruptData: its records do not parse; nothing has changed.
         """
         head = self.queue[0]
         parts = split(head.data, runs=list(head.runs))
@@ -306,8 +308,8 @@ class TargetPartition:
         self._let_go(head)
 
     def restart_sequence(self) -> None:
-        """Begin with a new producer: the broker forgot or refused this one. Batches that the target
-        may have are sent again as new ones."""
+        """Start with a new producer, as the broker forgot or refused this one. Batches that the
+        target may have are sent again as new ones."""
         self.producer_id = UNKNOWN
         self.producer_epoch = UNKNOWN
         self.next_sequence = 0
@@ -327,13 +329,13 @@ class TargetPartition:
         self._drop_from(kept)
 
     def drop_surely_absent(self) -> None:
-        """Drop every batch behind the last one that the target may have."""
+        """Drop every batch after the last one that the target may have."""
         self._drop_from(self._maybe_written_count())
 
     def shed(self, budget: MemoryBudget) -> None:
-        """Keep only the batches that the target may have, and the oldest to try again with, in
-        memory of their own: a partition that cannot move must not hold whole fetch responses. The
-        rest is fetched again. Where memory is short, the oldest is not kept either."""
+        """Keep only the batches that the target may have, and the oldest one to retry, in memory of
+        their own: a blocked partition must not hold whole fetch responses. The rest is fetched
+        again. If memory is short, the oldest is dropped too."""
         kept = self._maybe_written_count()
         sent = bool(self.queue) and self.queue[0].sequence != UNKNOWN
         if not kept and sent and 2 * budget.used < budget.limit:
@@ -342,21 +344,21 @@ class TargetPartition:
         self._own_memory(self.queue, budget)
 
     def evacuate(self, budget: MemoryBudget) -> None:
-        """As `shed`, for a partition whose broker is silent: batches in flight get memory of their
-        own, too. The old memory may be half sent, so it is not used again."""
+        """Like `shed`, for a partition whose broker is silent: batches in flight also get memory of
+        their own. The socket may have sent half of the old memory, so it is not used again."""
         self.shed(budget)
         self._own_memory(self.in_flight, budget)
 
     def go_back(self, offset: int) -> None:
-        """Drop everything and go on at this source offset. Nothing may await an answer: the memory
-        of a batch would be used again while it is being sent."""
+        """Drop everything and continue at this source offset. No response may be awaited: a batch's
+        memory would be reused while it is being sent."""
         self.drop_all()
         self.acked_position = offset
         self.awaits_answers = False
         self.life.on(CopyEvent.RESET, self.name)
 
     def drop_all(self) -> None:
-        """Drop every batch, whatever the target has of it. The partition is left, or its producer
+        """Drop every batch, whether the target has it or not. The partition leaves, or its producer
         is replaced."""
         if self.unanswered:
             raise self._broken(f"{self.unanswered} unanswered batches were dropped")
@@ -400,9 +402,9 @@ class TargetPartition:
         return self.life.broken(self.name, invariant)
 
     def stop_broken(self, why: str) -> None:
-        """An invariant does not hold: copy and store nothing more of this partition."""
+        """Stop copying and storing this partition after a broken invariant."""
         self.broken = self.broken or (
-            f"the copier found a defect of its own, so this partition stands still: {why}. Restart "
+            f"the copier stopped this partition because of a bug in the copier: {why}. Restart "
             "the task, and please report this text"
         )
         self.life.on(CopyEvent.BROKE, self.name)

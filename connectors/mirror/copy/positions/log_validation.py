@@ -1,10 +1,9 @@
-"""Whether both logs of a partition still are those that were copied.
+"""Validates that both logs of a partition are still the copied ones.
 
-Looked at where that can have changed: at the start, when a log has another leader, when a topic has
-another id, and when the target puts a batch before the end of what it had acknowledged. Meanwhile
-the partition is not fetched (`checking`). What is found goes to `StartPositions`, which decides.
-
-Runs on the copy engine's thread; asks in one request for all partitions that wait.
+A log is validated when it may have changed: at the start, after a leader change, when a topic has
+another id, and when the target appends a batch before the end that it had acknowledged. Meanwhile
+the partition is not fetched (`checking`). `StartPositions` decides about the losses found. Runs on
+the copy engine's thread; one request covers all partitions that wait.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ _RETRY_S = 1.0
 _ASK_TIMEOUT_S = 5.0
 
 _FRESH = 2
-"""The next metadata may have been asked for before the event; the one after it was not."""
+"""The next metadata may have been requested before the event; the one after it was not."""
 
 Answers = Mapping[TopicPartition, OffsetResult]
 
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """One question about one partition: the source's log up to `position`, of `epoch`; or, with
-    epoch None, whether the target's reaches `position`."""
+    """One request about one partition: where `epoch` ends in the source's log, to compare with
+    `position`; or, with epoch None, whether the target's log reaches `position`."""
 
     partition: PartitionCopy
     position: int
@@ -51,8 +50,8 @@ class _Check:
 
 @dataclass(frozen=True, slots=True)
 class _Shorter:
-    """The source's log does not have the position. `version`: of its metadata then; `then`: what to
-    do if its topic is the same."""
+    """The source's log does not reach the position. `version`: of the metadata at that time;
+    `then`: called if the topic id is the same."""
 
     version: int
     then: Callable[[], None]
@@ -60,7 +59,7 @@ class _Shorter:
 
 @dataclass(slots=True)
 class _Side:
-    """The questions to one cluster, by the partition's name there."""
+    """The requests to one cluster, by the partition's name there."""
 
     link: ClusterAccess
     waiting: dict[TopicPartition, _Check] = field(default_factory=dict)
@@ -68,8 +67,9 @@ class _Side:
 
 
 class LogChecks:
-    """See the module. `on_checked(partition)`: it may be fetched again; `on_explained(partition)`:
-    the cause of a batch that landed early is reported, and the batch can be acknowledged."""
+    """Validates the logs of partitions. `on_checked(partition)`: it may be fetched again;
+    `on_explained(partition)`: the cause of a batch that landed early is reported, and the batch can
+    be acknowledged."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class LogChecks:
         on_explained: Callable[[PartitionCopy], None],
         tails: TailChecks | None = None,
     ) -> None:
-        """`tails`: compares the target's end with the source after a crash; None: it is copied
-        again."""
+        """`tails`: compares the target's log end with the source after a crash; None: the records
+        are copied again."""
         self._source = _Side(source)
         self._target = _Side(target)
         self._loop = loop
@@ -93,10 +93,10 @@ class LogChecks:
         self._tails = tails
         self._closed = False
 
-    # What calls for a look.
+    # Events that require validation.
 
     def follow(self, partition: PartitionCopy) -> None:
-        """The clusters' metadata is new: compare topic ids and leader epochs."""
+        """Compare topic ids and leader epochs of new metadata."""
         if partition.landed_early is not None:
             self._explain_early(partition)
             return
@@ -105,7 +105,7 @@ class LogChecks:
             return
         source = self._source.link.snapshot
         source_id = source.topic_ids.get(partition.source[0])
-        # What a broker with old metadata says of a deleted topic is not about this log.
+        # A broker with old metadata may return a deleted topic's id. That is not about this log.
         if self._watched(partition) and source_id not in partition.former_source_ids:
             if self._another_source(partition, source_id):
                 return
@@ -130,8 +130,8 @@ class LogChecks:
                 )
 
     def _another_source(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
-        """A topic that was deleted and created again has another id, and all its records are new;
-        its offsets may well reach beyond those that were copied."""
+        """Handle a source topic that was deleted and created again: it has another id, and all its
+        records are new, even if its offsets reach beyond the copied ones."""
         if topic_id is None or topic_id == partition.source_topic_id:
             return False
         if partition.source_topic_id is None:
@@ -156,7 +156,7 @@ class LogChecks:
 
     @staticmethod
     def _watched(partition: PartitionCopy) -> bool:
-        """Whether anything found now about the source's log would be news."""
+        """Whether a change of the source's log, found now, would be new information."""
         return not (
             partition.leaving
             or partition.standing
@@ -166,9 +166,9 @@ class LogChecks:
 
     @staticmethod
     def _target_watched(partition: PartitionCopy) -> bool:
-        """Whether anything found now about the target's log would be news. The source's log may
-        have lost something at the same time (`searching`): batches in flight still land, and what
-        the target acknowledges next would hide what it lost."""
+        """Whether a change of the target's log, found now, would be new information. The source's
+        log may have lost records at the same time (`searching`): batches in flight still land, and
+        the next acknowledgement of the target would hide its loss."""
         return not (
             partition.leaving
             or partition.standing
@@ -177,8 +177,8 @@ class LogChecks:
         )
 
     def landed_early(self, partition: PartitionCopy, base: int) -> None:
-        """The target put the oldest batch in flight at `base`, before the end of its log as far as
-        known. Either it lost its end, or its topic is another one: fresh metadata tells which."""
+        """The target appended the oldest batch in flight at `base`, before the known log end.
+        Either it was truncated, or its topic was created again: fresh metadata shows which."""
         if not self._target_watched(partition) or partition.landed_early is not None:
             return
         link = self._target.link
@@ -187,7 +187,7 @@ class LogChecks:
         link.request_refresh((partition.target[0],))
 
     def _explain_early(self, partition: PartitionCopy) -> None:
-        """The target's metadata may be fresh: say what happened to its log."""
+        """Report the cause of an early append, if the target's metadata is fresh enough."""
         base, snapshot = partition.landed_early, self._target.link.snapshot
         if base is None:
             return
@@ -211,20 +211,20 @@ class LogChecks:
         self._on_explained(partition)
 
     def out_of_range(self, partition: PartitionCopy) -> None:
-        """The source does not have the position."""
+        """The source returned OFFSET_OUT_OF_RANGE for the position."""
         if not self._look_at_source(partition, out_of_range=True):
             self._with_fresh_id(partition, lambda: self._starts.locate(partition))
 
     def _with_fresh_id(self, partition: PartitionCopy, then: Callable[[], None]) -> None:
-        """The source's log is not the one that was copied. If its topic is another one, say so;
-        else call `then`. Metadata older than the answer cannot tell."""
+        """The source's log is not the copied one. If its topic id changed, report that; else call
+        `then`. Metadata older than the response cannot decide."""
         link = self._source.link
         partition.checking = True
         self._shorter[partition] = _Shorter(link.snapshot.version, then)
         link.request_refresh((partition.source[0],))
 
     def _explain_shorter(self, partition: PartitionCopy) -> None:
-        """The source's metadata may be fresh: say what happened to its log."""
+        """Report why the source's log is shorter, if the source's metadata is fresh enough."""
         found, snapshot = self._shorter[partition], self._source.link.snapshot
         if self._watched(partition):
             if snapshot.version < found.version + _FRESH:
@@ -252,7 +252,7 @@ class LogChecks:
         self._ask_soon(self._source, partition.source, check)
         return True
 
-    # Questions and answers.
+    # Requests and responses.
 
     def _ask_soon(self, side: _Side, key: TopicPartition, check: _Check) -> None:
         check.partition.checking = True
@@ -293,7 +293,7 @@ class LogChecks:
         failed = False
         for key, check in asked.items():
             if side.waiting.get(key) is not check:
-                continue  # it is asked anew
+                continue  # it is requested again
             answer = answers.get(key)
             if isinstance(answer, ConnectError) and answer.retriable:
                 failed = True
@@ -303,17 +303,17 @@ class LogChecks:
                 check.partition.target_checking = False
             check.partition.checking = self._asked_about(check.partition)
             if answer is None or isinstance(answer, ConnectError):
-                # The cluster cannot say, as very old ones: then fetching is the only test.
-                _LOG.info("%s-%d: its log was not looked at: %s", *key, answer)
+                # The cluster is too old to answer: then only fetching can show a change.
+                _LOG.info("%s-%d: its log was not validated: %s", *key, answer)
                 answer = UNKNOWN
             self._judge(side, check, answer)
         if failed:
             self._loop.after(_RETRY_S, lambda: self._ask(side))
         else:
-            self._ask(side)  # what came while this was asked
+            self._ask(side)  # requests made meanwhile
 
     def _asked_about(self, partition: PartitionCopy) -> bool:
-        """Whether a question about the partition is open."""
+        """Whether a request about the partition is open."""
         checks = (
             self._source.waiting.get(partition.source),
             self._target.waiting.get(partition.target),
@@ -323,7 +323,7 @@ class LogChecks:
         )
 
     def _judge(self, side: _Side, check: _Check, end: int) -> None:
-        """`end`: where the epoch, or the target's log, ends; UNKNOWN: nobody can say."""
+        """`end`: where the epoch, or the target's log, ends; UNKNOWN: not known."""
         partition = check.partition
         if side is self._target:
             if not self._target_watched(partition):
@@ -336,7 +336,7 @@ class LogChecks:
         if not self._watched(partition):
             return
         if partition.position != check.position:
-            # Something arrived meanwhile, of a later epoch perhaps.
+            # Records arrived meanwhile, maybe of a later epoch.
             if not self._look_at_source(partition):
                 self._on_checked(partition)
         elif UNKNOWN < end < check.position:
@@ -347,7 +347,7 @@ class LogChecks:
             self._on_checked(partition)
 
     def _target_ends(self, partition: PartitionCopy, end: int, before: int) -> None:
-        """The target has nothing from `end` on, where it had everything up to `before`."""
+        """The target's log ends at `end`, but it reached `before` earlier."""
         anchor = partition.anchored(end)
         again = None if anchor is None else anchor[0]
         self._starts.target_lost(partition, LossKind.TARGET_LOSS, end, before, again)

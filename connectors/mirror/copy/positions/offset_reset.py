@@ -1,8 +1,8 @@
-"""Where to begin a partition: without a stored offset, and after one of its logs lost something.
+"""Finds start positions: without a stored offset, and after one of the logs lost records.
 
-Asks the source for its earliest or latest offsets, in one request for all partitions that wait,
-and tries again until it knows. What was lost is told to `on_loss`, and the user's policy decides
-how it goes on. Runs on the copy engine's thread.
+Requests earliest or latest offsets from the source, in one request for all partitions that wait,
+and retries until it succeeds. `on_loss` gets each loss, and the user's policy decides how copying
+continues. Runs on the copy engine's thread.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _RETRY_S = 1.0
 _PENDING_S = 0.1
 
 _ASK_TIMEOUT_S = 5.0
-"""Partitions that can be answered wait no longer for those that cannot."""
+"""Partitions with an answer wait no longer than this for the others."""
 
 _KEEPS_SOURCE = (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED, LossKind.TRUNCATION)
-"""Losses after which the source's log still is the one with the position."""
+"""Losses after which the source's log is still the one with the position."""
 
 OnLoss = Callable[[PartitionCopy, Loss], None]
-"""Called before anything is done about it."""
+"""Called before any action on the loss."""
 
 Located = Mapping[TopicPartition, "int | ConnectError"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """`kind`: which offset to ask for; None: `resume` is known. `loss`: what was found before the
-    search, and the offsets that are lost; None: the answer tells."""
+    """`kind`: which offset to request; None: `resume` is known. `loss`: the loss found before the
+    search, with its offsets; None: the response decides."""
 
     partition: PartitionCopy
     kind: int | None
@@ -54,7 +54,7 @@ class _Search:
 
 
 class StartPositions:
-    """See the module. `on_located(partition)` is called once its position is set."""
+    """Sets the positions of partitions. `on_located(partition)` is called after each."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class StartPositions:
         self._closed = False
 
     def locate(self, partition: PartitionCopy) -> None:
-        """Find the offset to begin this partition at, as auto.offset.reset says."""
+        """Find the start offset of this partition by auto.offset.reset."""
         if self._fetch.auto_offset_reset == "none":
             partition.searching = True
             partition.source_error = (
@@ -92,10 +92,10 @@ class StartPositions:
             self._search(_Search(partition, kind))
 
     def truncated(self, partition: PartitionCopy, end: int) -> None:
-        """The source has other records from `end` on than those that were copied."""
+        """The source's log differs from the copied records from `end` on."""
         position = partition.position
         if position <= end:
-            # Batches beyond the end were dropped meanwhile: nothing that was copied is gone.
+            # Batches beyond the end were dropped meanwhile: no copied record is lost.
             self._keeps(partition, end)
             return
         if self._stands(partition, LossKind.TRUNCATION, end, position):
@@ -105,14 +105,15 @@ class StartPositions:
         self._search(_Search(partition, kind, LossKind.TRUNCATION, end, position, end))
 
     def created_again(self, partition: PartitionCopy) -> None:
-        """The source's topic is another one: begin at its first record."""
+        """The source topic was created again: start at its first record."""
         kind = LossKind.SOURCE_RECREATED
         if not self._stands(partition, kind, 0, partition.position):
             self._search(_Search(partition, EARLIEST, kind, 0, partition.position))
 
     def was_begun_before(self, partition: PartitionCopy, first: int, begun: int) -> None:
-        """It was begun at the source offset `first` once, and now at `begun`, where the log began
-        (with auto.offset.reset=latest, ended, so that nobody knows): the rest is lost."""
+        """The partition once started at source offset `first`, and now at `begun`, the log's start:
+        the offsets between them are lost. With auto.offset.reset=latest this cannot be known, so
+        nothing is reported."""
         kind = LossKind.RETENTION
         if self._fetch.auto_offset_reset != "earliest" or partition.position == UNKNOWN:
             return
@@ -122,8 +123,8 @@ class StartPositions:
     def target_lost(
         self, partition: PartitionCopy, kind: LossKind, first: int, end: int, again: int | None
     ) -> None:
-        """The target has not (any more) its offsets `first` to `end` - 1. `again`: the source
-        offset to copy again from if that is wanted; None: where the source begins."""
+        """The target lost its offsets `first` to `end` - 1. `again`: the source offset to copy
+        again from if the policy is `copy`; None: the source's log start."""
         if self._stands(partition, kind, first, end):
             return
         if self._policies.of(kind) is LossPolicy.REPORT:
@@ -132,13 +133,13 @@ class StartPositions:
             return
         partition.halted = True
         partition.landed_early = None
-        # A loss of the source that is being looked into now is to be found again after this one.
+        # A loss of the source that is being examined now must be found again after this one.
         partition.source_checked = UNKNOWN
         ask = EARLIEST if again is None else None
         self._search(_Search(partition, ask, kind, first, end, again or 0))
 
     def _stands(self, partition: PartitionCopy, kind: LossKind, first: int, end: int) -> bool:
-        """Whether the policy says that it is to stand still from now on."""
+        """Whether the policy stops the partition from now on."""
         if self._policies.of(kind) is not LossPolicy.FAIL:
             return False
         self.forget(partition)
@@ -148,7 +149,7 @@ class StartPositions:
         return True
 
     def forget(self, partition: PartitionCopy) -> None:
-        """Search no more for this partition."""
+        """Cancel the search for this partition."""
         known = self._waiting.get(partition.source)
         if known is not None and known.partition is partition:
             del self._waiting[partition.source]
@@ -191,14 +192,14 @@ class StartPositions:
         self.ask()
 
     def ask(self) -> None:
-        """Ask for what waits. Call when the source's leaders may be others."""
+        """Send the pending requests. Call when the source's leaders may have changed."""
         if self._asked or self._closed:
             return
         for search in [each for each in self._waiting.values() if each.partition.leaving]:
             self.forget(search.partition)
         if not self._waiting:
             return
-        # What was fetched before is copied before: until then its positions are not replaced.
+        # Batches fetched before are copied first: until then their positions are not replaced.
         idle = [s for s in self._waiting.values() if self._idle(s.partition)]
         for search in [s for s in idle if s.kind is None]:
             del self._waiting[search.partition.source]
@@ -231,7 +232,7 @@ class StartPositions:
         except CancelledError:
             return
         except ConnectError as error:
-            _LOG.warning("cannot list the source's offsets: %s; trying again", error)
+            _LOG.warning("Cannot list the source's offsets: %s; retrying", error)
             for search in asked.values():
                 search.partition.source_error = str(error)
             self._ask_after(_RETRY_S)
@@ -240,7 +241,7 @@ class StartPositions:
         for key, offset in located.items():
             search = asked[key]
             if self._waiting.get(key) is not search:
-                continue  # it is searched anew
+                continue  # it is requested again
             if search.partition.leaving:
                 self.forget(search.partition)
                 continue
@@ -259,7 +260,7 @@ class StartPositions:
         if search.loss is not None or before == UNKNOWN:
             self._move(search, offset)
             return
-        # The source answered that it has not the offset that was next.
+        # The source returned OFFSET_OUT_OF_RANGE for the next offset.
         kind = LossKind.RETENTION if offset > before else LossKind.TRUNCATION
         end = offset if kind is LossKind.RETENTION else before
         if not self._stands(partition, kind, before, end):
@@ -283,7 +284,7 @@ class StartPositions:
         self._go_on(partition)
 
     def _keeps(self, partition: PartitionCopy, end: int) -> None:
-        """The source's log ends at `end` now, and that is not before the position."""
+        """Whether the source's log, which ends at `end` now, still has the position."""
         partition.epochs.cut(end)
         self._go_on(partition)
 

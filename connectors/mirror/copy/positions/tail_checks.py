@@ -1,10 +1,10 @@
-"""After a crash: records that are on the target beyond the stored offset are not copied again.
+"""After a crash: avoids copying records again that are on the target beyond the stored offset.
 
-A start compares the target's end with the one that was stored with the source offset. Where the
-target has more, the rest is compared with the source's next records (`TailLookup`). Equal records
-are told as acknowledged and passed over; from the first difference on everything is copied as
+A start compares the target's log end with the one that was stored with the source offset. If the
+target has more, these records are compared with the source's next records (`TailLookup`). Equal
+records count as acknowledged and are skipped; from the first difference on, everything is copied as
 usual. Meanwhile the partition is neither fetched nor sent. A lookup that takes too long or fails is
-given up: the records are copied again then, as at-least-once allows.
+cancelled: the records are copied again then, as at-least-once allows.
 
 Runs on the copy engine's thread.
 """
@@ -27,17 +27,17 @@ __all__ = ["FoundTail", "TailChecks", "TailLookup", "TailPlan", "TailQuestion", 
 _LOG = logging.getLogger(__name__)
 
 _WITHIN_S = 30.0
-"""Copying again costs less than a partition that stands still for longer."""
+"""Copying again costs less than a partition that waits longer."""
 
 _MOST_OFFSETS = 20_000_000
-"""A crash leaves the records of one offset.flush.interval.ms at most. Another end of the target
-is somebody else's."""
+"""A crash leaves the records of at most one offset.flush.interval.ms. A log end further away has
+another cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class TailQuestion:
-    """Which of the source's records from `source_start` on are on the target from `target_start`
-    to before `target_end` (None: to its end)?"""
+    """Which of the source's records from `source_start` on are on the target from `target_start` to
+    before `target_end` (None: to its end)?"""
 
     source: TopicPartition
     target: TopicPartition
@@ -63,8 +63,8 @@ class FoundTail(Protocol):
 
 
 def spans_from(found: FoundTail, position: int) -> Iterator[tuple[int, int, int]]:
-    """The spans as far as they are at or after this source offset: what is before was only
-    compared, as it is stored already."""
+    """The spans from this source offset on. Earlier records were only compared: their offsets are
+    stored already."""
     for first, landed, count in found.spans:
         passed = max(0, position - first)
         if passed < count:
@@ -79,8 +79,8 @@ class TailLookup(Protocol):
 
 
 class TailPlan(NamedTuple):
-    """How a flow looks for records that a crash left. `on_passed(partition, first, records)`: so
-    many records from source offset `first` on were there, and are not copied again."""
+    """How a flow finds records that a crash left. `on_passed(partition, first, records)`: this
+    number of records from source offset `first` on was found, and is not copied again."""
 
     lookup: TailLookup
     on_passed: Callable[[PartitionCopy, int, int], None]
@@ -88,7 +88,7 @@ class TailPlan(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """A question under way. `end`: of the target; `moves`: the partition's, when it was asked."""
+    """An open question. `end`: of the target's log; `moves`: the partition's, when it was asked."""
 
     question: TailQuestion
     end: int
@@ -97,8 +97,8 @@ class _Waiting:
 
 
 class TailChecks:
-    """See the module. `on_found(partition, runs, base)`: these records are on the target from
-    `base` on; `on_done(partition)`: it goes on."""
+    """Finds records that a crash left. `on_found(partition, runs, base)`: these records are on the
+    target from `base` on; `on_done(partition)`: the partition continues."""
 
     def __init__(
         self,
@@ -115,7 +115,8 @@ class TailChecks:
         self._closed = False
 
     def look(self, partition: PartitionCopy, end: int) -> bool:
-        """The target ends at `end`: begin to compare; False if there is nothing to compare."""
+        """Start the comparison up to the target's log end `end`; False if there is nothing to
+        compare."""
         start, partition.tail_start = partition.tail_start, None
         if start is None or not start[1] < end <= start[1] + _MOST_OFFSETS:
             return False
@@ -138,7 +139,7 @@ class TailChecks:
             return
         error = done.exception(timeout=0)
         if error is not None:
-            # Whatever it is, copying again is always right.
+            # For every error: copying again is always correct.
             self._give_up(partition, question, str(error) or type(error).__name__)
             return
         self._take(partition, self._waiting.pop(partition), done.result(timeout=0))

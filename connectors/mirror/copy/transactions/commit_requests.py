@@ -1,4 +1,5 @@
-"""Those who asked for a commit, whatever the boundary, and wait for it. Belongs to one thread."""
+"""Requests to commit now, before the transaction boundary, and their futures. Belongs to one
+thread."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ __all__ = ["CommitRequests"]
 
 
 class CommitRequests:
-    """`everything`: the next transaction is to have the source offsets of all partitions."""
+    """Open requests. `everything`: the next transaction must store the source offsets of all
+    partitions."""
 
     def __init__(self) -> None:
         self.everything = False
@@ -18,7 +20,7 @@ class CommitRequests:
         self._in_transaction: list[Future[None]] = []
 
     def __bool__(self) -> bool:
-        """Whether somebody waits for a transaction that has not ended yet to be begun or ended."""
+        """Whether a request waits for a transaction to start or to end."""
         return bool(self._waiting)
 
     def add(self) -> Future[None]:
@@ -28,25 +30,25 @@ class CommitRequests:
         return done
 
     def covered(self) -> None:
-        """The transaction that is ending has all that was asked for."""
+        """The transaction that is ending covers all requests."""
         self.everything = False
         self._in_transaction += self._waiting
         self._waiting = []
 
     def committed(self) -> None:
-        """That transaction is committed."""
+        """That transaction was committed."""
         done, self._in_transaction = self._in_transaction, []
         for waiting in done:
             waiting.set_result(None)
 
     def aborted(self) -> None:
-        """It is not: they wait for the next."""
+        """That transaction was aborted: its requests wait for the next one."""
         self._waiting = [*self._in_transaction, *self._waiting]
         self._in_transaction = []
         self.everything = bool(self._waiting)
 
     def fail(self, error: ConnectError) -> None:
-        """There will be no more."""
+        """Fail all requests: no more transactions follow."""
         left = [*self._in_transaction, *self._waiting]
         self._in_transaction, self._waiting = [], []
         for waiting in left:

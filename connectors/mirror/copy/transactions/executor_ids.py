@@ -1,7 +1,7 @@
-"""Transactional ids beside a task's own, for those who write exactly once in its place.
+"""Transactional ids of Spark executors that write exactly once for a task.
 
-A lane is one such id. The task claims it and has somebody write with the producer that it got; the
-next claim fences that one out, wherever it still runs.
+Each such id is called a lane. The task claims it and passes its producer to an executor; the next
+claim fences that producer, wherever it still runs.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ _FENCE_S = 60.0
 _TRANSACTION_TIMEOUT_MS = 1000
 
 LANES = 128
-"""Of a task. A new run fences all of them, so a later version must not have fewer."""
+"""Lanes of a task. A new run fences all of them, so a later version must not have fewer."""
 
 
 class LaneClaim(NamedTuple):
-    """What to write with, once."""
+    """The transactional id and the producer to write with, once."""
 
     transactional_id: str
     producer: ProducerIdentity
 
 
 def lane_id(task_id: str, lane: int) -> str:
-    """`task_id`: the task's own transactional id, which ends with the number of the task: so no
-    task of any connector has this one."""
+    """`task_id`: the task's own transactional id. It ends with the task's number, so no task of any
+    connector has this lane id as its own."""
     return f"{task_id}.lane-{lane}-spark"
 
 
 def fence_lanes(
     target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None = None
 ) -> None:
-    """Before a task that writes by itself begins: nobody may still write for one that had lanes,
-    which is the connector's task 0. `task_id`: the transactional id of task number `task`. Raises
-    `Interrupted` once it is cancelled."""
+    """Fence executors before a task of the worker's own engine starts. The lanes belong to the
+    connector's task 0. `task_id`: the transactional id of task number `task`. Raises `Interrupted`
+    after cancellation."""
     first = f"{task_id.removesuffix(str(task))}0"
     deadline = Deadline(_FENCE_S)
     if was_claimed(target, lane_id(first, 0), deadline, cancellation):

@@ -1,4 +1,4 @@
-"""What a copy engine's transactions are given, and what they ask of the engine."""
+"""The interfaces between a copy engine and its transactions."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Settled(NamedTuple):
 
 
 class TransactionPlan(NamedTuple):
-    """How the owner of the engine writes. `on_committed()`: a transaction is committed, and all of
-    it was told."""
+    """How the owner of the engine writes. `on_committed()`: a transaction is committed, and all its
+    batches were passed on."""
 
     control: TransferTransactions
     source_partition: Callable[[TopicPartition], SourcePartition]
@@ -35,23 +35,23 @@ class TransactionPlan(NamedTuple):
 
 
 class TransactionHooks(Protocol):
-    """The engine, as far as transactions must know it. On its thread. No method sends."""
+    """The engine's methods for its transactions. On its thread. No method sends."""
 
     @property
     def partitions(self) -> Collection[PartitionCopy]: ...
     @property
     def fetching(self) -> bool: ...
     def refresh_interest(self, partition: TargetPartition) -> None:
-        """It may be sent, or its position is another."""
+        """Update fetching and sending after a change of state or position."""
 
     def waits_for_silent(self, partition: TargetPartition) -> bool:
         """Whether the batches in flight went to a broker that has fallen silent."""
 
     def cut_off(self, partition: TargetPartition) -> None:
-        """Close the connection that its answers do not come on."""
+        """Close the connection on which the partition's responses are missing."""
 
     def refuse(self, partition: PartitionCopy, code: int) -> None:
-        """The transaction does not take this partition: it waits and tries again."""
+        """The transaction does not accept this partition: it waits and retries."""
 
     def settle(self, settled: Settled) -> None:
-        """A batch is committed."""
+        """Handle a committed batch."""

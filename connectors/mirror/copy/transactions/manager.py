@@ -1,9 +1,9 @@
-"""Batches and source offsets in the same transactions: exactly-once for the copy engine.
+"""Writes batches and source offsets in the same transactions: exactly-once for the copy engine.
 
-Transactions follow one another (`states.py`); in each, partitions take part that have
-something to send. While one is committed nothing is sent, and fetching goes on. What was
-acknowledged is told to `settle` only when it is committed. What was not committed is copied again,
-from where each partition was when it was added.
+Transactions follow one another (`states.py`); their members are the partitions that have something
+to send. During a commit nothing is sent, and fetching continues. `settle` gets acknowledged batches
+only after their commit. Uncommitted batches are copied again, from the position that each partition
+had when it was added.
 
 Runs on the copy engine's thread.
 """
@@ -45,22 +45,23 @@ __all__ = ["Transactions"]
 _LOG = logging.getLogger(__name__)
 
 _STORE_POSITIONS_S = 60.0
-"""Positions that moved without records (markers, aborted records) are stored so often."""
+"""How often positions that moved without records (markers, aborted records) are stored."""
 
 _ANSWERS_S = 5.0
-"""What is to be aborted is not waited for longer: the connection is closed instead."""
+"""An abort waits this long for responses; then the connection is closed."""
 
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 
 
 class _Telling(NamedTuple):
-    """Something to be told in its turn among what was acknowledged."""
+    """A call to make in order among the acknowledged batches."""
 
     call: Callable[[], None]
 
 
 class Transactions:
-    """See the module. `failure`: why there can be no more, to be raised by the task."""
+    """Runs the engine's transactions. `failure`: why no more transactions are possible; the task
+    raises it."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Transactions:
         self._looking = loop.after(LOOK_S, self._look)
         loop.after(_STORE_POSITIONS_S, self._store_positions)
 
-    # What target nodes and deliveries ask.
+    # Calls from target nodes and deliveries.
 
     @property
     def transactional_id(self) -> str:
@@ -110,8 +111,8 @@ class Transactions:
         return self._control.trouble
 
     def equip(self, partition: PartitionCopy) -> None:
-        """Give a partition the producer. Its sequence begins with 0: where the target had batches
-        of this epoch before, it could take new ones for those, so there must be another epoch."""
+        """Give a partition the producer. Its sequence starts at 0: if the target had batches of
+        this epoch before, it could take new ones for those, so a new epoch is needed."""
         if partition.target in self._equipped:
             why = f"{partition.target[0]}-{partition.target[1]} begins its sequence numbers anew"
             self._spoil(why)
@@ -119,7 +120,7 @@ class Transactions:
         partition.producer_id, partition.producer_epoch = self._control.producer
 
     def admits(self, partition: TargetPartition) -> bool:
-        """Whether its next batch may be sent now; if not, it is offered again when it may."""
+        """Whether the partition's next batch may be sent now. If not, it is offered again later."""
         phase = self._life.phase
         if not isinstance(partition, PartitionCopy):
             return phase is Phase.STORING
@@ -127,7 +128,7 @@ class Transactions:
         if phase is Phase.OPEN and member:
             return True
         if phase is Phase.CLOSING and member and partition.queue[0].maybe_written:
-            return True  # nothing ends before it is known what is there
+            return True  # nothing ends before the outcome is known
         if phase in (Phase.IDLE, Phase.OPEN):
             self._members.want(partition)
         else:
@@ -135,22 +136,24 @@ class Transactions:
         return False
 
     def spoils(self, result: ProducedPartition) -> bool:
-        """Whether a batch's answer, if no earlier one is to blame, makes committing impossible."""
+        """Whether an error for a batch, if no earlier batch is the cause, makes a commit
+        impossible."""
         if result.error == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             self._fail(error_from_code(result.error, "Producing in a transaction", result.message))
             return True
         return result.error in SPOILS
 
     def spoil(self, partition: TargetPartition, reason: str) -> None:
-        """Its oldest batch was answered so: what is open is aborted, and copied again."""
+        """Abort the open transaction because the partition's oldest batch failed; it is copied
+        again."""
         self._spoil(f"{partition.target[0]}-{partition.target[1]}: {reason}")
 
     def hold(self, settled: Settled) -> None:
-        """A batch is acknowledged: it is told when it is committed."""
+        """Hold an acknowledged batch until it is committed."""
         self._settled.append(settled)
 
     def tell(self, partition: PartitionCopy, telling: Callable[[], None]) -> None:
-        """Call it after what was acknowledged of the partition before is told, or is aborted."""
+        """Call it after the partition's earlier acknowledged batches are committed or aborted."""
         if self._members.begun(partition) is None:
             telling()
         else:
@@ -171,22 +174,22 @@ class Transactions:
             self._abort_if_answered()
 
     def relocated(self, partition: PartitionCopy) -> None:
-        """Its position is another, because one of its logs is."""
+        """The partition moved to another position because one of its logs changed."""
         self._members.relocated(partition)
-        # What is being stored is a place in the log that was.
+        # The offset that is being stored belongs to the former log.
         self._storing = [each for each in self._storing if each[0] is not partition]
 
-    # What the engine calls.
+    # Calls from the engine.
 
     def request(self) -> Future[None]:
-        """Commit soon all that is acknowledged, whatever the boundary."""
+        """Commit soon all that is acknowledged, before the boundary."""
         done = self._requests.add()
         self._serve_requests()
         return done
 
     def renew(self) -> None:
-        """The control has another producer, of an epoch that no partition has batches of. Nothing
-        is under way."""
+        """Use the control's new producer, whose epoch no partition has used. Nothing is
+        in flight."""
         self._equipped.clear()
         self._renew_after = None
         self._offsets.start_over()
@@ -196,7 +199,7 @@ class Transactions:
         self._members.close()
         self._requests.fail(ConnectError("The task has ended"))
 
-    # Its beginning: what the members ask and tell.
+    # Start of a transaction: calls from the members.
 
     def may_add(self) -> float | None:
         if self._life.phase not in (Phase.IDLE, Phase.OPEN):
@@ -217,7 +220,7 @@ class Transactions:
     def add_failed(self, error: ConnectError) -> None:
         self._judge(error)
 
-    # Its end.
+    # End of a transaction.
 
     def _look_soon(self) -> None:
         if not self._look_posted and self._pace.may_end_idle(self._loop.now()):
@@ -230,7 +233,7 @@ class Transactions:
             self._close_it()
 
     def _look(self) -> None:
-        """Every so often while it is open."""
+        """Check periodically whether the open transaction must end."""
         self._look_now()
         if self._life.phase is Phase.OPEN and not self._closed:
             self._looking = self._loop.after(LOOK_S, self._look)
@@ -242,7 +245,7 @@ class Transactions:
         wanted = self._requests or not self._hooks.fetching or self._pace.full(now)
         if not wanted and not (self._pace.may_end_idle(now) and self._idle()):
             return False
-        # One partition in trouble does not keep the others from sending while it recovers.
+        # A failing partition does not block the others while it recovers.
         return not any(
             p.outcome_unknown
             and (p.state is not CopyState.ACTIVE or self._hooks.waits_for_silent(p))
@@ -262,16 +265,16 @@ class Transactions:
         self._store_offsets()
 
     def _give_up(self, closing_at: float) -> None:
-        """Some batches were not answered for very long: the others cannot wait any more."""
+        """Abort because some responses are overdue: the other partitions cannot wait longer."""
         ending = self._life.phase in (Phase.CLOSING, Phase.STORING)
         if ending and self._pace.closing_at == closing_at:
             written = (*self._members.all, *self._offsets.all)
             late = [p for p in written if p.outcome_unknown]
             names = ", ".join(sorted(f"{p.target[0]}-{p.target[1]}" for p in late))
-            self._spoil(f"the target does not say whether it has what was sent to {names}")
+            self._spoil(f"the target did not answer whether it wrote the batches sent to {names}")
 
     def _store_offsets(self) -> None:
-        """Once everything is answered."""
+        """Store the source offsets once everything is answered."""
         if any(p.outcome_unknown for p in self._members.all):
             return
         self._life.on(Event.ANSWERED)
@@ -291,7 +294,8 @@ class Transactions:
         self._commit_if_stored()
 
     def _moved(self) -> list[PartitionCopy]:
-        """Whose offsets belong to this transaction: its members', and all that were asked for."""
+        """Partitions whose offsets belong to this transaction: its members', and all if
+        requested."""
         if not self._requests.everything:
             return [p for p in self._members.all if p.unstored]
         moved = [p for p in self._hooks.partitions if p.unstored]
@@ -336,7 +340,7 @@ class Transactions:
         self._storing = []
 
     def _go_on(self) -> None:
-        """The next transaction may begin: those that were held back are offered again."""
+        """The next transaction may start: offer held-back partitions again."""
         held, self._held_back = self._held_back, {}
         for partition in held:
             if partition.queue:
@@ -348,7 +352,7 @@ class Transactions:
     # Requests to commit.
 
     def _serve_requests(self) -> None:
-        """Those that nothing is left to do for are done; else a transaction is begun or ended."""
+        """Complete requests with nothing left to commit; else start or end a transaction."""
         if not self._requests:
             return
         if self._life.phase is Phase.OPEN:
@@ -358,7 +362,8 @@ class Transactions:
             self._requests.committed()
 
     def _store_what_moved(self) -> bool:
-        """Whether positions moved that are not stored; a transaction is begun for them then."""
+        """Check whether positions moved without being stored; start a transaction for
+        them if so."""
         moved = [p for p in self._hooks.partitions if p.unstored]
         if moved:
             self._requests.everything = True
@@ -374,7 +379,7 @@ class Transactions:
     # Aborts.
 
     def fail(self, error: Exception) -> None:
-        """The task is to fail with this error: nothing more is committed."""
+        """Fail the task with this error: nothing more is committed."""
         self._fail(error)
 
     def _judge(self, error: ConnectError) -> None:
@@ -384,7 +389,7 @@ class Transactions:
             self._fail(error)
 
     def _end_refused(self, error: ConnectError) -> None:
-        """The coordinator did not commit, or did not abort."""
+        """The coordinator refused to commit or to abort."""
         if error.abortable and self._life.phase is Phase.COMMITTING:
             self._abort_because(str(error))
         else:
@@ -398,7 +403,7 @@ class Transactions:
     def _spoil(self, reason: str) -> None:
         before = self._life.phase
         if before is Phase.COMMITTING:
-            # The coordinator was told, and its answer counts. What follows needs a new epoch.
+            # The coordinator got the request, and its answer counts. A new epoch is needed next.
             self._renew_after = self._renew_after or reason
             return
         if before is Phase.SPOILT:
@@ -410,18 +415,21 @@ class Transactions:
             return
         self._reason = reason
         _LOG.warning(
-            "%s: the transaction is aborted, and copied again: %s", self.transactional_id, reason
+            "%s: aborting the transaction; its records are copied again: %s",
+            self.transactional_id,
+            reason,
         )
         self._loop.after(_ANSWERS_S, lambda: self._cut_off(reason))
-        # Its caller may be in the middle of a batch's answer.
+        # The caller may be in the middle of handling a batch's result.
         self._loop.post(self._abort_if_answered)
 
     def _unanswered(self) -> list[TargetPartition]:
-        """Partitions of which batches await an answer."""
+        """Partitions with batches that are not answered."""
         return [p for p in (*self._members.all, *self._offsets.all) if p.unanswered]
 
     def _cut_off(self, reason: str) -> None:
-        """Brokers that do not answer now may well do so after the transaction's time."""
+        """Close connections with overdue responses: silent brokers may answer only after the
+        transaction's timeout."""
         if self._life.phase is Phase.SPOILT and self._reason == reason:
             for partition in self._unanswered():
                 self._hooks.cut_off(partition)
@@ -454,7 +462,7 @@ class Transactions:
         self._go_on()
 
     def _then(self, future: Future[None], done: Callable[[], None]) -> None:
-        """Go on with the coordinator's answer, on this thread."""
+        """Handle the coordinator's response on this thread."""
 
         def take() -> None:
             if self._closed:

@@ -1,8 +1,8 @@
 """The partitions of the offsets topic that a copy engine writes in its transactions.
 
-An `OffsetsPartition` has no source: its batches hold source offsets, go to their broker as copied
-batches do, and are retried in the same way. Two things differ. A batch cannot be fetched again, so
-it is never dropped before the transaction ends. And a refusal for good ends the task.
+An `OffsetsPartition` has no source: its batches hold source offsets, and are sent and retried like
+copied batches. There are two differences. A batch cannot be fetched again, so it is never dropped
+before the transaction ends. And a permanent error ends the task.
 
 Runs on the copy engine's thread.
 """
@@ -53,14 +53,14 @@ class OffsetsPartition(TargetPartition):
         return self.acked_position == self.written
 
     def start_over(self, producer: tuple[int, int]) -> None:
-        """The transaction was aborted: its records are void, and the producer is another one."""
+        """Reset after an abort: the records are void, and the producer is another one."""
         self.go_back(0)
         self.written = 0
         self.restart_sequence()
         self.producer_id, self.producer_epoch = producer
 
     def next_transaction(self) -> None:
-        """The transaction was committed: count from 0 again."""
+        """Reset after a commit: count from 0 again."""
         if self.queue or self.in_flight or not self.stored:
             raise self._broken(
                 f"a transaction ended with {self.acked_position} of {self.written} source offsets "
@@ -68,10 +68,10 @@ class OffsetsPartition(TargetPartition):
             )
         self.acked_position = self.written = 0
 
-    # Nothing can be fetched again, so nothing is dropped; the memory is the batches' own.
+    # Nothing can be fetched again, so nothing is dropped; the batches have memory of their own.
 
     def block(self) -> float:
-        """The target refuses the source offsets for good: the task fails with them."""
+        """Fail the task: the target refuses the source offsets permanently."""
         self.refuse_head()
         return float("inf")
 
@@ -83,7 +83,7 @@ class OffsetsPartition(TargetPartition):
 
 
 class OffsetsPartitions:
-    """See the module. `members`: the partition numbers that are in the open transaction."""
+    """The offsets topic's partitions. `members`: their numbers in the open transaction."""
 
     def __init__(
         self,
@@ -104,12 +104,12 @@ class OffsetsPartitions:
 
     @property
     def all(self) -> Collection[OffsetsPartition]:
-        """Those that were ever needed."""
+        """All partitions that were ever needed."""
         return self._made.values()
 
     @property
     def known(self) -> bool:
-        """Whether the topic's partitions are known; if not, they are asked for."""
+        """Whether the topic's partitions are known; if not, request them."""
         if self._count:
             return True
         self._link.request_refresh((self.topic,))
@@ -120,7 +120,7 @@ class OffsetsPartitions:
         return self._link.snapshot.partition_counts.get(self.topic, 0)
 
     def number(self, partition: PartitionCopy) -> int:
-        """Which of them takes this partition's source offset. Only when they are `known`."""
+        """The partition for a source partition's offset. Only when they are `known`."""
         number = self._by_source.get(partition.source)
         if number is None:
             key = self._control.offset_key(self._source_partition(partition.source))
@@ -128,18 +128,18 @@ class OffsetsPartitions:
         return number
 
     def _number(self, key: bytes) -> int:
-        """As Java's default partitioner chooses; cached, as it is slow in Python."""
+        """Java's default partitioner; cached, as it is slow in Python."""
         number = self._by_key.get(key)
         if number is None:
             number = self._by_key[key] = (murmur2(key) & _POSITIVE) % self._count
         return number
 
     def has(self, partition: PartitionCopy) -> bool:
-        """Whether the open transaction can take this partition's offset."""
+        """Whether the partition for this source offset is in the open transaction."""
         return self._by_source.get(partition.source) in self.members
 
     def add(self, number: int) -> OffsetsPartition | None:
-        """It is part of the transaction now. Returns it if it is new."""
+        """Add the partition to the transaction. Returns it if it is new."""
         self.members.add(number)
         if number in self._made:
             return None
@@ -161,8 +161,8 @@ class OffsetsPartitions:
         notes: Sequence[bytes],
         now_ms: int,
     ) -> Iterator[OffsetsPartition]:
-        """Queue these (key, value), each with its note. Yields the partitions that have something
-        to send."""
+        """Queue these (key, value) records, each with its note. Yields the partitions that have
+        something to send."""
         by_number: dict[int, list[Record]] = {}
         for (key, value), note in zip(records, notes, strict=True):
             mine = by_number.setdefault(self._number(key), [])
@@ -184,7 +184,7 @@ class OffsetsPartitions:
             yield partition
 
     def blocked(self) -> OffsetsPartition | None:
-        """One that the target refuses for good."""
+        """A partition that the target refuses permanently."""
         return next((p for p in self.all if p.state is CopyState.BLOCKED), None)
 
     @property
@@ -199,7 +199,7 @@ class OffsetsPartitions:
             partition.next_transaction()
 
     def start_over(self) -> None:
-        """The open transaction was aborted, or the producer is another one."""
+        """Reset after an abort, or with another producer."""
         self.members.clear()
         for partition in self.all:
             partition.start_over(self._control.producer)

@@ -27,22 +27,22 @@ _NOT_ATTEMPTED = 55
 
 
 class MembershipOwner(Protocol):
-    """Who has the transaction."""
+    """The owner of the transaction."""
 
     def may_add(self) -> float | None:
         """Seconds until partitions may be added; None: not before `ask_soon` is called again."""
 
     def added(self, asked_at: float) -> None:
-        """Some were; the coordinator was asked at that time."""
+        """Partitions were added; the coordinator was asked at that time."""
 
     def nothing_to_add(self) -> None:
-        """Nobody waits any more."""
+        """No partition waits any more."""
 
     def add_failed(self, error: ConnectError) -> None: ...
 
 
 class TransactionMembers:
-    """See the module."""
+    """Tracks and adds the members of the open transaction."""
 
     def __init__(
         self,
@@ -68,27 +68,27 @@ class TransactionMembers:
 
     @property
     def waiting(self) -> bool:
-        """Whether somebody is to be added, or is being added."""
+        """Whether a partition waits to be added, or is being added."""
         return self._asking or bool(self._wanted or self._wanted_offsets)
 
     def begun(self, partition: PartitionCopy) -> int | None:
-        """Where a member was before the transaction (source offset)."""
+        """A member's source offset before the transaction."""
         return self._begun.get(partition)
 
     def relocated(self, partition: PartitionCopy) -> None:
-        """Its position is another. After an abort it goes on where it is or was, whichever is
-        before the other."""
+        """The partition moved. After an abort it continues at the earlier of its old and new
+        position."""
         begun = self._begun.get(partition)
         if begun is not None:
             self._begun[partition] = min(begun, partition.acked_position)
 
     def want(self, partition: PartitionCopy) -> None:
-        """It has something to send."""
+        """Add a partition that has something to send."""
         self._wanted[partition] = None
         self.ask_soon()
 
     def want_offsets(self, partitions: Collection[PartitionCopy]) -> None:
-        """Their source offsets are to be stored, though nothing is sent of them."""
+        """Add partitions only to store their source offsets; nothing of them is sent."""
         if self._offsets.known:
             self._wanted_offsets |= {self._offsets.number(p) for p in partitions}
         self.ask_soon()
@@ -172,7 +172,7 @@ class TransactionMembers:
     def _take_offsets(
         self, offsets: set[int], codes: Mapping[TopicPartition, int]
     ) -> ConnectError | None:
-        """Why offsets can never be stored; None: they can."""
+        """Returns why offsets can never be stored; None: they can."""
         for number in offsets:
             code = codes.get((self._offsets.topic, number), _NOT_ATTEMPTED)
             if code == 0:

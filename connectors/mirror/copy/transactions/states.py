@@ -74,18 +74,18 @@ _HISTORY = 20
 
 
 class InvalidTransition(InvariantBroken):
-    """An event that cannot come in this phase; the message has the phases before."""
+    """An event that is not allowed in this phase; the message has the earlier phases."""
 
 
 class TransactionLife:
-    """The phase, and how it came about."""
+    """The phase and its history."""
 
     def __init__(self) -> None:
         self.phase = Phase.IDLE
         self._story: deque[str] = deque(maxlen=_HISTORY)
 
     def on(self, event: Event) -> Phase:
-        """Move on. Raises `InvalidTransition`."""
+        """Apply an event. Raises `InvalidTransition`."""
         after = _TRANSITIONS.get((self.phase, event))
         if after is None:
             raise InvalidTransition(

@@ -7,26 +7,27 @@ __all__ = ["LOOK_S", "PAUSE_S", "TransactionPace"]
 _SHORTEST_S = 0.1
 _LONGEST_S = 5.0
 _COST_SHARE = 9
-"""Under load a transaction lasts so many times what ending it cost: a tenth of the time at most."""
+"""Under load a transaction lasts this many times the cost of its end, so that the end takes at
+most a tenth of the time."""
 
 LOOK_S = 0.02
-"""How often to look whether it is due."""
+"""How often to check whether the transaction is due."""
 
 PAUSE_S = 0.05
-"""A flow that is idle commits at once, but not more often than this."""
+"""An idle flow commits at once, but not more often than this."""
 
 _TIMEOUT_SHARE = 3
-"""A transaction is ended, or given up, long before the broker would."""
+"""A transaction is committed, or aborted, well before the broker's timeout."""
 
 _ABORT_PAUSE_FIRST_S, _ABORT_PAUSE_CAP_S = 0.1, 10.0
 
 
 class TransactionPace:
-    """`boundary_s`: the interval that the user asked for; None: as short as is cheap."""
+    """`boundary_s`: the interval that the user set; None: as short as is cheap."""
 
     def __init__(self, timeout_s: float, boundary_s: float | None, now: float) -> None:
         self.patience_s = timeout_s / _TIMEOUT_SHARE
-        """The longest that one lasts, and then the longest that its end is waited for."""
+        """The longest duration of a transaction, and then the longest wait for its end."""
         self.by_time = boundary_s is not None
         self.closing_at = now
         self._boundary_s = boundary_s
@@ -34,11 +35,11 @@ class TransactionPace:
         self._opening_s = self._cost_s = 0.0
         self._aborts = 0
         self.not_before = now
-        """When the next one may begin."""
+        """When the next one may start."""
 
     @property
     def length_s(self) -> float:
-        """How long one lasts while there is more to send."""
+        """How long a transaction lasts while there is more to send."""
         if self._boundary_s is not None:
             return min(self._boundary_s, self.patience_s)
         wanted = max(_SHORTEST_S, _COST_SHARE * self._cost_s)
@@ -63,13 +64,13 @@ class TransactionPace:
         self.not_before = now + pause
 
     def may_end_idle(self, now: float) -> bool:
-        """Whether a transaction that has nothing more to send may end already."""
+        """Whether a transaction without more records to send may end already."""
         return not self.by_time and now >= self._ended_at + PAUSE_S
 
     def full(self, now: float) -> bool:
-        """Whether its time has come."""
+        """Whether its duration is reached."""
         return now - self._opened_at >= self.length_s
 
     def overdue(self, now: float) -> bool:
-        """Whether it must end, come what may."""
+        """Whether it must end in any case."""
         return now - self._opened_at >= self.patience_s

@@ -109,11 +109,11 @@ def test_a_broker_that_is_silent_is_told_also_of_one_that_was_caught_up(watched:
 def test_a_quota_that_lets_nothing_through_is_named(watched: Watched) -> None:
     watched.partition.high_watermark = 200
     watched.node.throttled_at = watched.loop.now()
-    assert "source broker 1 slows us down by a quota" in str(watched.pass_by(15))
+    assert "source broker 1 throttles this flow by a quota" in str(watched.pass_by(15))
     watched.partition.in_flight.append(cast("Outgoing", SimpleNamespace(resume=150)))
     assert "quota" not in str(watched.pass_by(1)), "that of the source does not hold up sending"
     watched.target.throttled_at = watched.loop.now()
-    assert "target broker 7 slows us down by a quota" in str(watched.pass_by(1))
+    assert "target broker 7 throttles this flow by a quota" in str(watched.pass_by(1))
 
 
 def test_a_transaction_of_the_source_that_hangs_is_named(watched: Watched) -> None:
@@ -122,7 +122,7 @@ def test_a_transaction_of_the_source_that_hangs_is_named(watched: Watched) -> No
     watched.partition.undecided_since = watched.loop.now()
     assert watched.pass_by(900) is None, "so long the brokers may wait for its end"
     error = str(watched.pass_by(120))
-    assert "a transaction of the source, from offset 100 on, is open since" in error
+    assert "the source has an open transaction from offset 100 on since" in error
     watched.partition.undecided = 8
     assert watched.pass_by(1) == error, "it is told once"
     watched.partition.undecided = 0
@@ -132,7 +132,7 @@ def test_a_transaction_of_the_source_that_hangs_is_named(watched: Watched) -> No
 def test_one_whose_logs_are_looked_at_for_long_is_told(watched: Watched) -> None:
     watched.pass_by(1)
     watched.partition.checking = True
-    assert "its logs are being looked at since" in str(watched.pass_by(7))
+    assert "its logs are being validated since" in str(watched.pass_by(7))
 
 
 def test_what_is_paused_is_not_stuck(watched: Watched) -> None:
