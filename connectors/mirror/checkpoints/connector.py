@@ -1,7 +1,7 @@
-"""MirrorCheckpointConnector: deals the consumer groups of one flow out to its tasks.
+"""MirrorCheckpointConnector: assigns the consumer groups of one flow to its tasks.
 
-`GroupRefresh` finds them on a thread of its own; `start` and `task_configs` only read what it last
-found. Without groups, or where checkpoints are switched off, there are no tasks.
+`GroupRefresh` finds them on a thread of its own; `start` and `task_configs` only read its last
+result. Without groups, or with checkpoints disabled, there are no tasks.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 
 def validate_checkpoint(props: Mapping[str, str]) -> list[ConfigProblem]:
-    """What is wrong with these properties beyond the single keys, which `CHECKPOINT_CONFIG_DEF`
-    checks; empty when nothing is. Without checkpoints or offset syncs there is nothing to do, which
-    MirrorMaker 2 takes for a mistake, too."""
+    """Errors in the combination of these properties, beyond the single keys that
+    `CHECKPOINT_CONFIG_DEF` checks; empty if there are none. Disabling checkpoints or offset syncs
+    leaves nothing to do, which MirrorMaker 2 rejects, too."""
     if props.get("enabled") == "false":
         return []
     problems = [
@@ -65,7 +65,7 @@ class MirrorCheckpointConnector(Connector):
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Offsets mean nothing here: what was emitted is read from the checkpoints topic."""
+        """Accept any offsets: emitted checkpoints are read from the checkpoints topic instead."""
         for partition, offset in offsets:
             if offset is not None:
                 check_checkpoint_offset(partition, offset)

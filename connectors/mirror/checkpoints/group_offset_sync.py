@@ -1,11 +1,13 @@
 """Commits translated offsets for groups on the target: `sync.group.offsets.enabled`.
 
-What to write is decided purely (`plan_group_offsets`; on Spark:
-`connectors.mirror.spark.translate.group_offset_plan`), from checkpoints and what the target has:
-only for groups without members, and never back, unless what was committed came from a checkpoint
-that does not hold any more, as the target lost records. MirrorMaker 2 remembers which groups were
-empty one interval ago and lets the broker refuse the others; here the target is asked right before
-writing, so that a group that ran meanwhile is not set back."""
+The decision is pure (`plan_group_offsets`; on Spark:
+`connectors.mirror.spark.translate.group_offset_plan`) and uses checkpoints and the offsets
+committed on the target. Offsets are written only for groups without members, and never moved back,
+unless the committed offset came from a checkpoint that became invalid because the target lost
+records. MirrorMaker 2 remembers which groups were empty one interval ago and lets the broker refuse
+the others; here the target is asked right before writing, so that a group that ran meanwhile is not
+set back.
+"""
 
 from __future__ import annotations
 
@@ -69,8 +71,8 @@ class TargetGroups(Protocol):
 
 @dataclass(slots=True)
 class GroupSyncOutcome:
-    """What one round did. `failed`: group -> why. `active`: groups left alone, as they run.
-    `settled`: what was void, and is not on the target any more."""
+    """The result of one round. `failed`: group -> why. `active`: groups left alone because they
+    run. `settled`: void checkpoints that are no longer committed on the target."""
 
     written: dict[str, int] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
@@ -85,9 +87,9 @@ def plan_group_offsets(
 ) -> GroupPlan:
     """The offsets to write, by group.
 
-    `states`: all groups of the target; one that is missing does not exist there, and gets all its
-    checkpoints. `committed`: what empty groups committed on the target; an empty group that is
-    missing is left alone. Offsets are written where the target has none, or has an earlier one.
+    `states`: all groups of the target; a missing group does not exist there, and gets all its
+    checkpoints. `committed`: offsets of empty groups on the target; an empty group that is missing
+    is left alone. Offsets are written if the target has none, or an earlier one.
     """
     plan: dict[str, dict[TopicPartition, Committed]] = {}
     for group, of_group in checkpoints.items():
@@ -119,9 +121,9 @@ def sync_group_offsets(
     plan: PlanGroups = plan_group_offsets,
     void: Void = _NOTHING_VOID,
 ) -> GroupSyncOutcome:
-    """One round. A group that fails holds up no other. `void`: up to which offsets what groups have
-    does not hold any more: beyond their checkpoints, it is replaced by them. Raises `ConnectError`
-    where the target's groups cannot be listed, or `plan` raises it."""
+    """Run one round. A failing group does not block others. `void`: offsets committed for a group
+    beyond its checkpoint and up to this offset are invalid, and replaced by the checkpoint. Raises
+    `ConnectError` if the target's groups cannot be listed, or `plan` raises it."""
     outcome = GroupSyncOutcome()
     if not checkpoints:
         return outcome
@@ -148,7 +150,7 @@ def sync_group_offsets(
             outcome.active.add(group)
         else:
             outcome.failed[group] = error
-    # What a group that runs there has, it may leave as it is.
+    # A running group may keep its committed offset.
     left = outcome.failed.keys() | outcome.active
     outcome.settled = {group: void[group] for group in void if group not in left}
     return outcome
@@ -159,7 +161,7 @@ def _that_hold(
     checkpoints: Mapping[TopicPartition, Checkpoint],
     void: Mapping[TopicPartition, int],
 ) -> Mapping[TopicPartition, Committed]:
-    """Without the offsets that are void."""
+    """The committed offsets without the void ones."""
     if not void:
         return committed
     return {

@@ -1,8 +1,8 @@
-"""Keeps knowing which consumer groups of the source a flow translates.
+"""Finds the consumer groups of the source that a flow translates, periodically.
 
-One loop with a thread of its own: at start, then at `refresh.groups.interval.seconds`, list the
-source's groups, read what they committed, and tell the connector when the set changed. A group
-counts when the filter takes it and it committed an offset of a topic that is mirrored. The first
+One loop with a thread of its own: at start, then at `refresh.groups.interval.seconds`, it lists the
+source's groups, reads their committed offsets, and notifies the connector when the set changed. A
+group counts if the filter accepts it and it committed an offset of a mirrored topic. The first
 round also creates the checkpoints topic on the target.
 """
 
@@ -34,8 +34,8 @@ def mirrored_groups(
     committed: Mapping[str, Mapping[tuple[str, int], Committed] | ConnectError],
     topics: TopicFilter,
 ) -> list[str]:
-    """The groups that committed an offset of a mirrored topic, sorted. One that could not be asked
-    counts, so that it is not dropped for a moment's failure."""
+    """The groups that committed an offset of a mirrored topic, sorted. A group whose offsets could
+    not be read counts, so that one failed read does not drop it."""
     return sorted(
         group
         for group, offsets in committed.items()
@@ -45,14 +45,14 @@ def mirrored_groups(
 
 
 def assignable(group: str) -> bool:
-    """Whether a group's id survives `task.assigned.groups`, a list of Java's: commas separate its
-    elements, whose surrounding blanks do not count."""
+    """Whether a group id survives `task.assigned.groups`, a list in Java's format: commas separate
+    its elements, and blanks around an element are dropped."""
     return bool(group) and "," not in group and group == group.strip()
 
 
 def chunks(groups: Sequence[str], max_tasks: int) -> list[list[str]]:
-    """Groups by task: as many tasks as there are groups at most, neighbours together, sizes at most
-    one apart with the larger first. As Java cuts them."""
+    """Groups by task, in contiguous chunks as in Java: at most as many tasks as groups; sizes
+    differ by at most one, the larger first."""
     count = min(max_tasks, len(groups))
     if count == 0:
         return []
@@ -67,8 +67,8 @@ def chunks(groups: Sequence[str], max_tasks: int) -> list[list[str]]:
 
 
 class GroupRefresh:
-    """The loop of one flow. `start` and `stop` are its owner's, once each; `groups` may be read
-    from any thread. The callbacks come on the loop's thread."""
+    """The loop of one flow. The owner calls `start` and `stop`, once each; `groups` may be read
+    from any thread. The callbacks are called on the loop's thread."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class GroupRefresh:
         on_failure: Callable[[Exception], None],
         on_trouble: Callable[[str | None], None],
     ) -> None:
-        """`on_change`: the groups are others than before. `on_failure`: the loop ended, as this
-        config can never work. `on_trouble`: what it cannot do for now; None: nothing any more.
-        Raises `ConfigError`."""
+        """`on_change`: the groups changed. `on_failure`: the loop ended because this config can
+        never work. `on_trouble`: the current problem; None: it is resolved. Raises `ConfigError`.
+        """
         self._config = config
         self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
         self._timeout = config.admin_timeout_ms / 1000
@@ -103,7 +103,7 @@ class GroupRefresh:
 
     @property
     def groups(self) -> list[str] | None:
-        """The groups that are translated, sorted; None until they were found once."""
+        """The translated groups, sorted; None before the first result."""
         return self._groups
 
     def start(self) -> None:
@@ -116,7 +116,7 @@ class GroupRefresh:
         if not self._topic_ready:
             self._create_topic()
         deadline = Deadline(self._timeout)
-        # Rounds are far apart: connections and threads are not kept for them.
+        # Rounds are far apart: connections and threads are not kept between them.
         source = ConsumerGroups(client_configs.checkpoint_source_admin(self._config.originals))
         try:
             wanted = self._assignable(
@@ -141,7 +141,7 @@ class GroupRefresh:
             reason = with_remedy(error, TOPIC_FACTOR_KEY)
             if error.retriable or isinstance(error, ConfigError):
                 raise
-            # Not allowed to create topics, say: someone else may have created it, so go on.
+            # The principal may lack permission to create topics; the topic may exist, so continue.
             log.error("%s: topic %s could not be created: %s", self._flow, name, reason)
         finally:
             admin.close()
@@ -154,8 +154,8 @@ class GroupRefresh:
             (found if assignable(group) else refused).append(group)
         if set(refused) - self._refused:
             log.warning(
-                "%s: groups whose ids hold commas, or begin or end with blanks, cannot be handed "
-                "to tasks and are not translated: %s",
+                "%s: not translating groups whose ids have commas, or leading or trailing blanks; "
+                "they cannot be assigned to tasks: %s",
                 self._flow,
                 ", ".join(map(repr, refused)),
             )
@@ -170,7 +170,7 @@ class GroupRefresh:
             self._groups_in_trouble(None)
             return
         group, error = failed[0]
-        text = f"the offsets of {len(failed)} groups could not be read, of {group} for one: {error}"
+        text = f"cannot read the offsets of {len(failed)} groups, for example {group}: {error}"
         log.warning("%s: %s", self._flow, text)
         self._groups_in_trouble(text)
 

@@ -1,7 +1,8 @@
-"""Whether a checkpoint task's wide rounds are worth a Spark session. Pure.
+"""Decides whether a checkpoint task's large rounds justify a Spark session. Pure.
 
-A session takes some ten seconds of a core to start, and while it starts rounds are computed here
-anyway. So a wide round now and then is computed here, and only what keeps coming is Spark's.
+A session takes some ten seconds of a core to start, and meanwhile rounds are computed in the
+process anyway. So an occasional large round is computed in the process; only repeated ones go to
+Spark.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 __all__ = ["IN_A_ROW", "WideRounds"]
 
 IN_A_ROW = 3
-"""The wide rounds, each with something to compute, of which the last is worth a session."""
+"""Number of large rounds in a row, each with something to compute, that justify a session."""
 _COSTLY_S = 2.0
-"""After a round that took so long here, the next one is: meanwhile copying had half a core less."""
+"""A round that took this long in the process sends the next one to Spark: it took half a core from
+copying."""
 
 
 class WideRounds:
-    """Counts them. `min_offsets`: from how many a round is wide; 0: all are, and the first already
-    is worth a session."""
+    """Counts large rounds. `min_offsets`: number of offsets that makes a round large; 0: every
+    round is, and the first justifies a session."""
 
     def __init__(self, min_offsets: int) -> None:
         self._min_offsets = min_offsets
@@ -27,17 +29,17 @@ class WideRounds:
         return offsets >= self._min_offsets
 
     def worth_spark(self) -> bool:
-        """A wide round has something to compute: is it Spark's?"""
+        """Whether a large round that has something to compute goes to Spark."""
         self._in_a_row += 1
         if not self._min_offsets or self._in_a_row >= IN_A_ROW:
             return True
         return self._in_a_row > 1 and self._took_s >= _COSTLY_S
 
     def took(self, seconds: float) -> None:
-        """It was computed here."""
+        """Record how long a round took in the process."""
         self._took_s = seconds
 
     def interrupted(self) -> None:
-        """A round was not wide, or had nothing to compute."""
+        """A round was not large, or had nothing to compute."""
         self._in_a_row = 0
         self._took_s = 0.0

@@ -1,6 +1,6 @@
-"""How long checkpoints take, under MirrorMaker 2's names: one gauge for each group and partition.
+"""Checkpoint latency under MirrorMaker 2's names: one gauge for each group and partition.
 
-Written by the producer's thread, read by whoever shows the metrics.
+Written by the producer's thread, read by the metrics exposition.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CheckpointMetrics:
 
     def acknowledged(self, group: str, topic: str, partition: int, read_at_ms: int) -> None:
         """A checkpoint is on the target; its group's offsets were read at `read_at_ms`. `topic`:
-        by its name on the target."""
+        its name on the target."""
         now_ms = self._clock.now_ms()
         key = (group, topic, partition)
         with self._lock:
@@ -44,7 +44,7 @@ class CheckpointMetrics:
             stat.record(now_ms - read_at_ms, now_ms)
 
     def remove(self) -> None:
-        """Take all gauges away; none appears any more."""
+        """Remove all gauges; no new one appears afterwards."""
         with self._lock:
             removers, self._removers = self._removers or [], None
         for remove in removers:
@@ -61,7 +61,7 @@ class CheckpointMetrics:
             }
 
         group, topic, partition = key
-        # The order of the tags is that of MirrorMaker 2's MBean names.
+        # The tags are in the order of MirrorMaker 2's MBean names.
         tags = {
             "source": self._aliases[0],
             "target": self._aliases[1],

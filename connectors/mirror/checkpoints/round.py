@@ -1,4 +1,4 @@
-"""One round of a checkpoint task: read what groups committed, translate it, say what is due.
+"""One round of a checkpoint task: read committed offsets, translate them, select due checkpoints.
 
 Without threads or timers of its own; the task's loop calls it.
 """
@@ -27,9 +27,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class Emission(NamedTuple):
-    """Checkpoints to write, and when their groups' offsets were read (ms since the epoch).
-    `known`: there was a place for one of them at least, or nothing to look for. `unread`: of which
-    groups the offsets could not be read, and why."""
+    """Checkpoints to write, and when their groups' offsets were read (ms since the epoch). `known`:
+    at least one offset was translated, or there was none. `unread`: groups whose offsets could not
+    be read, and why."""
 
     checkpoints: list[Checkpoint]
     read_at_ms: int
@@ -48,7 +48,7 @@ class SourceGroups(Protocol):
 def group_offsets(
     committed: Mapping[str, Mapping[tuple[str, int], Committed]], topics: TopicFilter
 ) -> list[GroupOffset]:
-    """What there is to translate: of mirrored topics, and not forgotten by the broker."""
+    """The offsets to translate: of mirrored topics, without expired ones."""
     return [
         GroupOffset(group, topic, partition, each.offset, each.metadata)
         for group, offsets in committed.items()
@@ -61,7 +61,7 @@ def target_topic(
     policy: ReplicationPolicy, source_alias: str, target_alias: str, topic: str
 ) -> str:
     """The target's name of a topic that a group of the source reads. A topic that came from the
-    target has its own name there."""
+    target keeps its own name there."""
     if policy.topic_source(topic) == target_alias:
         return policy.original_topic(topic)
     return policy.format_remote_topic(source_alias, topic)
@@ -69,7 +69,7 @@ def target_topic(
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRounds:
-    """What does not change from round to round."""
+    """The parts of a round that do not change."""
 
     source_alias: str
     target_alias: str
@@ -80,13 +80,13 @@ class CheckpointRounds:
     clock: Clock = SYSTEM_CLOCK
 
     def run(self, source: SourceGroups, translator: Translator, deadline: Deadline) -> Emission:
-        """A round. A group whose offsets cannot be read holds up no other, unless none can be.
+        """Run a round. A group whose offsets cannot be read does not block others, unless all fail.
         Raises `ConnectError`."""
         read_at_ms = self.clock.now_ms()
         committed, unread = self._read(source, deadline)
         offsets = group_offsets(committed, self.topics)
         last = [self.book.last(each.group, self._target_of(each)) for each in offsets]
-        # What was emitted for a group that has gone back since may be void, too.
+        # If a group moved back, its last checkpoint may be void, too.
         before = {
             number: each._replace(offset=checkpoint.upstream_offset)
             for number, (each, checkpoint) in enumerate(zip(offsets, last, strict=True))
@@ -110,8 +110,8 @@ class CheckpointRounds:
         return Emission(due, read_at_ms, known, unread)
 
     def _void(self, last: Checkpoint | None, now: Place | None) -> int | None:
-        """Where the last checkpoint leads, if that does not hold any more. `now`: where its offset
-        is translated to now."""
+        """The target offset of the last checkpoint if it does not hold any more. `now`: the current
+        translation of its offset."""
         if last is None or now is None or not self.book.is_void(last, now):
             return None
         return last.downstream_offset
@@ -123,7 +123,7 @@ class CheckpointRounds:
     def _read(
         self, source: SourceGroups, deadline: Deadline
     ) -> tuple[dict[str, Mapping[tuple[str, int], Committed]], str | None]:
-        """What groups committed, and why some could not be read."""
+        """The committed offsets of groups, and why some could not be read."""
         found: dict[str, Mapping[tuple[str, int], Committed]] = {}
         failed: list[ConnectError] = []
         for group, offsets in source.committed(self.groups, deadline).items():
@@ -135,6 +135,6 @@ class CheckpointRounds:
             raise failed[0]
         if not failed:
             return found, None
-        unread = f"the offsets of {len(failed)} groups could not be read: {failed[0]}"
+        unread = f"cannot read the offsets of {len(failed)} groups: {failed[0]}"
         _LOG.warning("%s->%s: %s", self.source_alias, self.target_alias, unread)
         return found, unread

@@ -1,8 +1,8 @@
-"""The checkpoints that were emitted last, and which are due: MirrorMaker 2's rules, one extended.
+"""The last emitted checkpoints, and which new ones are due: MirrorMaker 2's rules, one extended.
 
-`CheckpointBook` is pure but for a lock: one thread translates and emits, another syncs group
-offsets from it. `CheckpointReader` fills it from the checkpoints topic, so that a restart does not
-go back.
+`CheckpointBook` is pure except for a lock: one thread translates and emits, another syncs group
+offsets from it. `CheckpointReader` loads it from the checkpoints topic, so that a restart never
+moves groups back.
 """
 
 from __future__ import annotations
@@ -26,38 +26,40 @@ _LOG = logging.getLogger(__name__)
 _CLOSE_S = 2.0
 
 Void = Mapping[str, Mapping[TopicPartition, int]]
-"""By group and the target's partition: the furthest target offset that was emitted and does not
-hold any more."""
+"""By group and target partition: the highest target offset that was emitted and does not hold any
+more."""
 
 
 class CheckpointBook:
-    """The last checkpoint of each group and partition. Safe to use from any thread.
+    """The last checkpoint of each group and partition. Thread-safe.
 
-    Where the target lost records, or was created again, what was emitted before may lead past the
-    records that came after. Then a checkpoint that is not as far is emitted, and what was committed
-    for the group on the target by the earlier one is `void`, until that was seen to (`settle`).
+    After the target lost records, or was created again, an earlier checkpoint may lead past the
+    records that came later. Then a checkpoint with a lower offset is emitted, and the offset that
+    the earlier one committed for the group on the target is `void`, until it is replaced
+    (`settle`).
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}
         self._losses: dict[str, dict[TopicPartition, int]] = {}
-        """With which loss (`translation.Place.loss`) places were last given, where that is not 0.
-        Of checkpoints that were loaded it is not known: they may be older than any."""
+        """The loss (`translation.Place.loss`) of the last translations, if not 0. Loaded
+        checkpoints have none: they may be older than any loss."""
         self._void: dict[str, dict[TopicPartition, int]] = {}
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """One that was emitted before; later ones replace earlier ones."""
+        """Load a checkpoint that was emitted before; later ones replace earlier ones."""
         with self._lock:
             self._put(checkpoint)
 
     def last(self, group: str, key: TopicPartition) -> Checkpoint | None:
-        """The last one of a group and the target's partition."""
+        """The last checkpoint of a group and target partition."""
         with self._lock:
             return self._known.get(group, {}).get(key)
 
     def is_void(self, last: Checkpoint, now: Place) -> bool:
-        """Whether a checkpoint does not hold any more. `now`: where its offset is translated to."""
+        """Whether a checkpoint does not hold any more. `now`: the current translation of its
+        offset."""
         if now.offset >= last.downstream_offset:
             return False
         with self._lock:
@@ -67,13 +69,13 @@ class CheckpointBook:
         return self._losses.get(last.group, {}).get((last.topic, last.partition), 0)
 
     def emit(self, checkpoint: Checkpoint, place: Place, void: int | None = None) -> bool:
-        """Whether this one is due; if so, it counts as emitted from now on.
+        """Whether this checkpoint is due; if so, it counts as emitted from now on.
 
-        It is when it is the first, the group went back on the source, or it is further on the
-        target than the last one. One that is not further is due only where it is exact, or the
-        target lost something since: then the last one leads past records. `place`: where it leads.
-        `void`: where the group went back on the source: the last one's place, if that does not hold
-        any more.
+        It is due if it is the first, if the group moved back on the source, or if its target offset
+        is higher than the last one's. A target offset that is not higher is due only if it is
+        exact, or if the target lost records since: then the last checkpoint leads past records.
+        `place`: the translation. `void`: if the group moved back on the source, the last
+        checkpoint's target offset if it does not hold any more.
         """
         with self._lock:
             key = (checkpoint.topic, checkpoint.partition)
@@ -99,13 +101,13 @@ class CheckpointBook:
             return {group: dict(known) for group, known in self._known.items()}
 
     def void(self) -> dict[str, dict[TopicPartition, int]]:
-        """What was emitted and does not hold any more: as far as this, offsets that groups have on
-        the target and that are beyond their checkpoints are to go back to them."""
+        """Emitted target offsets that do not hold any more: offsets that groups committed on the
+        target beyond their checkpoints, up to these, must move back to the checkpoints."""
         with self._lock:
             return {group: dict(void) for group, void in self._void.items()}
 
     def settle(self, void: Void) -> None:
-        """These groups have on the target what their checkpoints say, or went on by themselves."""
+        """These groups have their checkpoint's offset on the target, or moved on by themselves."""
         with self._lock:
             for group, of_group in void.items():
                 known = self._void.get(group, {})
@@ -131,7 +133,7 @@ class CheckpointBook:
 
 
 class CheckpointReader:
-    """Reads a checkpoints topic once, from its beginning to its present end."""
+    """Reads a checkpoints topic once, from its start to its current end."""
 
     def __init__(
         self,
@@ -149,7 +151,7 @@ class CheckpointReader:
         self._log = TopicLog(topic, properties, self._record)
 
     def run(self, deadline: Deadline) -> None:
-        """Read. A topic that does not exist holds nothing. Raises `ConnectError`."""
+        """Read the topic. A missing topic counts as empty. Raises `ConnectError`."""
         admin = Admin(self._properties)
         try:
             if not admin.describe_topics([self._topic], max(1.0, deadline.remaining())):
@@ -162,7 +164,7 @@ class CheckpointReader:
             self.close()
 
     def close(self) -> None:
-        """End the reading, also in the middle."""
+        """Stop reading, also in the middle."""
         self._log.stop(Deadline(_CLOSE_S))
 
     def _record(self, record: LogRecord) -> None:
@@ -171,7 +173,7 @@ class CheckpointReader:
         try:
             checkpoint = Checkpoint.decode(record.key or b"", record.value)
         except CorruptData as error:
-            _LOG.warning("record %d of %s is left out: %s", record.offset, self._topic, error)
+            _LOG.warning("skipping record %d of %s: %s", record.offset, self._topic, error)
             return
         if self._wanted(checkpoint.group):
             self._take(checkpoint)

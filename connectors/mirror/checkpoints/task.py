@@ -1,9 +1,9 @@
-"""MirrorCheckpointTask: translates what its groups commit, and emits it as checkpoints.
+"""MirrorCheckpointTask: translates its groups' committed offsets, and emits them as checkpoints.
 
-Three threads: the task's takes what is due and gives it to the worker, which produces it; one loop
-loads what was emitted before and then translates, every `emit.checkpoints.interval.seconds`; where
-`sync.group.offsets.enabled` is set, another commits translated offsets for the groups on the
-target. All but the task's thread wait for clusters.
+Three threads: the task's thread gives due checkpoints to the worker, which produces them; one loop
+loads earlier checkpoints and then translates, every `emit.checkpoints.interval.seconds`; with
+`sync.group.offsets.enabled`, another commits translated offsets for the groups on the target. Only
+the loops wait for clusters.
 """
 
 from __future__ import annotations
@@ -37,18 +37,17 @@ _LOG = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 _LEAST_INTERVAL_S = 0.1
-"""`emit.checkpoints.interval.seconds=0` means without pause; this keeps brokers from being asked
-all the time."""
+"""`emit.checkpoints.interval.seconds=0` means without pause; this limits the load on brokers."""
 _FIRST_WAIT_S = 1.0
 _LOAD_S = 600.0
-"""The most that reading the checkpoints, syncs and map to their ends may take before it begins
-anew; they may be long."""
+"""The longest that reading checkpoints, syncs and map to their ends may take before it is
+restarted; they may be long."""
 _CLOSE_S = 2.0
 
 
 class Pace:
-    """When rounds are due: soon after one another at first, then at the interval. A flow that has
-    just begun knows nothing of a group's offsets yet, and a little later all. Pure."""
+    """When rounds are due: frequent at first, then at the interval. A new flow cannot translate any
+    offset of a group at first, and can translate all a little later. Pure."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = max(_LEAST_INTERVAL_S, interval_s)
@@ -58,17 +57,17 @@ class Pace:
 
     @property
     def tick_s(self) -> float:
-        """How often to ask."""
+        """How often to check."""
         return min(_FIRST_WAIT_S, self._interval_s)
 
     def is_due(self, now: float) -> bool:
         """`now`: monotonic seconds."""
-        # A tick that comes a little early counts, rather than the round waiting for the next.
+        # A tick that comes a little early counts, so that the round need not wait for the next.
         return self._due_at is None or now >= self._due_at - self.tick_s / 2
 
     def done(self, now: float, *, known: bool = True) -> None:
-        """A round has ended. `known`: it found where to go on, for some group at least. Until then,
-        but no longer than an interval, rounds do not become rarer."""
+        """A round has ended. `known`: it translated an offset of at least one group. Until then,
+        but for at most one interval, rounds stay frequent."""
         if self._unknown_until is None:
             self._unknown_until = now + self._interval_s
         self._due_at = now + self._wait_s
@@ -77,10 +76,10 @@ class Pace:
 
 
 def checkpoint_record(checkpoint: Checkpoint, topic: str, read_at_ms: int) -> SourceRecord:
-    """A checkpoint as Kafka Connect's worker takes it. Its source offset is always 0: the tasks
-    never read it back."""
+    """A checkpoint as a source record. Its source offset is always 0: the tasks never
+    read it back."""
     return SourceRecord(
-        # In Java's order: it is part of the stored key's bytes.
+        # In Java's order, which is part of the stored key's bytes.
         source_partition={
             "partition": checkpoint.partition,
             "topic": checkpoint.topic,
@@ -96,7 +95,7 @@ def checkpoint_record(checkpoint: Checkpoint, topic: str, read_at_ms: int) -> So
 
 
 class MirrorCheckpointTask(SourceTask):
-    """See the module."""
+    """Emits the checkpoints of its groups."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -166,7 +165,7 @@ class MirrorCheckpointTask(SourceTask):
         ]
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        """On the producer's thread."""
+        """Called on the producer's thread."""
         if metadata is None or self._metrics is None or record.timestamp_ms is None:
             return
         partition = record.source_partition
@@ -189,7 +188,7 @@ class MirrorCheckpointTask(SourceTask):
         self._close_translator()
         for loop in loops:
             loop.stop(STOP_TIMEOUT_S)
-        # One that was being made meanwhile.
+        # An engine that was being created meanwhile.
         self._close_translator()
         for client in (self._source, self._target):
             if client is not None:
@@ -211,11 +210,11 @@ class MirrorCheckpointTask(SourceTask):
         return self._trouble
 
     def _in_trouble(self, trouble: str | None) -> None:
-        """On the loops' threads."""
+        """Called on the loops' threads."""
         self._trouble = trouble
 
     def _fail(self, error: Exception) -> None:
-        """A loop ended for good: so does the task, with its next poll."""
+        """A loop ended permanently: the task fails with its next poll."""
         with self._due:
             self._failure = error
             self._due.notify_all()
@@ -225,7 +224,7 @@ class MirrorCheckpointTask(SourceTask):
     def _translate(self) -> None:
         with self._due:
             if self._emission is not None:
-                return  # the last ones wait for the target, or for the end of a pause
+                return  # the last loops wait for the target, or for the end of a backoff
         if not self._pace.is_due(self._clock.monotonic()):
             return
         if not self._loaded:
@@ -236,7 +235,7 @@ class MirrorCheckpointTask(SourceTask):
             emission = self._rounds.run(self._source, translator, Deadline(self._timeout))
         except ConnectError as error:
             if not error.retriable:
-                # Its readers do not come back by themselves.
+                # Its readers do not recover by themselves.
                 self._close_translator()
             raise
         self._pace.done(self._clock.monotonic(), known=emission.known)
@@ -258,10 +257,11 @@ class MirrorCheckpointTask(SourceTask):
         except ConnectError as error:
             if error.retriable or self._stopping:
                 raise
-            # As Java: without its own checkpoints a task must not go by old syncs, lest it go back.
+            # As in Java: without its own checkpoints a task must not use old syncs, which could
+            # move it back.
             _LOG.warning(
-                "%s: the checkpoints emitted before cannot be read, so only the newest offset "
-                "syncs are gone by: %s",
+                "%s: cannot read the earlier checkpoints, so only the newest offset "
+                "syncs are used for translation: %s",
                 self._flow,
                 error,
             )
@@ -297,7 +297,7 @@ class MirrorCheckpointTask(SourceTask):
     # Spark's thread.
 
     def _spark_ready(self) -> None:
-        """Rounds that waited for it need not wait for their next try."""
+        """Rounds that waited for Spark need not wait for their next attempt."""
         if self._config.mirror_translation_engine == "spark":
             for loop in (self._translate_loop, self._sync_loop):
                 if loop is not None:
@@ -321,7 +321,7 @@ class MirrorCheckpointTask(SourceTask):
         self._report(outcome)
 
     def _report(self, outcome: GroupSyncOutcome) -> None:
-        """Log what was written; each failure when it is new or became another."""
+        """Log the written offsets; log each failure when it is new or has changed."""
         if outcome.written:
             _LOG.info(
                 "%s: committed %d offsets of %d groups on the target",
@@ -343,5 +343,5 @@ def _not_synced(failures: Mapping[str, str]) -> str | None:
     if not failures:
         return None
     group = min(failures)
-    what = f"the offsets of {len(failures)} groups cannot be committed on the target"
-    return f"{what}, of {group} for one: {failures[group]}"
+    what = f"cannot commit the offsets of {len(failures)} groups on the target"
+    return f"{what}, for example {group}: {failures[group]}"

@@ -1,17 +1,18 @@
-"""Where a checkpoint task computes: in its process or on Spark. `mirror.translation.engine` says.
+"""Translates offsets in the checkpoint task's process or on Spark (`mirror.translation.engine`).
 
-    auto      here; rounds of `mirror.translation.spark.min.offsets` and more on Spark when they
-              keep coming (`large_rounds`), or here too while there is no session
-    process   here, always
-    spark     on Spark, always, which also reads offset syncs and map: the process holds neither.
-              While there is no session nothing is computed, and the task tries again
+    auto      in the process; rounds of `mirror.translation.spark.min.offsets` and more on Spark
+              if they are repeated (`large_rounds`), or in the process if there is no session
+    process   always in the process
+    spark     always on Spark, which also reads offset syncs and map: the process holds neither.
+              Without a session nothing is translated, and the task retries
 
-A Spark query costs about a second of a core however little it is asked, and a session hundreds of
-megabytes; here an offset costs some microseconds. So with `auto` neither PySpark nor a session is
-touched before rounds are worth it.
+Even a small Spark query costs about a second of a core, and a session hundreds of megabytes; in the
+process an offset costs some microseconds. So `auto` loads neither PySpark nor a session before
+rounds justify it.
 
-Both decisions are made here: where groups go on (on the translating thread), and what to commit for
-them on the target (on the syncing thread). Reading and committing offsets is never Spark's.
+Two things are computed here: the translated offsets of groups (on the translating thread), and the
+offsets to commit for them on the target (on the syncing thread). Spark never reads or commits
+offsets of groups.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ Engine = Literal["auto", "process", "spark"]
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
-    """What an engine is made of. `engine` and `min_offsets`: the properties in the module's text;
-    `task`: for the log and for Spark; `props`: those whose `spark.*` configure the session;
-    `on_ready`: there is a Spark session now, called on its thread."""
+    """The parts of an engine. `engine` and `min_offsets`: the properties in the module's text;
+    `task`: its name in logs and Spark; `props`: their `spark.*` configure the session; `on_ready`:
+    called on the session's thread once it has started."""
 
     engine: Engine
     min_offsets: int
@@ -70,7 +71,8 @@ class EngineSetup:
 
 
 class TranslationEngine:
-    """A `Translator`; see the module. `open` first, `close` ends also a call that goes on."""
+    """A `Translator` that uses the process or Spark. Call `open` first; `close` also ends a running
+    call."""
 
     def __init__(self, setup: EngineSetup, clock: Clock = SYSTEM_CLOCK) -> None:
         self._setup = setup
@@ -93,7 +95,7 @@ class TranslationEngine:
         self._has_pyspark = missing_pyspark() is None
 
     def open(self, deadline: Deadline) -> None:
-        """Read what is translated by, where that is done here. Raises `ConnectError`."""
+        """Load offset syncs and map, if the process translates. Raises `ConnectError`."""
         if self._local is not None:
             self._local.open(deadline)
         elif (problem := missing_pyspark()) is not None:
@@ -166,7 +168,7 @@ class TranslationEngine:
 
         queries = self._spark_queries("Group offset sync")
         try:
-            # Here it takes less than a second; no session is started for that.
+            # In the process it takes less than a second; no session is started for that.
             session = queries.session(start=self._local is None)
             with queries.query(session, "Deciding what to commit for groups"):
                 return plan_on_spark(session, checkpoints, states, committed)
@@ -198,7 +200,7 @@ class TranslationEngine:
 
     def _plans_on_spark(self, offsets: int) -> bool:
         if self._setup.engine == "auto":
-            # Before rounds were worth it there is no session of this task's.
+            # Before rounds justify it, this task has no session.
             return self._round_by_round is not None and self._rounds.is_wide(offsets)
         return self._setup.engine == "spark"
 
@@ -208,7 +210,7 @@ class TranslationEngine:
             queries.rest()
 
     def _spark_queries(self, work: str, *, kafka: bool = False) -> SparkQueries:
-        """Those of one thread; they are on the metrics page from now on."""
+        """The Spark queries of one thread; from now on the metrics page shows them."""
         from connectors.spark.errors import SparkUnavailable
         from connectors.spark.queries import SPARK_JOB_GROUP, SparkQueries
         from connectors.spark.session import SPARK_SESSION_GROUP, shared_session

@@ -1,6 +1,6 @@
-"""How a source connector deals partitions out to its tasks (`mirror.assignment`).
+"""How a source connector assigns partitions to its tasks (`mirror.assignment`).
 
-Called on the connector's thread, but `uneven`, which is for any.
+Called on the connector's thread, except `uneven`, which any thread may call.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ log = logging.getLogger(__name__)
 
 
 class Assignment:
-    """Deals out, and knows what it has dealt out."""
+    """Assigns partitions and remembers the assignment."""
 
     def deal(
         self, partitions: Sequence[TopicPartition], max_tasks: int
     ) -> list[list[TopicPartition]]:
-        """Partitions by task."""
+        """The partitions of each task."""
         raise NotImplementedError
 
 
 class ByCount(Assignment):
-    """As MirrorMaker 2, but that what runs stays where it is."""
+    """MirrorMaker 2's assignment, except that running partitions stay with their task."""
 
     def __init__(self) -> None:
         self._tasks: list[list[TopicPartition]] = []
@@ -42,9 +42,9 @@ class ByCount(Assignment):
 
 
 class Measured(Assignment):
-    """By what partitions weigh, as far as it is known. What was not measured yet is as heavy as
-    what is usual. What somebody has stays with him for `move_every_s` from the beginning, and from
-    each move: a move ends tasks and begins them again, and what comes in has to be measured."""
+    """Assignment by load, as far as it is measured; an unmeasured partition gets a typical load. A
+    partition stays with its task for `move_every_s` from the start, and after each move: a move
+    restarts tasks, and the new load must be measured."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Measured(Assignment):
         move_every_s: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Args: tasks: who has what already."""
+        """Args: tasks: the current assignment."""
         self._lock = threading.Lock()
         self._tasks = [list(task) for task in tasks]
         self._weights: Mapping[TopicPartition, float] = {}
@@ -61,7 +61,7 @@ class Measured(Assignment):
         self._may_move_at = clock.monotonic() + move_every_s
 
     def uneven(self, weights: Mapping[TopicPartition, float]) -> bool:
-        """Note what partitions weigh now. True: some should move, and may: `deal` does it."""
+        """Update the loads. Returns True if partitions should move and may: `deal` moves them."""
         with self._lock:
             self._weights = weights
             if not self._may_move():
@@ -77,7 +77,7 @@ class Measured(Assignment):
             tasks, moved = self._balanced(partitions, max_tasks, may_move=may_move)
             if moved and may_move:
                 self._may_move_at = self._clock.monotonic() + self._move_every_s
-                log.info("%d of %d partitions go to other tasks", moved, len(partitions))
+                log.info("%d of %d partitions move to other tasks", moved, len(partitions))
             self._tasks = tasks
             return tasks
 

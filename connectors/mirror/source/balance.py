@@ -1,9 +1,9 @@
-"""Deals partitions out to tasks by what they weigh, and moves as few as it can. Pure.
+"""Assigns partitions to tasks by load, with as few moves as possible. Pure.
 
-A partition stays with the task that has it. New ones go to the task that carries least, the
-heaviest first. Others move only where that is allowed, one task carries clearly more than its part,
-and the move makes the more loaded of the two tasks lighter; so it ends, and nothing moves to and
-fro.
+A partition stays with the task that has it. New ones go to the least loaded task, the heaviest
+first. Others move only if moves are allowed, one task carries clearly more than its share, and the
+move makes the more loaded of the two tasks lighter; so balancing ends, and no partition moves back
+and forth.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from connect.protocol.messages import TopicPartition
 __all__ = ["EVEN", "UNEVEN", "Balance", "balance"]
 
 UNEVEN = 1.3
-"""Partitions move once a task carries so many times the mean of all tasks ..."""
+"""Partitions move once a task carries this many times the mean of all tasks ..."""
 EVEN = 1.1
 """... and until none carries more than this, or no move helps."""
 _WORTH = 0.25
-"""What may leave the heaviest task has to weigh so much of its lead on the lightest, all together:
-else a crowd of idle partitions would move, and nobody would see a difference."""
+"""The partitions that leave the heaviest task must weigh at least this share of its lead over the
+lightest: otherwise many idle partitions would move without a visible effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Partitions by task, and how many of them have left a task that goes on."""
+    """The partitions of each task, and the number that left a task that keeps running."""
 
     tasks: list[list[TopicPartition]]
     moved: int
 
 
 class _Loads:
-    """The tasks, and what each carries."""
+    """The tasks and their loads."""
 
     def __init__(self, count: int, weights: Mapping[TopicPartition, float]) -> None:
         self._weights = weights
@@ -53,17 +53,17 @@ class _Loads:
         self.carried[task] -= self.weight(partition)
 
     def add_up(self, *tasks: int) -> None:
-        """What these tasks carry, to the last bit: whoever has the same partitions carries the
-        same, whichever way they came."""
+        """The total load of these tasks, exact to the last bit: equal sets of partitions have equal
+        loads, in any order."""
         for task in tasks:
             self.carried[task] = fsum(map(self.weight, self.tasks[task]))
 
     def with_one_more(self, task: int, partition: TopicPartition) -> float:
-        """What a task would carry."""
+        """The load of a task with one more partition."""
         return fsum(map(self.weight, (*self.tasks[task], partition)))
 
     def lightest(self) -> int:
-        """The task that carries least; of equals the one with the fewest partitions."""
+        """The least loaded task; among equals the one with the fewest partitions."""
         return min(
             range(len(self.tasks)), key=lambda task: (self.carried[task], len(self.tasks[task]))
         )
@@ -84,8 +84,8 @@ def balance(
     *,
     may_move: bool = True,
 ) -> Balance:
-    """Deal out to min(max_tasks, len(partitions)) tasks; none is left without any. `weights` are
-    above 0, in whatever unit; `previous`: who had what, by task."""
+    """Assign to min(max_tasks, len(partitions)) tasks; none is left without a partition. `weights`
+    are above 0, in any unit; `previous`: the previous assignment, by task."""
     count = min(max_tasks, len(partitions))
     loads = _Loads(count, weights)
     remaining = dict.fromkeys(partitions)
@@ -104,7 +104,7 @@ def balance(
 
 
 def _fill_empty(loads: _Loads) -> int:
-    """A task without work is given the lightest partition of the one that has most of them."""
+    """Give each empty task the lightest partition of the task with the most partitions."""
     moved = 0
     for task, held in enumerate(loads.tasks):
         if not held:
@@ -117,7 +117,8 @@ def _fill_empty(loads: _Loads) -> int:
 
 
 def _even_out(loads: _Loads) -> int:
-    """Each move takes from the heaviest what comes closest to half of its lead on the lightest."""
+    """Move partitions: each move takes the one closest to half of the heaviest task's lead over the
+    lightest."""
     moved = 0
     while True:
         giver, taker = loads.heaviest(), loads.lightest()
@@ -129,7 +130,7 @@ def _even_out(loads: _Loads) -> int:
         if fsum(map(loads.weight, fitting)) < _WORTH * lead:
             return moved
         partition = min(fitting, key=lambda each: abs(loads.weight(each) - lead / 2))
-        # Weights that differ by more than a float can tell would go to and fro for ever.
+        # Weights that differ by less than a float can express would move back and forth forever.
         if max(most - loads.weight(partition), loads.with_one_more(taker, partition)) >= most:
             return moved
         loads.take(giver, partition)

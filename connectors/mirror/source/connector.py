@@ -1,8 +1,8 @@
-"""MirrorSourceConnector: deals the partitions of one flow out to its tasks.
+"""MirrorSourceConnector: assigns the partitions of one flow to its tasks.
 
 `TopicRefresh` finds the topics and creates their copies on a thread of its own; `start` and
-`task_configs` are called on the connector's thread and only read what it last found. Until it has
-found the topics once there are no tasks; it asks for them when it has.
+`task_configs` are called on the connector's thread and only read its last result. There are no
+tasks until the first result, which triggers a task reconfiguration.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 _LOOKS = 10
-"""So often it is looked what partitions weigh before some may move."""
+"""How often loads are read before partitions may move."""
 
 
 def reads_committed(props: Mapping[str, str]) -> bool:
-    """Whether the flow's consumer is set to read only committed records."""
+    """Whether the flow's consumer reads only committed records."""
     return client_configs.source_consumer(props).get("isolation.level") == "read_committed"
 
 
 def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
-    """What is wrong with these properties beyond the single keys, which `SOURCE_CONFIG_DEF`
-    checks; empty when nothing is."""
+    """Errors in the combination of these properties, beyond the single keys that
+    `SOURCE_CONFIG_DEF` checks; empty if there are none."""
     problems: list[ConfigProblem] = []
     if props.get("exactly.once.support") == "required" and not reads_committed(props):
         problems.append(
@@ -70,16 +70,18 @@ def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
 
 
 def _dealt_out(tasks: Sequence[Mapping[str, str]]) -> list[list[TopicPartition]]:
-    """Who has what, by the configs of tasks; nobody has anything, where those cannot be read."""
+    """The assignment in these task configs; empty if they cannot be read."""
     try:
         return [assigned_partitions(config) for config in tasks]
     except ConfigError as error:
-        log.warning("Partitions are dealt out anew: %s", error)
+        log.warning(
+            "Cannot read the previous assignment; assigning all partitions again: %s", error
+        )
         return []
 
 
 def _key(partition: SourcePartition | None) -> TopicPartition | None:
-    """None: it is none of the mirror's."""
+    """None: not a partition of a mirrored topic."""
     fields = partition or {}
     topic, number = fields.get("topic"), fields.get("partition")
     return (topic, number) if isinstance(topic, str) and isinstance(number, int) else None
@@ -95,7 +97,7 @@ class MirrorSourceConnector(Connector):
         self._assignment: Assignment = ByCount()
         self._loads: LoadWatch | None = None
         self._looked = False
-        """Whether it is known what partitions weigh, as far as that can be known."""
+        """Whether the loads are known, as far as they can be."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -107,8 +109,8 @@ class MirrorSourceConnector(Connector):
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Offsets are nowhere but where the worker keeps them; where partitions were begun that
-        have none is kept by the tasks."""
+        """Check altered offsets, and delete the start positions that tasks stored for these
+        partitions. Only the worker stores source offsets."""
         for partition, offset in offsets:
             if offset is not None:
                 check_source_offset(partition, offset)
@@ -117,13 +119,13 @@ class MirrorSourceConnector(Connector):
 
     @classmethod
     def reset_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Also partitions without an offset begin anew."""
+        """Reset start positions, too: partitions without an offset start again."""
         forget_first_positions(config, None)
         return True
 
     @classmethod
     def exactly_once_support(cls, config: Mapping[str, str]) -> bool:
-        """Where records of aborted transactions are not read, as in MirrorMaker 2."""
+        """Supported if the flow reads only committed records, as in MirrorMaker 2."""
         return reads_committed(config)
 
     @classmethod
@@ -133,7 +135,7 @@ class MirrorSourceConnector(Connector):
         if task_config.get("mirror.engine") == "spark":
             if (problem := missing_pyspark()) is not None:
                 raise SparkMissing(problem)
-            # Here, as PySpark takes memory that workers without it need not spend.
+            # Imported here: PySpark takes memory that workers without it need not spend.
             from connectors.mirror.spark.copy.task import SparkSourceTask
 
             return SparkSourceTask
@@ -210,20 +212,20 @@ class MirrorSourceConnector(Connector):
         ):
             return None
         if (problem := missing_pyspark()) is not None:
-            # Copying goes on, as it does without Java.
+            # Copying continues, as it does without Java.
             troubles.part("settings")(f"Topic configs and ACLs are not synced: {problem}")
             log.error("%s: topic configs and ACLs are not synced: %s", config.name, problem)
             return None
-        # Here, as PySpark takes memory that workers without this need not spend.
+        # Imported here: PySpark takes memory that workers without it need not spend.
         from connectors.mirror.spark.settings_sync import SettingsSync
 
         return SettingsSync(config, refresh, on_fatal=self.context.raise_error)
 
     def _topics_changed(self) -> None:
-        """On the refresh loop's thread."""
+        """Called on the refresh loop's thread."""
         waits = self._refresh is not None and self._waits_for_weights(self._refresh)
         if waits and self._loads is not None:
-            self._loads.wake()  # who has looked, asks for tasks
+            self._loads.wake()  # the load watch requests the task reconfiguration after its look
         else:
             self.context.request_task_reconfiguration()
         settings = self._settings
@@ -231,7 +233,8 @@ class MirrorSourceConnector(Connector):
             settings.wake()
 
     def _waits_for_weights(self, refresh: TopicRefresh) -> bool:
-        """Whether it is to be looked first: what is dealt out then need not move soon after."""
+        """Whether to measure loads first, so that the first assignment need not change
+        soon after."""
         return self._loads is not None and not self._looked and bool(refresh.partitions)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:

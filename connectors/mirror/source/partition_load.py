@@ -1,9 +1,8 @@
-"""What each partition of a source asks of its task: bytes a second that come, and bytes that wait.
+"""Measures the load of each source partition: incoming bytes a second, and bytes that wait.
 
-`LoadBook` is pure: it is told what was seen, and says what each partition weighs. `LoadWatch`
-looks now and then: at the ends of the source's logs, at their sizes on disk, and at the source
-offsets that are stored. It has a thread of its own, and belongs to the connector; `weights` may be
-read from any thread.
+`LoadBook` is pure: it gets measurements and computes weights. `LoadWatch` measures periodically:
+the source's log end offsets, the log sizes on disk, and the stored source offsets. It has a thread
+of its own, and belongs to the connector; `weights` may be read from any thread.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ log = logging.getLogger(__name__)
 _TIMEOUT_S = 10.0
 
 _CATCH_UP_S = 600.0
-"""What waits counts as if it were to be copied within this time."""
+"""The backlog counts as if it were to be copied within this time."""
 _IDLE_BYTES_PER_S = 1000.0
-"""What a partition costs that nothing comes into: its place in requests and in books."""
+"""The cost of an idle partition: its entry in requests and state."""
 _UNKNOWN_BYTES = 512.0
-"""Of a record, where the brokers do not tell the sizes of logs."""
+"""Assumed record size if the brokers do not report log sizes."""
 _NEW_SHARE = 0.3
-"""How much the last look counts against those before."""
+"""The weight of the newest measurement against the earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was seen at one time (monotonic seconds): the logs' first and next offsets, their bytes
-    as far as brokers tell, and up to where they are copied as far as it is stored."""
+    """One measurement (monotonic seconds): log start and end offsets, log sizes in bytes if the
+    brokers report them, and the stored source offsets."""
 
     at: float
     starts: Mapping[TopicPartition, int]
@@ -52,14 +51,14 @@ class Looked:
 
 
 class LoadBook:
-    """See the module."""
+    """Computes weights from measurements."""
 
     def __init__(self) -> None:
         self._last: Looked | None = None
         self._rates: dict[TopicPartition, float] = {}
 
     def note(self, looked: Looked) -> dict[TopicPartition, float]:
-        """The weights now, in bytes a second, of what could be looked at."""
+        """Add a measurement. Returns the weights in bytes a second, of the partitions in it."""
         before, self._last = self._last, looked
         weights: dict[TopicPartition, float] = {}
         for partition, end in looked.ends.items():
@@ -87,7 +86,7 @@ def _record_bytes(looked: Looked, partition: TopicPartition) -> float:
 
 
 class LoadWatch:
-    """See the module. `start` and `stop` are its owner's, once each."""
+    """Measures periodically. The owner calls `start` and `stop`, once each."""
 
     def __init__(
         self,
@@ -100,11 +99,12 @@ class LoadWatch:
         look_s: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`consumer`: the Java properties of a client of the source. `partitions`: those to look
-        at; None: not known yet. `copied`: the next source offsets, as far as they are stored.
-        `on_look` comes on the watch's thread, also when nothing could be seen."""
+        """`consumer`: the Java properties of a client of the source. `partitions`: the partitions
+        to measure; None: not known yet. `copied`: the next source offsets, as far as they are
+        stored. `on_look` is called on the watch's thread after each measurement, also a failed one.
+        """
         self.weights: Mapping[TopicPartition, float] = {}
-        """By partition, as of the last look; replaced, never changed."""
+        """By partition, as of the last measurement; replaced, never changed."""
         self._flow = flow
         self._settings: WireSettings = wire_settings(consumer)
         self._partitions = partitions
@@ -120,7 +120,7 @@ class LoadWatch:
         self._loop.start()
 
     def wake(self) -> None:
-        """Look now: there are other partitions. From any thread."""
+        """Measure now because the partitions changed. From any thread."""
         self._loop.wake()
 
     def stop(self) -> None:
@@ -159,11 +159,12 @@ class LoadWatch:
     def _log_sizes(
         self, link: ClusterLink, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """Without them records count as equally large, which still is better than partitions."""
+        """Without log sizes, records count as equally large, which is still better than counting
+        partitions."""
         try:
             return partition_sizes(link, partitions, Deadline(_TIMEOUT_S, self._clock))
         except ConnectError as error:
             if not self._sizes_failed:
                 self._sizes_failed = True
-                log.info("%s: the source does not tell how large logs are: %s", self._flow, error)
+                log.info("%s: cannot read the source's log sizes: %s", self._flow, error)
             return {}

@@ -1,7 +1,8 @@
-"""MirrorSourceTask: gives the batch copier its partitions, and keeps its books.
+"""MirrorSourceTask: gives the batch copier its partitions, and stores their progress.
 
-A transfer task (connect/plugin.py). The copy engine moves the bytes; the acknowledged goes into the
-books of the flow (`books.py`). All of it runs on the thread of the task, but `wake` and `health`.
+A transfer task (connect/plugin.py). The copy engine moves the bytes; acknowledged ranges go to the
+offset map, the offset syncs and the history. All of it runs on the task's thread, except `wake` and
+`health`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _KAFKA = TaskClients()
 
 
 class MirrorSourceTask(TransferTask):
-    """See the module."""
+    """Copies the partitions of its assignment."""
 
     def __init__(self, clients: TaskClients = _KAFKA) -> None:
         self._clients = clients
@@ -98,7 +99,7 @@ class MirrorSourceTask(TransferTask):
         settings = engine_settings(self._config, consumer, self.context.producer_properties())
         control = self.context.transfer
         if control is not None:
-            # Where Spark copied this flow before, its executors may still be at it.
+            # If Spark copied this flow before, its executors may still be writing.
             self._clients.fence_lanes(
                 settings.target,
                 control.transactional_id,
@@ -124,7 +125,8 @@ class MirrorSourceTask(TransferTask):
         )
         plan: TailPlan | None = None
         if self.context.transfer is None:
-            # Under exactly-once a crash leaves nothing: offsets are in the records' transactions.
+            # Under exactly-once a crash leaves no records to compare: offsets are in their
+            # transactions.
             self._tails = self._clients.tails(
                 settings.source, settings.target, read_committed=settings.options.read_committed
             )
@@ -153,7 +155,7 @@ class MirrorSourceTask(TransferTask):
         self._engine.limit(*self._limits)
 
     def _transactions(self) -> TransactionPlan | None:
-        """How it writes exactly once; None where the worker does not."""
+        """How the task writes exactly once; None if the worker does not enable it."""
         control = self.context.transfer
         if control is None:
             return None
@@ -196,7 +198,7 @@ class MirrorSourceTask(TransferTask):
                 self._history.begun(key, position)
         for partition in engine.partitions:
             if partition.source in came_back:
-                # The position where it goes on is still to be stored.
+                # The position where it continues must still be stored.
                 partition.stored_position = came_back[partition.source].stored_position
         self._kept_beginnings().expect(new)
         self._kept_beginnings().stored(not_new)
@@ -212,8 +214,8 @@ class MirrorSourceTask(TransferTask):
         )
 
     def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionCopy]:
-        """Partitions that left and are here again before they were stored. Their old copies must
-        not be stored any more: that could come after what the new ones reached."""
+        """Handle partitions that left and returned before they were stored. Their old copies must
+        not be stored any more: that could overwrite newer positions."""
         keys = set(added)
         self._left += self._running().take_departed()
         back = {p.source: p for p in self._left if p.source in keys and p.acked_position >= 0}
@@ -259,7 +261,8 @@ class MirrorSourceTask(TransferTask):
             self._retention.look(engine.partitions)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
-        """Under exactly-once what was known is noted with the stored offset itself."""
+        """Give the engine the facts about the logs that, under exactly-once, are stored with the
+        offset."""
         control = self.context.transfer
         if control is None or not self._learning:
             return
@@ -273,11 +276,11 @@ class MirrorSourceTask(TransferTask):
                 del self._learning[key]
 
     def _learn(self, engine: CopyEngine) -> None:
-        """Tell the engine what was known of the logs of partitions that it has just begun with."""
+        """Give the engine the stored facts about the logs of partitions that it just started."""
         facts = self._kept_books().facts()
         if facts is None:
             if self._clock.monotonic() >= self._learn_by:
-                # Rather late than never: what is found then is handled then.
+                # Start without the facts rather than wait longer; losses are then found later.
                 for key in self._learning:
                     engine.learn(key, None)
                 self._learn_by = float("inf")
@@ -288,7 +291,7 @@ class MirrorSourceTask(TransferTask):
         self._learning.clear()
 
     def _begun(self, partition: PartitionCopy) -> None:
-        """It is known where a partition begins that has no stored offset."""
+        """Record the start position of a partition that has no stored offset."""
         key, position = partition.source, partition.position
         if self._history is not None:
             self._history.begun(key, position)
@@ -305,22 +308,22 @@ class MirrorSourceTask(TransferTask):
 
     @classmethod
     def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-        """More partitions, and nothing else."""
+        """Whether the change only adds partitions."""
         return only_adds_partitions(before, after)
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
-        """The assignment and the limits may change in place; anything else restarts the task."""
+        """Apply a new assignment or new limits in place; any other change restarts the task."""
         if flow_part(config) != self._flow:
             return False
         task = SourceTaskConfig.from_properties(config)
         if self.context.transfer is not None and self._assigned - set(
             task.task_assigned_partitions
         ):
-            # A partition that left may have records in a transaction that is aborted later: should
-            # it come back before, it would go on behind them.
+            # A partition that left may have records in a transaction that is aborted later. If it
+            # returned before, it would continue after them.
             return False
         if set(task.task_assigned_partitions) != self._assigned:
-            self._kept_books().look_again()  # others may have begun with what comes to this task
+            self._kept_books().look_again()  # others may have started them
             self._assign(task.task_assigned_partitions)
         limits = (task.connector.limits, 1 / task.task_count)
         if limits != self._limits:
@@ -336,7 +339,9 @@ class MirrorSourceTask(TransferTask):
 
     def drain(self, deadline: Deadline) -> None:
         if not self._running().drain(deadline):
-            _LOG.warning("not everything under way was acknowledged: it will be copied again")
+            _LOG.warning(
+                "not every batch in flight was acknowledged; these records will be copied again"
+            )
         self._write_pages()
 
     def stop(self) -> None:
@@ -386,7 +391,7 @@ class MirrorSourceTask(TransferTask):
         assert self._beginnings is not None, "the task is not running"
         return self._beginnings
 
-    # Books.
+    # Progress.
 
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base_offset: int) -> None:
         """The target has these records from `base_offset` on."""
@@ -399,13 +404,13 @@ class MirrorSourceTask(TransferTask):
         anchor = partition.anchored(loss.first) if loss.on_target else None
         self._kept_books().lost(partition.source, loss, anchor)
         if partition.stored_position == UNKNOWN:
-            # What is being stored is a place in the log that was.
+            # The offset that is being stored belongs to the former log.
             self._committing = [each for each in self._committing if each[0] is not partition]
         if self._history is not None:
             self._history.lost(partition, loss)
 
     def _put_aside(self, partition: PartitionCopy, aside: PutAside) -> None:
-        """Records are in the quarantine topic; the partition goes on after them."""
+        """Records were written to the quarantine topic; the partition continues after them."""
         topic = self._config.mirror_quarantine_topic
         name = f"{partition.source[0]}-{partition.source[1]}"
         text = f"{name}: offsets {aside.first} to {aside.last} went to {topic}: {aside.reason}"
@@ -420,7 +425,7 @@ class MirrorSourceTask(TransferTask):
             self._history.already_copied(partition, first, records)
 
     def prepare_commit(self) -> Future[list[StoredOffset]]:
-        """The acknowledged positions, once the map pages that explain them are written."""
+        """The acknowledged positions, once the map pages that cover them are written."""
         engine = self._running()
         self._left += engine.take_departed()
         moved = [
@@ -429,7 +434,7 @@ class MirrorSourceTask(TransferTask):
             if partition.unstored
         ]
         for partition, _ in moved:
-            # The next start, after a crash, begins to compare both logs here.
+            # After a crash, the next start compares both logs from here on.
             partition.drop_anchor()
         self._committing = moved
         if self._history is not None:
@@ -457,7 +462,7 @@ class MirrorSourceTask(TransferTask):
         self._forget_left()
         self._kept_books().committed()
 
-    # Books under exactly-once: only what is committed gets there.
+    # Progress under exactly-once covers committed batches only.
 
     @classmethod
     def writes_transactions(cls) -> bool:
@@ -476,8 +481,8 @@ class MirrorSourceTask(TransferTask):
             self._write_pages()
 
     def _write_pages(self) -> None:
-        """Pages may come after the offsets: until then groups go on earlier, not at a wrong
-        place."""
+        """Pages may be written after the offsets: until then translated offsets are earlier, never
+        wrong."""
         stored = {k: p for k, p in self._without_pages.items() if p.stored_position != UNKNOWN}
         if stored:
             for key in stored:
@@ -493,7 +498,7 @@ class MirrorSourceTask(TransferTask):
                 self._history.reached((p, p.stored_position) for p in stored.values())
 
     def _forget_left(self) -> None:
-        """Partitions that left and are stored need no books any more."""
+        """Drop the state of partitions that left and are stored."""
         still: list[PartitionCopy] = []
         assigned = {partition.source for partition in self._running().partitions}
         for partition in self._left:

@@ -1,6 +1,6 @@
-"""The clients and the clock of a source task, in one place, so that a simulation can replace them.
+"""The clients and the clock of a source task, so that a simulation can replace them.
 
-A `MirrorSourceTask` makes nothing that talks to a cluster, a database or the system's clock but
+A `MirrorSourceTask` opens every client of a cluster or a database, and reads the clock, only
 through its `TaskClients`. Called on the task's thread.
 """
 
@@ -59,12 +59,12 @@ class TaskClients:
     def books(
         self, props: Mapping[str, str], config: SourceConfig, index: str | None
     ) -> BookTopics:
-        """Where syncs and map are. `props`: the task's, also parsed as `config`; `index`: its
-        number."""
+        """The writer of offset syncs and offset map. `props`: the task's properties, also parsed as
+        `config`; `index`: its number."""
         return KafkaBookTopics(props, config, index)
 
     def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
-        """Where the task's events, ranges and lags are written."""
+        """The writer of the task's events, copied ranges and lag samples."""
         return TaskHistory(config, connector, task, self.clock)
 
     def quarantine(
@@ -74,8 +74,8 @@ class TaskClients:
         config: SourceConfig,
         producer: Mapping[str, str],
     ) -> OwnedQuarantine:
-        """Where records go that cannot be copied. `props`: the task's, also parsed as `config`;
-        `producer`: Java properties of a producer for the target."""
+        """The quarantine for records that cannot be copied. `props`: the task's properties, also
+        parsed as `config`; `producer`: Java properties of a producer for the target."""
         return QuarantineTopic(
             topic,
             config.source_cluster_alias,
@@ -93,12 +93,12 @@ class TaskClients:
     def retention(
         self, name: str, props: Mapping[str, str], consumer: Mapping[str, str]
     ) -> RetentionWatch | None:
-        """Reckons when retention deletes records that are not copied yet; None: nobody does.
-        `consumer`: Java properties of a consumer of the source."""
+        """The retention watch, which estimates when records that are not copied yet are deleted;
+        None: no estimates. `consumer`: Java properties of a consumer of the source."""
         return RetentionWatch(name, source_admin(props), consumer)
 
     def fence_lanes(
         self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None
     ) -> None:
-        """Fence out executors that Spark left behind: `lanes.fence_lanes`. Blocks."""
+        """Fence executors that a former Spark engine left: `executor_ids.fence_lanes`. Blocks."""
         fence_lanes(target, task_id, task, cancellation)
