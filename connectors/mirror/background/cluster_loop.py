@@ -1,4 +1,4 @@
-"""The loops of connectors and tasks that ask clusters again and again."""
+"""The loop of connectors and tasks that poll clusters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from connect.loop import BackgroundLoop, Backoff, OnError
 __all__ = ["STOP_TIMEOUT_S", "cluster_loop"]
 
 STOP_TIMEOUT_S = 2.0
-"""How long an owner's `stop` waits for such a loop. An unreachable cluster may hold its thread
-longer; it then ends by itself, and being a daemon it keeps no process alive."""
+"""How long an owner's `stop` waits for such a loop. An unreachable cluster may block its thread
+longer; the thread then ends by itself, and as a daemon it keeps no process alive."""
 
-# The interval where a loop runs only once or when woken: a year, within what a wait on a lock can
-# take.
+# The interval of a loop that runs only once or when woken: a year, within the limit of a lock's
+# timeout.
 _NEVER_S = 365 * 86_400.0
 
-# Waits between tries of a failed step: short first, as clusters often start together.
+# Backoff between attempts of a failed step: short first, as clusters often start together.
 _RETRY_FIRST_S, _RETRY_CAP_S = 0.25, 15.0
 
 
@@ -30,9 +30,9 @@ def cluster_loop(
     clock: Clock = SYSTEM_CLOCK,
     on_trouble: Callable[[str | None], None] | None = None,
 ) -> BackgroundLoop:
-    """A loop whose step is tried again whatever fails on a cluster; `on_trouble` is told while it
-    does (`BackgroundLoop`). Only a config that can never work ends it, and is told to `on_failure`.
-    `interval_s` None: once, and when woken."""
+    """Create a loop whose step is retried after every failure on a cluster; `on_trouble` gets the
+    current problem (`BackgroundLoop`). Only a config that can never work ends it, and calls
+    `on_failure`. `interval_s` None: run once, and when woken."""
     return BackgroundLoop(
         name,
         step,

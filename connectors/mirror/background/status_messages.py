@@ -1,4 +1,4 @@
-"""What a connector cannot do for now: several parts of it tell, and its status shows all of it."""
+"""Combines the current problems of a connector's parts into one status message."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["Troubles"]
 
 
 class Troubles:
-    """Puts the words of several parts together. Safe to use from any thread."""
+    """Combines the messages of several parts. Thread-safe."""
 
     def __init__(self, report: Callable[[str | None], None]) -> None:
-        """`report` gets all that is wrong, one part's after the other's; None: nothing is."""
+        """`report` gets all current problems, one part after the other; None: there are none."""
         self._report = report
         self._lock = threading.Lock()
         self._told: dict[str, str] = {}
 
     def part(self, name: str) -> Callable[[str | None], None]:
-        """Where the part `name` tells its own; None: nothing any more."""
+        """A callback for the part `name` to set its problem; None: it is resolved."""
         return partial(self._tell, name)
 
     def _tell(self, name: str, trouble: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The keys that say how partitions are dealt out to tasks. Not keys of MirrorMaker 2."""
+"""Keys for the assignment of partitions to tasks. Not keys of MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ASSIGNMENT_KEYS = (
         "java",
         OneOf(("java", "measured")),
         Importance.LOW,
-        "How partitions are dealt out to tasks. `java`: by their number, as MirrorMaker 2 does. "
-        "`measured`: by the bytes a second that come into them and the bytes that wait in them; "
-        "where one task has come to carry clearly more than the others a few partitions move. Not "
-        "a key of MirrorMaker 2.",
+        "How partitions are assigned to tasks. `java`: by their number, as MirrorMaker 2 does. "
+        "`measured`: by load, that is incoming bytes a second and bytes that wait; a few "
+        "partitions move if one task carries clearly more than the others. Not a key of "
+        "MirrorMaker 2.",
     ),
     ConfigKey(
         _INTERVAL,
@@ -29,15 +29,15 @@ ASSIGNMENT_KEYS = (
         _MOVE_EVERY_S,
         Range(1),
         Importance.LOW,
-        "With `mirror.assignment=measured`: for how long it is measured, in seconds, before "
-        "partitions may move to other tasks, and again after each move. Not a key of MirrorMaker "
-        "2.",
+        "With `mirror.assignment=measured`: how long, in seconds, load is measured before "
+        "partitions may move to other tasks, at the start and after each move. Not a key of "
+        "MirrorMaker 2.",
     ),
 )
 
 
 def move_every_s(parsed: ParsedConfig) -> float | None:
-    """How often partitions may move at most; None: they are dealt out by their number."""
+    """The shortest interval between moves of partitions; None: they are assigned by number."""
     if parsed.string(_ASSIGNMENT) != "measured":
         return None
     return float(parsed.integer(_INTERVAL))

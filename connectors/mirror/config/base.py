@@ -55,26 +55,26 @@ _BASE_KEYS = (
         "enabled",
         ConfigType.BOOLEAN,
         True,
-        "Whether this flow mirrors. The heartbeat connector does not look at it.",
+        "Whether this flow mirrors. The heartbeat connector ignores it.",
     ),
     ConfigKey(
         "source.cluster.alias",
         ConfigType.STRING,
         importance=Importance.HIGH,
-        doc="Alias of the cluster that is copied from.",
+        doc="Alias of the source cluster.",
     ),
     mirror_key(
         "target.cluster.alias",
         ConfigType.STRING,
         "target",
-        "Alias of the cluster that is copied to.",
+        "Alias of the target cluster.",
         Importance.HIGH,
     ),
     mirror_key(
         "admin.timeout.ms",
         ConfigType.LONG,
         60_000,
-        "The longest wait for one administrative step, such as listing or creating topics.",
+        "Timeout of one administrative step, such as listing or creating topics.",
     ),
     mirror_key(
         "replication.policy.class",
@@ -87,14 +87,14 @@ _BASE_KEYS = (
         "replication.policy.separator",
         ConfigType.STRING,
         ".",
-        "What stands between the alias and the topic's name.",
+        "Separator between the alias and the topic's name.",
     ),
     mirror_key(
         "replication.policy.internal.topic.separator.enabled",
         ConfigType.BOOLEAN,
         True,
-        "Whether that separator is also used in the names of checkpoint and offset-sync topics. "
-        "Looked at only where `replication.policy.separator` is set.",
+        "Whether the separator is also used in the names of checkpoint and offset-syncs topics. "
+        "Only used if `replication.policy.separator` is set.",
     ),
     mirror_key(
         "forwarding.admin.class",
@@ -120,13 +120,13 @@ TOPIC_FILTER_CLASS = mirror_key(
     "topic.filter.class",
     ConfigType.CLASS,
     JAVA_PACKAGE + "DefaultTopicFilter",
-    "What decides which topics are mirrored.",
+    "Class that selects the topics to mirror.",
 )
 CONSUMER_POLL_TIMEOUT_MS = mirror_key(
     "consumer.poll.timeout.ms",
     ConfigType.LONG,
     1000,
-    "How long one wait for records, or for the next round, takes at most.",
+    "The longest single wait for records, or for the next round.",
 )
 OFFSET_SYNCS_TOPIC_LOCATION = ConfigKey(
     "offset-syncs.topic.location",
@@ -158,7 +158,7 @@ BASE_CONFIG_DEF = ConfigDef([*CONNECTOR_KEYS, *_BASE_KEYS, *SECURITY_KEYS])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorConfig:
-    """What all three connectors know. `originals` are the properties it was read from."""
+    """The properties of all three connectors. `originals` are the properties it was read from."""
 
     name: str
     connector_class: str
@@ -216,10 +216,10 @@ def base_fields(parsed: ParsedConfig) -> BaseFields:
 
 
 def interval_s(parsed: ParsedConfig, work: str, *, zero_allowed: bool = False) -> float | None:
-    """Seconds between two rounds of `work`, or None where it is switched off.
+    """Seconds between two rounds of `work`, or None if it is switched off.
 
-    It is off where `<work>.enabled` is false or, as in Java, where the interval is negative. Zero
-    means without pause, which only emitters allow (`zero_allowed`); else it is a ConfigError.
+    It is off if `<work>.enabled` is false or, as in Java, if the interval is negative. Zero means
+    without pause, which only emitters allow (`zero_allowed`); else it is a ConfigError.
     """
     if not parsed.boolean(f"{work}.enabled"):
         return None
@@ -227,7 +227,7 @@ def interval_s(parsed: ParsedConfig, work: str, *, zero_allowed: bool = False) -
     seconds = parsed.integer(key)
     if seconds < 0:
         log.warning(
-            "%s=%d switches this work off; %s.enabled=false says so plainly", key, seconds, work
+            "%s=%d switches this work off; use %s.enabled=false instead", key, seconds, work
         )
         return None
     if seconds == 0 and not zero_allowed:

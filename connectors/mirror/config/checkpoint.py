@@ -53,7 +53,7 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "group.filter.class",
             ConfigType.CLASS,
             JAVA_PACKAGE + "DefaultGroupFilter",
-            "What decides which groups are translated.",
+            "Class that selects the groups to translate.",
         ),
         TOPIC_FILTER_CLASS,
         CONSUMER_POLL_TIMEOUT_MS,
@@ -61,23 +61,38 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "refresh.groups.enabled",
             ConfigType.BOOLEAN,
             True,
-            "Whether new groups are looked for while running.",
+            "Whether to look for new groups while running.",
         ),
-        mirror_key("refresh.groups.interval.seconds", ConfigType.LONG, 600, "How often."),
+        mirror_key(
+            "refresh.groups.interval.seconds",
+            ConfigType.LONG,
+            600,
+            "Interval of the group refresh, in seconds.",
+        ),
         mirror_key(
             "emit.checkpoints.enabled",
             ConfigType.BOOLEAN,
             True,
             "Whether translated offsets are written to the checkpoints topic.",
         ),
-        mirror_key("emit.checkpoints.interval.seconds", ConfigType.LONG, 60, "How often."),
+        mirror_key(
+            "emit.checkpoints.interval.seconds",
+            ConfigType.LONG,
+            60,
+            "Interval between checkpoints, in seconds.",
+        ),
         mirror_key(
             "sync.group.offsets.enabled",
             ConfigType.BOOLEAN,
             False,
             "Whether translated offsets are committed for the same groups on the target.",
         ),
-        mirror_key("sync.group.offsets.interval.seconds", ConfigType.LONG, 60, "How often."),
+        mirror_key(
+            "sync.group.offsets.interval.seconds",
+            ConfigType.LONG,
+            60,
+            "Interval between group offset syncs, in seconds.",
+        ),
         mirror_key(
             "checkpoints.topic.replication.factor",
             ConfigType.SHORT,
@@ -92,12 +107,12 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "auto",
             OneOf(("auto", "process", "spark")),
             Importance.LOW,
-            "Where groups' offsets are translated, and it is decided what to commit for them: "
-            "`process`: in the task's process; `spark`: by Spark jobs that also read the offset "
-            "syncs and the map, of which the process then holds nothing; checkpoints wait while "
-            "Spark is not there; `auto`: in the process, rounds of "
-            "`mirror.translation.spark.min.offsets` and more, when they keep coming, on Spark as "
-            "far as it is there. Not a key of MirrorMaker 2.",
+            "Where groups' offsets are translated, and the offsets to commit on the target are "
+            "computed. `process`: in the task's process. `spark`: by Spark jobs, which also read "
+            "the offset syncs and the map, so the process holds neither; without a Spark session, "
+            "checkpoints wait. `auto`: in the process; repeated rounds of at least "
+            "`mirror.translation.spark.min.offsets` on Spark, if there is a session. Not a key of "
+            "MirrorMaker 2.",
         ),
         ConfigKey(
             "mirror.translation.spark.min.offsets",
@@ -105,9 +120,9 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             50_000,
             Range(0),
             Importance.LOW,
-            "With `mirror.translation.engine=auto`: from how many group offsets on a round is "
-            "translated by a Spark job; fewer cost less in the process; 0: always by Spark. Not a "
-            "key of MirrorMaker 2.",
+            "With `mirror.translation.engine=auto`: minimum number of group offsets in a round "
+            "that a Spark job translates; smaller rounds cost less in the process; 0: always use "
+            "Spark. Not a key of MirrorMaker 2.",
         ),
         SPARK_IDLE_TIMEOUT,
     ]
@@ -137,7 +152,7 @@ class CheckpointConfig(MirrorConfig):
     groups_exclude: tuple[str, ...]
     group_filter_class: str
     topics: tuple[str, ...]
-    """From the source connector's keys: a group counts where it reads a mirrored topic."""
+    """From the source connector's keys: a group counts if it reads a mirrored topic."""
     topics_exclude: tuple[str, ...]
     topic_filter_class: str
     consumer_poll_timeout_ms: int

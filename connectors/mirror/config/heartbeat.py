@@ -25,7 +25,12 @@ HEARTBEAT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             True,
             "Whether heartbeats are written to the target.",
         ),
-        mirror_key("emit.heartbeats.interval.seconds", ConfigType.LONG, 1, "How often."),
+        mirror_key(
+            "emit.heartbeats.interval.seconds",
+            ConfigType.LONG,
+            1,
+            "Interval between heartbeats, in seconds.",
+        ),
         mirror_key(
             "heartbeats.topic.replication.factor",
             ConfigType.SHORT,

@@ -1,4 +1,5 @@
-"""The key of the history's database; here, as configs may not import the database's module."""
+"""The key of the history's database. It is here because config modules may not import the database
+module."""
 
 from __future__ import annotations
 

@@ -16,16 +16,16 @@ _VALUES = tuple(policy.value for policy in LossPolicy)
 
 _TEXTS = {
     LossKind.RETENTION: "The source deleted records before they were copied. `report` and `copy`: "
-    "go on where auto.offset.reset says, by default at the first record there is.",
-    LossKind.TRUNCATION: "The source's log was cut off before the position (unclean leader "
-    "election). `report`: go on where the logs part, at the log's start if that is not known; "
-    "`copy`: at the log's start.",
+    "continue where auto.offset.reset says, by default at the log's start.",
+    LossKind.TRUNCATION: "The source's log was truncated before the position (unclean leader "
+    "election). `report`: continue where the logs diverge, or at the log's start if that is "
+    "not known; `copy`: continue at the log's start.",
     LossKind.SOURCE_RECREATED: "The source's topic was deleted and created again. `report` and "
     "`copy`: copy the new topic from its first record on.",
-    LossKind.TARGET_RECREATED: "The target's topic was deleted and created again. `report`: go on "
-    "with the next record; `copy`: copy again all that the source has.",
-    LossKind.TARGET_LOSS: "The target's log ends before what it had acknowledged. `report`: go on "
-    "with the next record; `copy`: copy again what is missing.",
+    LossKind.TARGET_RECREATED: "The target's topic was deleted and created again. `report`: "
+    "continue with the next record; `copy`: copy everything again that the source has.",
+    LossKind.TARGET_LOSS: "The target's log ends before an offset that it had acknowledged. "
+    "`report`: continue with the next record; `copy`: copy the missing records again.",
 }
 
 LOSS_KEYS = (
@@ -35,10 +35,10 @@ LOSS_KEYS = (
         None,
         None,
         Importance.MEDIUM,
-        "Topic on the target for records that the target does not take (too large, against the "
-        "topic's rules) and for batches that cannot be read: they go there, with where they are "
-        "from and why in headers, and the partition goes on. Without it, the partition waits. Not "
-        "a key of MirrorMaker 2.",
+        "Topic on the target for records that the target refuses (too large, or against the "
+        "topic's rules) and for batches that cannot be read. They are written there with their "
+        "origin and the reason in headers, and the partition continues. Without this key, the "
+        "partition waits. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         URL_KEY,
@@ -57,7 +57,7 @@ LOSS_KEYS = (
         7,
         Range(1, 3650),
         Importance.LOW,
-        "How long rows of the history are kept. Not a key of MirrorMaker 2.",
+        "How many days rows of the history are kept. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         _POLICY,
@@ -65,9 +65,9 @@ LOSS_KEYS = (
         LossPolicy.REPORT.value,
         OneOf(_VALUES),
         Importance.MEDIUM,
-        "What to do about a partition when either cluster lost some of its records or the topic "
-        "was created again: `fail` (only that partition stands still), `report` (go on) or `copy` "
-        "(copy again). It is logged, counted and in the history in any case. Not a key of "
+        "How a partition continues after either cluster lost some of its records, or its topic was "
+        "created again: `fail` (only that partition stops), `report` (continue) or `copy` (copy "
+        "again). The loss is always logged, counted and written to the history. Not a key of "
         "MirrorMaker 2.",
     ),
     *(

@@ -1,7 +1,8 @@
-"""What can be lost between two logs, and what the user wants done about it.
+"""The kinds of losses in either log, and the user's policies for them.
 
 Pure. The copier detects (`copy/positions/offset_reset.py`, `copy/positions/log_validation.py`),
-decides by these policies and tells its owner; nothing here knows of clusters."""
+applies these policies and notifies its owner; nothing here knows of clusters.
+"""
 
 from __future__ import annotations
 
@@ -16,35 +17,36 @@ __all__ = ["Loss", "LossKind", "LossPolicies", "LossPolicy"]
 
 
 class LossKind(enum.Enum):
-    """The value is the end of the property's name, and the kind in the history."""
+    """The kinds of losses. The value is the end of the property's name, and the kind in the
+    history."""
 
     RETENTION = "retention"
     """The source deleted records before they were copied."""
     TRUNCATION = "truncation"
-    """The source's log ends, or is another one, before the position: records that were copied are
-    not there any more (an unclean leader election)."""
+    """The source's log ends before the position, or has other records there: copied records are
+    lost on the source (an unclean leader election)."""
     SOURCE_RECREATED = "source.recreated"
     """The source's topic was deleted and created again."""
     TARGET_RECREATED = "target.recreated"
     """The target's topic was deleted and created again."""
     TARGET_LOSS = "target.loss"
-    """The target's log ends before what it had acknowledged."""
+    """The target's log ends before an offset that it had acknowledged."""
 
 
 class LossPolicy(enum.Enum):
-    """What to do once it was reported, which it always is."""
+    """How to continue after a loss, which is always reported."""
 
     FAIL = "fail"
-    """The partition stands still until somebody decides."""
+    """The partition stands still until a user acts."""
     REPORT = "report"
-    """Go on with what is next."""
+    """Continue with the next record."""
     COPY = "copy"
-    """Copy again what the target should have and the source still has."""
+    """Copy again the records that the target should have and the source still has."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossPolicies:
-    """The policy of each kind; `default` where it has none of its own."""
+    """The policy of each kind; `default` applies to kinds without their own."""
 
     default: LossPolicy = LossPolicy.REPORT
     kinds: Mapping[LossKind, LossPolicy] = field(default_factory=dict)
@@ -55,9 +57,9 @@ class LossPolicies:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Something that was detected. Offsets are the source's, `first` to `end` - 1, except for
-    `TARGET_LOSS` and `TARGET_RECREATED`, where they are the target's. `resume`: the source offset
-    at which copying goes on; None: it stands still."""
+    """A detected loss. Offsets are the source's, `first` to `end` - 1, except for `TARGET_LOSS` and
+    `TARGET_RECREATED`, where they are the target's. `resume`: the source offset at which copying
+    continues; None: the partition stands still."""
 
     kind: LossKind
     policy: LossPolicy
@@ -66,7 +68,7 @@ class Loss:
     first: int
     end: int
     position: int
-    """The source offset that was next."""
+    """The next source offset when the loss was detected."""
     resume: int | None
 
     @property
@@ -75,17 +77,17 @@ class Loss:
 
     @property
     def records(self) -> int:
-        """How many offsets are affected; offsets, as not each of them need have a record."""
+        """Number of affected offsets; not each of them has a record."""
         return max(0, self.end - self.first)
 
     @property
     def never_copied(self) -> int:
-        """How many source offsets will never be on the target."""
+        """Number of source offsets that will never be on the target."""
         return self.records if self.kind is LossKind.RETENTION else 0
 
     @property
     def what(self) -> str:
-        """What happened, with the offsets."""
+        """The event, with the offsets."""
         source, target = (f"{topic}-{number}" for topic, number in (self.source, self.target))
         span = f"offsets {self.first} to {self.end - 1}"
         if self.kind is LossKind.RETENTION:
@@ -97,10 +99,10 @@ class Loss:
             if self.records:
                 return (
                     f"{source}: the source lost {span}, which were copied: its log was truncated, "
-                    "and has or will have other records there"
+                    "and other records replace them"
                 )
             return (
-                f"{source}: the source ends before offset {self.position}, which was next: it was "
+                f"{source}: the source's log ends before the next offset {self.position}: it was "
                 "truncated or re-created"
             )
         if self.kind is LossKind.SOURCE_RECREATED:
@@ -120,23 +122,23 @@ class Loss:
 
     @property
     def then(self) -> str:
-        """What is done about it."""
+        """The action taken."""
         if self.resume is None:
             return (
-                f"it stands still, as mirror.loss.policy.{self.kind.value} is fail: choose another "
-                "policy, or delete the partition's stored offset or store another"
+                f"it stands still because mirror.loss.policy.{self.kind.value}=fail: set another "
+                "policy, or delete or change the partition's stored offset"
             )
         if self.kind is LossKind.SOURCE_RECREATED:
             return f"now copying the new topic from {self.resume}"
         before = self.first if self.kind is LossKind.TRUNCATION else self.position
-        again = "copying again from" if self.resume < before else "going on at"
+        again = "copying again from" if self.resume < before else "continuing at"
         return f"{again} {self.resume}"
 
     def __str__(self) -> str:
         return f"{self.what}; {self.then}"
 
     def to_json(self) -> str:
-        """For `of_json`, with everything in it."""
+        """All fields, for `of_json`."""
         return json.dumps(
             [
                 self.kind.value,

@@ -1,5 +1,5 @@
-"""The keys that limit how fast a flow copies. Not keys of MirrorMaker 2. Tasks take new values of
-them while they run."""
+"""Keys that limit how fast a flow copies. Not keys of MirrorMaker 2. Tasks apply new values while
+they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BYTES, _RECORDS, _TOPICS = "mirror.rate.bytes", "mirror.rate.records", "mirror.
 
 @dataclass(frozen=True, slots=True)
 class _ByteRate:
-    """A size, as people write it."""
+    """A size with a unit, as users write it."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         if not isinstance(value, str) or parse_size(value) is None:
@@ -31,7 +31,7 @@ class _ByteRate:
 
 @dataclass(frozen=True, slots=True)
 class _TopicRates:
-    """A list of what `parse_topic_rate` knows."""
+    """A list of elements for `parse_topic_rate`."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         for element in value if isinstance(value, tuple) else ():
@@ -52,9 +52,9 @@ RATE_KEYS = (
         None,
         OrNull(_ByteRate()),
         Importance.MEDIUM,
-        "How many bytes a second the flow copies at most, all its tasks together, such as `50MB`. "
-        "Each task has the same share of it. Not set: no limit. May be changed while the flow "
-        "runs, without a restart. Not a key of MirrorMaker 2.",
+        "Maximum bytes a second that the flow copies, over all its tasks, such as `50MB`. Each "
+        "task gets an equal share. Not set: no limit. Can be changed while the flow runs, without "
+        "a restart. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         _RECORDS,
@@ -62,8 +62,8 @@ RATE_KEYS = (
         None,
         OrNull(Range(1)),
         Importance.LOW,
-        "How many records a second the flow copies at most; as `mirror.rate.bytes`. Not a key of "
-        "MirrorMaker 2.",
+        "Maximum records a second that the flow copies; otherwise like `mirror.rate.bytes`. Not a "
+        "key of MirrorMaker 2.",
     ),
     ConfigKey(
         _TOPICS,
@@ -71,11 +71,10 @@ RATE_KEYS = (
         (),
         _TopicRates(),
         Importance.MEDIUM,
-        "How fast single topics of the source are copied at most, each of those that match: "
-        "regular expressions with a rate of bytes or of records, such as "
-        "`logs-.*=5MB/s,audit=500records/s`; the first that matches counts. Topics over their "
-        "limit do not slow others. May be changed while the flow runs, without a restart. Not a "
-        "key of MirrorMaker 2.",
+        "Rate limits of single source topics: regular expressions with a rate of bytes or of "
+        "records, such as `logs-.*=5MB/s,audit=500records/s`. A limit applies to each matching "
+        "topic; the first match counts. Topics over their limit do not slow others. Can be changed "
+        "while the flow runs, without a restart. Not a key of MirrorMaker 2.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""How fast a flow may copy: bytes and records a second, of all of it and of topics. Pure."""
+"""Rate limits of a flow: bytes and records a second, for the whole flow and for topics. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RateLimit:
         return self.bytes is not None or self.records is not None
 
     def share(self, part: float) -> RateLimit:
-        """So much of it; 1: all."""
+        """This share of the limit; 1: all."""
         return RateLimit(
             None if self.bytes is None else self.bytes * part,
             None if self.records is None else self.records * part,
@@ -38,7 +38,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class TopicRate:
-    """The limit of each topic whose whole name matches."""
+    """The limit of each topic whose whole name matches the pattern."""
 
     pattern: re.Pattern[str]
     limit: RateLimit
@@ -46,15 +46,15 @@ class TopicRate:
 
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
-    """`whole`: of all that a flow copies; `topics`: of single topics of the source. `divided`: the
-    topics' are shares already, of those partitions that somebody has."""
+    """`whole`: limits the whole flow; `topics`: limit single topics of the source. `divided`: the
+    topics' limits are already this task's shares."""
 
     whole: RateLimit = RateLimit()
     topics: Sequence[TopicRate] = ()
     divided: bool = False
 
     def of_topic(self, topic: str) -> RateLimit:
-        """That of one topic: the first that matches it and limits bytes, and the first that limits
+        """The limit of one topic: the first match that limits bytes, and the first that limits
         records."""
         found = RateLimit()
         for each in self.topics:
@@ -70,14 +70,15 @@ NO_LIMITS = FlowLimits()
 
 
 def parse_topic_rate(element: str) -> TopicRate:
-    """`orders.*=10MB/s`, `audit=500records/s`. Raises `ValueError` that says what is allowed."""
+    """Parse `orders.*=10MB/s` or `audit=500records/s`. Raises `ValueError` that names the allowed
+    format."""
     pattern, equals, rate = element.rpartition("=")
     if not equals or not pattern.strip():
         raise ValueError(_FORM)
     try:
         compiled = compile_java_regex(pattern.strip())
     except JavaRegexError as error:
-        raise ValueError(f"{pattern.strip()} is no regular expression: {error}") from error
+        raise ValueError(f"{pattern.strip()} is not a regular expression: {error}") from error
     records = _RECORDS.fullmatch(rate.strip())
     if records is not None and float(records[1]) > 0:
         return TopicRate(compiled, RateLimit(records=float(records[1])))

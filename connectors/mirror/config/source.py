@@ -42,8 +42,8 @@ __all__ = [
     "assigned_partitions",
 ]
 
-# The names as Kafka 4.3.1 has them: two of them name broker configs, which no topic has, so the
-# topic configs message.timestamp.{before,after}.max.ms are copied.
+# The names as in Kafka 4.3.1: two of them name broker configs, which no topic has, so the topic
+# configs message.timestamp.{before,after}.max.ms are copied.
 CONFIG_PROPERTIES_EXCLUDE = (
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
@@ -55,15 +55,15 @@ CONFIG_PROPERTIES_EXCLUDE = (
     "min.insync.replicas",
 )
 
-# A fetch asks for an eighth of it. Twice as much copied no faster and cost more CPU for a record.
+# A fetch asks for an eighth of it. Twice as much copied no faster and cost more CPU per record.
 DEFAULT_COPY_BUFFER_BYTES = 32 * 1024 * 1024
 # Large enough that per-batch cost no longer shows, small against every broker's message.max.bytes
 # (1 MiB).
 DEFAULT_MERGE_BATCH_BYTES = 256 * 1024
 
-# The time in which a task can stop without copying anything twice, and what is copied again when an
-# executor is lost. Half of it costs some percent more, twice as much does not end within the time
-# that workers give (task.shutdown.graceful.timeout.ms, 5 s).
+# A task can stop within this time without copying anything twice; it is also the time that is
+# copied again when an executor is lost. Half of it costs some percent more; twice as much does not
+# end within task.shutdown.graceful.timeout.ms (5 s).
 DEFAULT_SPARK_BATCH_MS = 2000
 
 _DISCOVERY_KEYS = (
@@ -94,25 +94,25 @@ _DISCOVERY_KEYS = (
         "config.property.filter.class",
         ConfigType.CLASS,
         JAVA_PACKAGE + "DefaultConfigPropertyFilter",
-        "What decides which topic configs are copied.",
+        "Class that selects the topic configs to copy.",
     ),
     mirror_key(
         "refresh.topics.enabled",
         ConfigType.BOOLEAN,
         True,
-        "Whether new topics and partitions are looked for while running.",
+        "Whether to look for new topics and partitions while running.",
     ),
     mirror_key(
         "refresh.topics.interval.seconds",
         ConfigType.LONG,
         600,
-        "How often they are looked for.",
+        "Interval of the topic refresh, in seconds.",
     ),
     mirror_key(
         "heartbeats.replication.enabled",
         ConfigType.BOOLEAN,
         True,
-        "Whether heartbeats topics are mirrored even where `topics` does not name them.",
+        "Whether to mirror heartbeats topics even if `topics` does not match them.",
     ),
 )
 
@@ -121,16 +121,26 @@ _TOPIC_KEYS = (
         "sync.topic.configs.enabled",
         ConfigType.BOOLEAN,
         True,
-        "Whether topic configs are kept equal while running.",
+        "Whether to keep topic configs on the target in sync while running.",
     ),
-    mirror_key("sync.topic.configs.interval.seconds", ConfigType.LONG, 600, "How often."),
+    mirror_key(
+        "sync.topic.configs.interval.seconds",
+        ConfigType.LONG,
+        600,
+        "Interval of the config sync, in seconds.",
+    ),
     mirror_key(
         "sync.topic.acls.enabled",
         ConfigType.BOOLEAN,
         True,
-        "Whether read permissions of topics are copied while running.",
+        "Whether to copy read ACLs of topics while running.",
     ),
-    mirror_key("sync.topic.acls.interval.seconds", ConfigType.LONG, 600, "How often."),
+    mirror_key(
+        "sync.topic.acls.interval.seconds",
+        ConfigType.LONG,
+        600,
+        "Interval of the ACL sync, in seconds.",
+    ),
     mirror_key(
         "replication.factor",
         ConfigType.INT,
@@ -152,14 +162,13 @@ _OFFSET_KEYS = (
         "offset.lag.max",
         ConfigType.LONG,
         100,
-        "How many records may pass until the offset-syncs topic gets another entry.",
+        "Maximum number of records between two entries in the offset-syncs topic.",
     ),
     mirror_key(
         "emit.offset-syncs.enabled",
         ConfigType.BOOLEAN,
         True,
-        "Whether it is recorded where records landed. Without it, consumer groups cannot be "
-        "translated.",
+        "Whether to write offset syncs. Without them, consumer groups cannot be translated.",
     ),
     METRIC_NAMES_FORMATS,
 )
@@ -172,8 +181,9 @@ _OUR_KEYS = (
         "worker",
         OneOf(("worker", "spark")),
         Importance.MEDIUM,
-        "Where records are copied: by threads of the workers, or by tasks of Spark, which "
-        "`spark.*` configures. Either goes on where the other ended. Not a key of MirrorMaker 2.",
+        "Engine that copies records: `worker`: threads of the workers; `spark`: Spark tasks, "
+        "configured by `spark.*`. Each continues where the other stopped. Not a key of MirrorMaker "
+        "2.",
     ),
     ConfigKey(
         "mirror.spark.batch.ms",
@@ -181,8 +191,8 @@ _OUR_KEYS = (
         DEFAULT_SPARK_BATCH_MS,
         Range(100),
         Importance.LOW,
-        "With `mirror.engine=spark`: how long a Spark task copies at most before it gives back its "
-        "ledger. Not a key of MirrorMaker 2.",
+        "With `mirror.engine=spark`: how long a Spark task copies before it returns its copied "
+        "ranges, in milliseconds. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         "mirror.copy.buffer.bytes",
@@ -190,9 +200,9 @@ _OUR_KEYS = (
         DEFAULT_COPY_BUFFER_BYTES,
         Range(1024 * 1024),
         Importance.MEDIUM,
-        "Bound of the memory, in bytes, that a task uses for what is fetched and not yet "
-        "acknowledged. Left at its default, it becomes up to twice as much where the way to the "
-        "source is long. Not a key of MirrorMaker 2.",
+        "Maximum memory, in bytes, that a task uses for fetched records that are not acknowledged "
+        "yet. The default grows up to twofold if the round trip to the source is long. Not a key "
+        "of MirrorMaker 2.",
     ),
     ConfigKey(
         "mirror.copy.merge.batch.bytes",
@@ -200,14 +210,14 @@ _OUR_KEYS = (
         DEFAULT_MERGE_BATCH_BYTES,
         Range(0),
         Importance.LOW,
-        "Size, in bytes, to which runs of tiny batches are merged; 0: they are not merged. Not a "
-        "key of MirrorMaker 2.",
+        "Size, in bytes, up to which runs of tiny batches are merged; 0: no merging. Not a key of "
+        "MirrorMaker 2.",
     ),
     mirror_key(
         "mirror.offset.map.enabled",
         ConfigType.BOOLEAN,
         True,
-        "Whether the exact map of offsets is written, beside the offset-syncs topic. Not a key of "
+        "Whether to write the exact offset map, beside the offset-syncs topic. Not a key of "
         "MirrorMaker 2.",
     ),
     mirror_key(
@@ -273,7 +283,7 @@ class SourceConfig(MirrorConfig):
     heartbeats_replication_enabled: bool
     mirror_engine: Literal["worker", "spark"]
     move_partitions_every_s: float | None
-    """How often partitions may move to other tasks by what they weigh; None: they do not."""
+    """The shortest interval between load-based moves to other tasks; None: no such moves."""
     mirror_spark_batch_s: float
     mirror_copy_buffer_bytes: int
     mirror_copy_merge_batch_bytes: int
@@ -287,7 +297,7 @@ class SourceConfig(MirrorConfig):
 
     @property
     def far_buffer_bytes(self) -> int:
-        """The bound for a long way: what somebody set stays."""
+        """The memory bound for a long round trip: an explicit value is kept."""
         given = self.mirror_copy_buffer_bytes
         return 2 * given if given == DEFAULT_COPY_BUFFER_BYTES else given
 
@@ -360,7 +370,7 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
 
 
 def assigned_partitions(props: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Those in a task's properties. Raises ConfigError."""
+    """The partitions in a task's properties. Raises ConfigError."""
     elements = props.get("task.assigned.partitions", "").split(",")
     return [_topic_partition(element.strip()) for element in elements if element.strip()]
 
@@ -375,7 +385,7 @@ def _topic_partition(element: str) -> tuple[str, int]:
 
 
 def _check_offset_syncs(parsed: ParsedConfig) -> None:
-    """MirrorMaker 2's own rule: settings of a topic that is switched off are a mistake."""
+    """MirrorMaker 2's own rule: settings of a disabled topic are an error."""
     if parsed.originals.get("emit.offset-syncs.enabled") != "false":
         return
     useless = sorted(

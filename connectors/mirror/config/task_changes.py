@@ -1,4 +1,4 @@
-"""Which changes of a source task's config the task takes while it runs. Pure."""
+"""Decides which config changes a source task applies while it runs. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
 
 
 def flow_part(config: Mapping[str, str]) -> dict[str, str]:
-    """What a task cannot change while it runs: everything but its assignment and its limits."""
+    """The part of the config that a running task cannot change: all but its assignment
+    and limits."""
     return {key: value for key, value in config.items() if key not in _CHANGE_IN_PLACE}
 
 
 def only_adds_partitions(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Whether a source task's configs differ in nothing but partitions that come in addition."""
+    """Whether a source task's new config only adds partitions."""
     if flow_part(before) != flow_part(after):
         return False
     had, has = (set(config.get(_ASSIGNMENT, "").split(",")) for config in (before, after))

@@ -54,11 +54,11 @@ _LOG = logging.getLogger(__name__)
 HISTORY_OFF = "none"
 
 _MOST_WAITING = 20_000
-"""Rows: about 10 MB. A flow of 1,000 partitions makes 2,000 a minute."""
+"""Rows: about 10 MB. A flow of 1,000 partitions writes 2,000 a minute."""
 _CHUNK = 500
 _RETRY_FIRST_S, _RETRY_MOST_S = 1.0, 60.0
 _CLOSE_S = 2.0
-"""A task that stops has 5 s for everything (task.shutdown.graceful.timeout.ms)."""
+"""A stopping task has 5 s for everything (task.shutdown.graceful.timeout.ms)."""
 _SQLITE_LOCK_S = 5
 _CONNECT_TIMEOUT_S = 10
 _STATEMENT_TIMEOUT_MS = 30_000
@@ -68,7 +68,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Whose rows they are."""
+    """The flow and task that wrote a row."""
 
     connector: str
     task: int
@@ -78,7 +78,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """`first` to `last` are the offsets it is about, of the cluster that `side` says."""
+    """`first` to `last` are the affected offsets, of the cluster that `side` names."""
 
     kind: str
     topic: str
@@ -122,8 +122,8 @@ _TABLE_OF = {EventRow: "mirror_events", CopiedRow: "mirror_ranges", LagRow: "mir
 
 
 def default_history_file() -> Path:
-    """Where the history is without `mirror.history.url`: one file for each user of a host, in the
-    service's state directory under systemd."""
+    """The default history file: one for each user of a host, in the service's state directory under
+    systemd."""
     service = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
     if service:
         return Path(service) / "history.db"
@@ -132,8 +132,8 @@ def default_history_file() -> Path:
 
 
 def open_history(url: SecretStr | None, retention_days: int) -> History | None:
-    """The history at this URL, shared by all who ask in this process; each `close`s it once.
-    None where it is switched off. Raises ConfigError for what is no URL."""
+    """Open the history at this URL. It is shared in this process; each caller must `close` it once.
+    None if it is switched off. Raises ConfigError for an invalid URL."""
     if url is not None and url.reveal().strip().lower() in (HISTORY_OFF, ""):
         return None
     key = "" if url is None else url.reveal()
@@ -150,15 +150,15 @@ _SHARED_LOCK = threading.Lock()
 
 
 def read_events(url: SecretStr | None, limit: int) -> list[dict[str, Any]]:
-    """The newest events, oldest first, each with the columns of `mirror_events`. Raises
-    ConfigError where there is no history."""
+    """Read the newest events, oldest first, each with the columns of `mirror_events`. Raises
+    ConfigError if there is no history."""
     from sqlalchemy import select
 
     from connectors.mirror.history.tables import TABLES
 
     where = default_history_file() if url is None else None
     if where is not None and not where.exists():
-        raise ConfigError(f"There is no history at {where}; --url says where else it is")
+        raise ConfigError(f"There is no history at {where}. Set --url to the history's URL")
     table = TABLES.tables["mirror_events"]
     newest = select(table).order_by(table.c.at_ms.desc(), table.c.id.desc()).limit(limit)
     return _read(url, newest)[::-1]
@@ -167,8 +167,8 @@ def read_events(url: SecretStr | None, limit: int) -> list[dict[str, Any]]:
 def read_history(
     url: SecretStr | None, name: str, source: str, target: str
 ) -> list[dict[str, Any]]:
-    """A flow's rows of one of the tables, oldest first; none where there is no history yet. Raises
-    ConfigError where it cannot be read."""
+    """Read a flow's rows of one table, oldest first; empty if there is no history yet. Raises
+    ConfigError if it cannot be read."""
     from sqlalchemy import select
 
     from connectors.mirror.history.tables import TABLES
@@ -190,13 +190,13 @@ def _read(url: SecretStr | None, query: Select[Any]) -> list[dict[str, Any]]:
         with engine.connect() as connection:
             return [dict(row._mapping) for row in connection.execute(query)]
     except SQLAlchemyError as error:
-        raise ConfigError(f"The history cannot be read: {_without_url(error)}") from error
+        raise ConfigError(f"Cannot read the history: {_without_url(error)}") from error
     finally:
         engine.dispose()
 
 
 class History:
-    """See the module. `add` may be called from any thread."""
+    """Writes rows on a thread of its own. `add` may be called from any thread."""
 
     def __init__(self, url: str, retention_days: int, clock: Clock = SYSTEM_CLOCK) -> None:
         """`url` "": the default file."""
@@ -232,7 +232,7 @@ class History:
             self._changed.notify()
 
     def close(self) -> None:
-        """Not used any more by one who opened it; the last writes what waits, within seconds."""
+        """Close one use; the last close writes the waiting rows, within seconds."""
         with _SHARED_LOCK:
             self.users -= 1
             if self.users > 0:
@@ -244,7 +244,7 @@ class History:
             self._changed.notify()
         self._thread.join(_CLOSE_S)
         if self._thread.is_alive():
-            _LOG.warning("the history's database does not answer: its last rows are lost")
+            _LOG.warning("The history's database does not answer: its last rows are lost")
 
     # The writing thread.
 
@@ -262,7 +262,7 @@ class History:
                 except Exception as error:  # noqa: BLE001 - whatever a database and its driver raise
                     if _for_good(error):
                         _LOG.warning(
-                            "%d rows of the history were refused: %s",
+                            "The history's database refused %d rows: %s",
                             len(rows),
                             _without_url(error),
                         )
@@ -270,7 +270,7 @@ class History:
                         continue
                     if not complained:
                         _LOG.warning(
-                            "the history cannot be written, copying goes on without: %s",
+                            "Cannot write the history; copying continues without it: %s",
                             _without_url(error),
                         )
                     complained = True
@@ -282,7 +282,7 @@ class History:
                 pause = _RETRY_FIRST_S
                 if complained:
                     complained = False
-                    _LOG.info("the history is written again")
+                    _LOG.info("Writing the history works again")
                 self._written(len(rows))
         finally:
             if engine is not None:
@@ -310,7 +310,7 @@ class History:
                 self._waiting.popleft()
             dropped, self._dropped = self._dropped, 0
         if dropped:
-            _LOG.warning("%d rows of the history were dropped: its database was too slow", dropped)
+            _LOG.warning("Dropped %d rows of the history: its database was too slow", dropped)
 
     def _open(self) -> Engine:
         from connectors.mirror.history.tables import TABLES, prepare
@@ -383,12 +383,12 @@ def _connect_arguments(url: Any) -> Mapping[str, Any]:
 
 
 def _for_good(error: Exception) -> bool:
-    """Whether the database refuses these very rows."""
+    """Whether the database permanently refuses these rows."""
     from sqlalchemy.exc import DataError, IntegrityError
 
     return isinstance(error, DataError | IntegrityError)
 
 
 def _without_url(error: Exception) -> str:
-    """The driver's own words: they name hosts and tables, and no passwords."""
+    """The driver's own message: it names hosts and tables, but no passwords."""
     return f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"

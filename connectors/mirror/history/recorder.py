@@ -1,6 +1,6 @@
-"""What one source task writes into the history: losses, partitions that stand still, ranges, lag.
+"""Writes one source task's history: losses, stalled partitions, copied ranges, lag.
 
-Belongs to the task's thread. Costs nothing where the history is switched off.
+Belongs to the task's thread. Costs nothing if the history is switched off.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["CopiedPartition", "HistoryRows", "TaskHistory"]
 
 _LOOK_S = 1.0
 _WRITE_S = 10.0
-"""Ranges and lag are written at most so often, however often offsets are stored."""
+"""Ranges and lag are written at most this often, however often offsets are stored."""
 _STUCK_AFTER_S = 3.0
-"""An error that passes sooner, as with each move of a leader, is not worth a row."""
+"""An error that ends sooner, such as during a leader change, gets no row."""
 
 
 class CopiedPartition(Protocol):
-    """What is written down of a partition, whoever copies it. Offsets: -1 where not known."""
+    """The recorded state of a partition, for every engine. Offsets: -1 if not known."""
 
     @property
     def source(self) -> TopicPartition: ...
@@ -48,10 +48,10 @@ class CopiedPartition(Protocol):
 
 
 class HistoryRows(Protocol):
-    """Where the rows go (`history.History`)."""
+    """The destination of rows (`history.History`)."""
 
     def add(self, flow: Flow, row: EventRow | CopiedRow | LagRow) -> None:
-        """Keep a row. Returns at once."""
+        """Queue a row. Returns at once."""
 
     def close(self) -> None: ...
 
@@ -61,7 +61,7 @@ OpenRows = Callable[[SecretStr | None, int], HistoryRows | None]
 
 
 class TaskHistory:
-    """See the module."""
+    """Records the history of one source task."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class TaskHistory:
         )
 
     def quarantined(self, partition: CopiedPartition, first: int, last: int, reason: str) -> None:
-        """These source offsets went to the quarantine topic and not to the target's."""
+        """Record source offsets that went to the quarantine topic instead of the target topic."""
         self._event(
             partition,
             "quarantined",
@@ -115,7 +115,7 @@ class TaskHistory:
         )
 
     def already_copied(self, partition: CopiedPartition, first: int, records: int) -> None:
-        """A crash had left so many records on the target beyond the stored offset."""
+        """Record the records that a crash had left on the target beyond the stored offset."""
         last = partition.acked_position - 1
         self._event(
             partition,
@@ -159,7 +159,7 @@ class TaskHistory:
             self._history.add(self._flow, row)
 
     def look(self, partitions: Iterable[CopiedPartition]) -> None:
-        """Note which partitions stand still and which move again; call often."""
+        """Record which partitions stall and which move again; call often."""
         now = self._clock.monotonic()
         if self._history is None or now < self._look_at:
             return
@@ -185,11 +185,12 @@ class TaskHistory:
                 self._event(partition, "stuck", "", error, side="source", first=position)
 
     def begun(self, key: TopicPartition, position: int) -> None:
-        """A partition is copied from this source offset on."""
+        """Record the source offset at which a partition starts."""
         self._from[key] = position
 
     def reached(self, moved: Iterable[tuple[CopiedPartition, int]]) -> None:
-        """All before these positions is on the target, and stored, or is about to be."""
+        """Everything before these positions is on the target; the positions are stored, or will be
+        soon."""
         if self._history is not None:
             self._reached.update({p.source: (p, position) for p, position in moved})
 
@@ -215,7 +216,7 @@ class TaskHistory:
             history.add(self._flow, row)
 
     def _lag(self, history: HistoryRows, partition: CopiedPartition) -> None:
-        """Partitions that are and were caught up need no rows."""
+        """Write lag samples. Partitions that stay caught up get no rows."""
         lag = partition.lag
         if not lag:
             if partition.source not in self._lagged:
@@ -234,7 +235,7 @@ class TaskHistory:
         history.add(self._flow, row)
 
     def forget(self, key: TopicPartition) -> None:
-        """The partition left."""
+        """Drop the state of a partition that left."""
         if self._history is not None and key in self._reached:
             self._write_ranges(self._history)
         for known in (self._ill_since, self._told, self._counted, self._from):

@@ -1,4 +1,4 @@
-"""The tables of the history (history.py), as SQLAlchemy has them."""
+"""The history's tables in SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLES = MetaData()
 
 _AT_ONCE = 10_000
 
-# SQLite counts by itself only where the key is an INTEGER.
+# SQLite auto-increments only an INTEGER key.
 _ID = BigInteger().with_variant(Integer, "sqlite")
 
 
@@ -76,7 +76,7 @@ _table(
 
 
 def prepare(engine: Engine) -> None:
-    """Have an SQLite file serve several processes: readers never wait for writers."""
+    """Let several processes share an SQLite file: readers never wait for writers."""
     if engine.dialect.name != "sqlite":
         return
 
@@ -89,7 +89,7 @@ def prepare(engine: Engine) -> None:
 
 
 def delete_before(engine: Engine, at_ms: int) -> None:
-    """Delete rows that are older, in pieces, so that nobody waits long for the file."""
+    """Delete older rows in small steps, so that nothing waits long for the file."""
     for table in TABLES.tables.values():
         old = select(table.c.id).where(table.c.at_ms < at_ms).limit(_AT_ONCE)
         while True:

@@ -1,8 +1,9 @@
-"""Creates on the target what a plan says it lacks, with the source's topic configs.
+"""Creates the topics and partitions that a plan finds missing on the target, with the source's
+topic configs.
 
-Configs are copied when a topic is created, but those that the target's brokers do not know, as
-they are of another version. A topic that cannot be created, or given its partitions, holds up no
-other: the outcome says what failed.
+Configs are copied when a topic is created, except those that the target's Kafka version does not
+know. A topic that cannot be created, or given its partitions, does not block others: the outcome
+has the failures.
 """
 
 from __future__ import annotations
@@ -35,22 +36,23 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 PARALLEL_CALLS = 8
-"""Topics in creation at a time. A controller creates one after another; this hides round trips."""
+"""Number of topics created concurrently. A controller creates one after another; this hides round
+trips."""
 
 INVALID_REPLICATION_FACTOR = 38
-"""The protocol's error code."""
+"""Kafka's error code."""
 
 INVALID_CONFIG = 40
-"""The protocol's error code, for a name or a value that the brokers do not take."""
+"""Kafka's error code for a config name or value that the brokers refuse."""
 
 COMPACTED = {"cleanup.policy": "compact"}
-"""The only config that mirroring's own topics are created with."""
+"""The only config of mirroring's own topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFailure:
-    """A topic that is not as planned, and why. `factor_key`: the property that its replication
-    factor comes from."""
+    """A topic that is not as planned, and the reason. `factor_key`: the property that sets its
+    replication factor."""
 
     remote: str
     error: ConnectError
@@ -63,8 +65,8 @@ class TopicFailure:
 def copied_configs(
     entries: Iterable[ConfigEntry], properties: ConfigPropertyFilter
 ) -> dict[str, str]:
-    """What a new topic gets of its source's configs: what was set for the topic, or dynamically
-    for the brokers, unless filtered; the source's defaults only where the filter wants them."""
+    """The configs that a new topic copies from its source: those set for the topic, or dynamically
+    for the brokers, unless filtered; the source's defaults only if the filter wants them."""
     return {
         entry.name: entry.value
         for entry in entries
@@ -75,7 +77,7 @@ def copied_configs(
 def _is_copied(entry: ConfigEntry, properties: ConfigPropertyFilter) -> bool:
     if entry.read_only or entry.sensitive or entry.source == ConfigSource.STATIC_BROKER_CONFIG:
         return False
-    # Copies are always written in the newest format, whatever the source stores.
+    # Copies are always written in the newest format, in whatever format the source stores.
     if entry.name == STORED_FORMAT:
         return False
     if not properties.should_replicate_config_property(entry.name):
@@ -142,7 +144,7 @@ class _Creation:
         self._known: frozenset[str] | None = None
 
     def create(self, topic: MissingTopic, configs: Mapping[str, str]) -> TopicFailure | None:
-        """Create one copy; where its configs are refused, once more with those the target knows."""
+        """Create one copy; if its configs are refused, retry with those that the target knows."""
         try:
             try:
                 created = self._create(topic, configs)
@@ -170,7 +172,8 @@ class _Creation:
     def _known_of(
         self, configs: Mapping[str, str], error: ConnectError
     ) -> Mapping[str, str] | None:
-        """The configs whose names the target knows. None: another try with them would not help."""
+        """The configs whose names the target knows. None: another attempt with them
+        would not help."""
         if broker_code(error) != INVALID_CONFIG or not configs:
             return None
         names = self._names()
@@ -178,8 +181,8 @@ class _Creation:
         return known if names and len(known) < len(configs) else None
 
     def _names(self) -> frozenset[str]:
-        """The names of topic configs that the target knows, learned from one of its topics. Empty
-        where there is none that we may describe."""
+        """The names of topic configs that the target knows, read from one of its topics. Empty if
+        there is no topic that we may describe."""
         with self._lock:
             if self._known is None:
                 self._known = self._learned_names()
@@ -219,7 +222,7 @@ def _is_there(admin: Admin, name: str, timeout: float) -> bool:
 
 
 def with_remedy(error: ConnectError, factor_key: str) -> str:
-    """The error's text, and what to do where the topic was to have too many replicas."""
+    """The error's text, with a remedy if the topic was to have too many replicas."""
     if broker_code(error) == INVALID_REPLICATION_FACTOR:
         return f"{str(error).rstrip('.')}. Start more brokers, or lower {factor_key}"
     return str(error)
@@ -228,8 +231,8 @@ def with_remedy(error: ConnectError, factor_key: str) -> str:
 def ensure_compacted_topic(
     admin: Admin, name: str, replication_factor: int, timeout: float
 ) -> bool:
-    """Create one of mirroring's own topics: one partition, compacted. False: it existed. Who may
-    not create it may find it there, as with MirrorMaker 2."""
+    """Create one of mirroring's own topics: one partition, compacted. False: it existed. Without
+    permission to create it, an existing one is used, as in MirrorMaker 2."""
     try:
         created = admin.create_topic(name, 1, replication_factor, COMPACTED, timeout)
     except ConnectError as error:

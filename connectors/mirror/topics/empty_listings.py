@@ -1,8 +1,8 @@
-"""Whether a cluster that lists no topics is to be believed.
+"""Decides whether to believe a cluster that lists no topics.
 
-A broker with ZooKeeper (before KRaft) that has just started answers requests for metadata before
-its controller has told it of any topic: for a moment it knows brokers and no topics. Believing that
-would begin a flow with nothing until the next refresh, ten minutes later, or drop all it mirrors.
+With ZooKeeper (before KRaft), a broker that has just started answers metadata requests before its
+controller has sent it any topics: for a moment it knows brokers and no topics. Believing that would
+start a flow with nothing until the next refresh, ten minutes later, or drop all mirrored topics.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from connect.errors import RetriableError
 
 __all__ = ["EmptyListings"]
 
-# A controller tells within milliseconds; seconds on a machine that starts many brokers.
+# A controller sends topics within milliseconds; within seconds on a machine that starts many
+# brokers.
 _BELIEVED_AFTER_S = 30.0
 
 
 class EmptyListings:
-    """The empty listings of one cluster. For the thread that lists."""
+    """Tracks the empty listings of one cluster. For the thread that lists."""
 
     def __init__(self, alias: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._alias = alias
@@ -27,7 +28,7 @@ class EmptyListings:
         self._since: float | None = None
 
     def check(self, listed: Mapping[str, int]) -> None:
-        """Raise `RetriableError` while an empty listing is not to be believed: for 30 s."""
+        """Raise `RetriableError` for 30 s after the first empty listing."""
         now = self._clock.monotonic()
         if listed:
             self._since = None

@@ -1,9 +1,9 @@
-"""Keeps knowing which topics a flow copies, and keeps their copies on the target in being.
+"""Finds the topics that a flow copies and creates their copies on the target, periodically.
 
-One loop with a thread of its own: at start, then at `refresh.topics.interval.seconds`, list both
-clusters, create what the target lacks, and tell the connector when its partitions changed. The
-first round also creates mirroring's own topics and compares the clusters' ids. Whatever fails on a
-cluster is logged and tried again; only a config that can never work ends the loop.
+One loop with a thread of its own: at start, then at `refresh.topics.interval.seconds`, it lists
+both clusters, creates missing topics on the target, and notifies the connector when its partitions
+changed. The first round also creates mirroring's own topics and compares the cluster ids. Every
+failure on a cluster is logged and retried; only a config that can never work ends the loop.
 """
 
 from __future__ import annotations
@@ -54,29 +54,29 @@ __all__ = ["Clusters", "TopicRefresh", "contact", "internal_topics", "topic_sele
 log = logging.getLogger(__name__)
 
 CONTACT_TIMEOUT_S = 10.0
-"""How long a first contact may take before the cluster is called unreachable, and tried again."""
+"""Timeout of a first contact; after it the cluster counts as unreachable, and is retried."""
 
 UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-"""The protocol's error code, which brokers refuse the batches with."""
+"""Kafka's error code for batches that the brokers refuse."""
 
 LOOK_AGAIN_S = 15.0
-"""How soon a flow that has nothing to mirror looks for topics again: flows are often started while
-their topics are being created, and the interval is 10 minutes by default."""
+"""How soon a flow without topics looks for topics again: flows are often started while their topics
+are being created, and the interval is 10 minutes by default."""
 
 _CAUSE_S = 5.0
-"""How long it is then looked why."""
+"""How long it looks that often."""
 
 OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
 
 TOLD = 20
-"""So many topics that are not ready a status names."""
+"""Maximum number of failed topics listed in a status."""
 
 GRACE_S = 10.0
-"""What is waited beyond a call's own timeout, so that its own error is the one seen."""
+"""Added to a call's own timeout, so that the call's own error is reported."""
 
 
 def topic_selector(config: SourceConfig, *, same_cluster: bool = False) -> TopicSelector:
-    """The choice of topics that this config asks for. Raises `ConfigError`."""
+    """The topic selector of this config. Raises `ConfigError`."""
     return TopicSelector(
         policy=replication_policy(config.originals),
         topics=topic_filter(config.originals),
@@ -88,8 +88,8 @@ def topic_selector(config: SourceConfig, *, same_cluster: bool = False) -> Topic
 
 
 def internal_topics(config: SourceConfig) -> dict[str, int]:
-    """Replication factors by name of the offset-syncs topic and of the offset map beside it, as
-    far as they are switched on. Each is called after the cluster it is not on."""
+    """Replication factors by name of the offset-syncs topic and of the offset map beside it, if
+    they are enabled. Each name has the alias of the cluster that does not host it."""
     policy = replication_policy(config.originals)
     on_source = config.offset_syncs_topic_location == "source"
     other = config.target_cluster_alias if on_source else config.source_cluster_alias
@@ -102,30 +102,29 @@ def internal_topics(config: SourceConfig) -> dict[str, int]:
 
 
 def without_map(error: ConnectError) -> str:
-    """The permissions that MirrorMaker 2 needs do not include the offset map, which it does not
-    have: a flow without it is well."""
+    """Explain a missing offset map. MirrorMaker 2 needs no permissions for it, so without them the
+    flow still works."""
     return (
-        f"there is no offset map, so group offsets are translated no more precisely than by "
+        f"cannot create the offset map, so group offsets are translated only as precisely as by "
         f"MirrorMaker 2: {error}; or set mirror.offset.map.enabled=false"
     )
 
 
 def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) -> str:
-    """The id of the cluster `alias`. Raises an error that names the cluster and where it was
-    looked for."""
+    """The id of the cluster `alias`. Raises an error that names the cluster and its addresses."""
     try:
         return admin.cluster_id(timeout)
     except RetriableError as error:
         servers = props.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
-        # librdkafka only says that time is up: not that the password is wrong, or the protocol.
+        # librdkafka only reports a timeout, not a wrong password or protocol.
         cause = why_unreachable(props, Deadline(_CAUSE_S)) or error
         raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {cause}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Both clusters of the flow, and which topics of the source are copied. Others may use them,
-    from any thread; they are closed with the loop."""
+    """The admin clients of both clusters, and the flow's topic selector. Usable from any thread;
+    they are closed with the loop."""
 
     source: Admin
     target: Admin
@@ -137,8 +136,8 @@ class Clusters:
 
 
 class TopicRefresh:
-    """The loop of one flow. `start` and `stop` are its owner's, once each; `partitions` may be
-    read from any thread. The callbacks come on the loop's thread."""
+    """The loop of one flow. The owner calls `start` and `stop`, once each; `partitions` may be read
+    from any thread. The callbacks are called on the loop's thread."""
 
     def __init__(
         self,
@@ -149,9 +148,9 @@ class TopicRefresh:
         on_trouble: Callable[[str | None], None],
         before: Collection[TopicPartition] = (),
     ) -> None:
-        """`on_change`: the partitions are others than before. `on_failure`: the loop ended, as
-        this config can never work. `on_trouble`: what it cannot do for now; None: nothing any more.
-        `before`: what an earlier run of the connector had mirrored. Raises `ConfigError`."""
+        """`on_change`: the partitions changed. `on_failure`: the loop ended because this config can
+        never work. `on_trouble`: the current problem; None: it is resolved. `before`: the
+        partitions of an earlier run of the connector. Raises `ConfigError`."""
         self._config = config
         self._before = before
         self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
@@ -180,7 +179,7 @@ class TopicRefresh:
 
     @property
     def partitions(self) -> list[TopicPartition] | None:
-        """The source's partitions that are copied; None until they were found once."""
+        """The source partitions that are copied; None before the first result."""
         return self._partitions
 
     @property
@@ -218,7 +217,7 @@ class TopicRefresh:
         waiting = [failure for failure in failures if failure.error.retriable]
         if waiting:
             raise RetriableError(
-                f"{len(waiting)} topics are not ready yet, {waiting[0].remote} for one: "
+                f"{len(waiting)} topics are not ready yet, for example {waiting[0].remote}: "
                 f"{waiting[0].error}"
             )
 
@@ -257,7 +256,7 @@ class TopicRefresh:
     def _check_versions(
         self, source_props: Mapping[str, str], target_props: Mapping[str, str]
     ) -> None:
-        """Raises `ConfigError` where a cluster's brokers cannot be spoken to: nothing is copied."""
+        """Raises `ConfigError` if a cluster's brokers are not supported: nothing is copied."""
         sides: tuple[tuple[Side, str, Mapping[str, str]], ...] = (
             ("source", self._config.source_cluster_alias, source_props),
             ("target", self._config.target_cluster_alias, target_props),
@@ -273,7 +272,7 @@ class TopicRefresh:
             refused = refusal(alias, side, apis)
             if refused is not None:
                 raise ConfigError(refused, key=f"{side}.cluster.bootstrap.servers")
-            self._old_target = apis.before_3_0  # the target is the last
+            self._old_target = apis.before_3_0  # the target comes last
 
     def _create_own_topics(self, clusters: Clusters) -> list[TopicFailure]:
         if self._own_topics_ready:
@@ -310,7 +309,7 @@ class TopicRefresh:
         return apply_plan(plan, clusters.target, configs, factor, self._timeout, self._threads)
 
     def _formats_refused(self, clusters: Clusters, selection: Selection) -> list[TopicFailure]:
-        """The copies on an old target that are stored in a format that cannot hold copies."""
+        """Copies on an old target with a message format that cannot hold them."""
         if not self._old_target:
             return []
         copies = [clusters.selector.remote(topic) for topic in selection.copied]
@@ -319,8 +318,8 @@ class TopicRefresh:
                 copies, self._timeout, missing_ok=True
             )
         except BrokerError as error:
-            # Not allowed to look, say: the first batch will tell.
-            log.warning("%s: the formats of the copies are not checked: %s", self._flow, error)
+            # The principal may lack permission to look: then the first batch shows it.
+            log.warning("%s: cannot check the message formats of the copies: %s", self._flow, error)
             self._old_target = False
             return []
         refused = {
@@ -336,8 +335,8 @@ class TopicRefresh:
         ]
 
     def _hidden(self, clusters: Clusters, listed: Mapping[str, int]) -> dict[str, int]:
-        """Topics that were mirrored and are not listed any more because they may not be described.
-        They stay the tasks', as they are: dropping them would look as if they were gone."""
+        """Mirrored topics that are no longer listed because of missing permissions. The tasks keep
+        them: dropping them would look as if the topics were deleted."""
         known = Counter(topic for topic, _ in self._partitions or self._before)
         missing = [
             topic
@@ -353,11 +352,15 @@ class TopicRefresh:
         )
         gone = sorted(set(missing) - set(hidden))
         if gone:
-            log.warning("%s: no longer there, nor mirrored: %s", self._flow, _named(gone))
+            log.warning(
+                "%s: no longer on the source, and not mirrored any more: %s",
+                self._flow,
+                _named(gone),
+            )
         return {topic: known[topic] for topic in hidden}
 
     def _report(self, failures: Sequence[TopicFailure]) -> None:
-        """Log each failure when it is new or became another; and when it is over."""
+        """Log each failure when it is new or has changed, and when it is resolved."""
         current = {failure.remote: str(failure) for failure in failures}
         for remote, message in current.items():
             if self._failures.get(remote) != message:
@@ -386,7 +389,7 @@ class TopicRefresh:
 
 
 def _in_words(failures: Mapping[str, str]) -> str | None:
-    """By topic of the target, why it is not ready; the first of them where they are many."""
+    """The reasons by target topic why topics are not ready; only the first if there are many."""
     names = sorted(failures)
     lines = [f"topic {name} is not ready: {failures[name]}" for name in names[:TOLD]]
     if len(names) > TOLD:
@@ -395,7 +398,7 @@ def _in_words(failures: Mapping[str, str]) -> str | None:
 
 
 def _named(topics: Sequence[str]) -> str:
-    """These topics; the first of them where they are many."""
+    """These topics; only the first if there are many."""
     what = "topic" if len(topics) == 1 else "topics"
     more = f" and {len(topics) - TOLD} more" if len(topics) > TOLD else ""
     return f"{what} {', '.join(topics[:TOLD])}{more}"

@@ -1,9 +1,10 @@
-"""Which topics a flow copies, and what the target lacks for them. Pure: names and counts only.
+"""Selects the topics that a flow copies, and plans what the target lacks for them. Pure: names and
+counts only.
 
 The rules are those of MirrorMaker 2 with two differences. Copies on the target are looked up by
-their full name, not by the alias in it, so an alias that holds the separator works too. And where
-source and target are one cluster, both aliases count when cycles are looked for, so names cannot
-grow without end (`A.A.A.t`).
+their full name, not by the alias in it, so an alias that contains the separator works too. And if
+source and target are one cluster, both aliases count in the check for cycles, so names cannot grow
+without end (`A.A.A.t`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class SkipReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A topic that is not copied. `detail` is for people."""
+    """A topic that is not copied. `detail` explains the reason to users."""
 
     topic: str
     reason: SkipReason
@@ -52,7 +53,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What becomes of each topic of the source. `copied`: name -> number of partitions."""
+    """The decision for each topic of the source. `copied`: name -> number of partitions."""
 
     copied: Mapping[str, int]
     skipped: tuple[Skip, ...]
@@ -60,7 +61,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class TopicSelector:
-    """The choice of topics of one flow. Immutable; shared by threads."""
+    """Selects the topics of one flow. Immutable; shared by threads."""
 
     policy: ReplicationPolicy
     topics: TopicFilter
@@ -91,8 +92,8 @@ class TopicSelector:
         return None
 
     def select(self, source_topics: Mapping[str, int]) -> Selection:
-        """Judge every topic of the source. Raises `ConfigError` for a flow that would copy topics
-        onto themselves."""
+        """Decide for every topic of the source. Raises `ConfigError` for a flow that would copy
+        topics onto themselves."""
         copied: dict[str, int] = {}
         skipped: list[Skip] = []
         for topic in sorted(source_topics):
@@ -106,7 +107,8 @@ class TopicSelector:
         return Selection(copied, tuple(skipped))
 
     def _returns_to_source(self, topic: str) -> bool:
-        # A policy that keeps names says "from the source" of every topic: that is no evidence.
+        # A policy that keeps names gives every topic the source as its origin: that proves no
+        # cycle.
         return self.remote(topic) != topic and is_cycle(self.policy, topic, self.source_alias)
 
     def _refuse_self_copies(self, topics: Iterable[str]) -> None:
@@ -154,7 +156,8 @@ class TopicPlan:
 def plan_topics(
     copied: Mapping[str, int], target_topics: Mapping[str, int], selector: TopicSelector
 ) -> TopicPlan:
-    """What to create on the target for these topics (name -> partitions) of the source."""
+    """The topics and partitions to create on the target for these topics (name -> partitions) of
+    the source."""
     create: list[MissingTopic] = []
     grow: list[Growth] = []
     for topic, partitions in copied.items():
@@ -177,10 +180,10 @@ def assign_partitions(
     max_tasks: int,
     previous: Sequence[Sequence[TopicPartition]] = (),
 ) -> list[list[TopicPartition]]:
-    """Deal partitions out to min(max_tasks, len(partitions)) tasks; none is left without any.
+    """Assign partitions to min(max_tasks, len(partitions)) tasks; none is left without a partition.
 
     A partition stays with the task that had it (`previous`, by task index), so that a new topic
-    disturbs no running copy; others go to the task that has the fewest. Without `previous` this is
+    disturbs no running copy; others go to the task with the fewest. Without `previous` this is
     Java's round robin.
     """
     count = min(max_tasks, len(partitions))
