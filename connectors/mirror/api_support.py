@@ -1,6 +1,7 @@
-"""Which brokers a flow can work with, and the sentence for those it cannot.
+"""Checks whether a flow can work with a cluster's brokers, and explains if it cannot.
 
-Copying speaks one version of Fetch and one of Produce; all else is negotiated with each broker.
+Copying uses one version of Fetch and one of Produce; all other APIs are negotiated with each
+broker.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from connect.protocol.messages import FETCH_API, FETCH_VERSION, PRODUCE_API, PRO
 __all__ = ["STORED_FORMAT", "Side", "exactly_once_refusal", "format_refusal", "refusal"]
 
 STORED_FORMAT = "message.format.version"
-"""How brokers before Kafka 4.0 store a topic's batches; from 3.0 on it has no effect."""
+"""The message format of brokers before Kafka 4.0; from 3.0 on it has no effect."""
 
 Side = Literal["source", "target"]
 
@@ -26,7 +27,8 @@ _FIRST_IDEMPOTENT = (0, 11)
 
 
 def refusal(alias: str, side: Side, apis: BrokerApis) -> str | None:
-    """Why the cluster `alias` cannot be this side of a flow, and what to do; None if it can."""
+    """The reason why the cluster `alias` cannot be this side of a flow, with a remedy; None if it
+    can."""
     need = _FETCH if side == "source" else _PRODUCE
     lack = apis.lacks(need)
     if lack is None:
@@ -39,8 +41,8 @@ def refusal(alias: str, side: Side, apis: BrokerApis) -> str | None:
 
 
 def exactly_once_refusal(alias: str, key: str, apis: BrokerApis) -> str | None:
-    """Why a flow to the cluster `alias` cannot write exactly once, and what to do. `key`: the
-    property that asks for it."""
+    """The reason why a flow to the cluster `alias` cannot use exactly-once, with a remedy. `key`:
+    the property that enables it."""
     lack = apis.lacks(CLAIM)
     if lack is None:
         return None
@@ -51,8 +53,8 @@ def exactly_once_refusal(alias: str, key: str, apis: BrokerApis) -> str | None:
 
 
 def format_refusal(stored_format: str | None) -> str | None:
-    """Why a topic of a target before Kafka 3.0 cannot hold copies, and what to do, as the end of a
-    sentence about the topic. `stored_format`: its message.format.version."""
+    """The reason why a topic of a target before Kafka 3.0 cannot hold copies, with a remedy, as the
+    end of a sentence about the topic. `stored_format`: its message.format.version."""
     if stored_format is None or _major_minor(stored_format) >= _FIRST_IDEMPOTENT:
         return None
     return (
@@ -63,7 +65,7 @@ def format_refusal(stored_format: str | None) -> str | None:
 
 
 def _major_minor(version: str) -> tuple[int, int]:
-    """`0.10.2-IV0` as (0, 10). What is no version counts as new."""
+    """`0.10.2-IV0` as (0, 10). An unknown format counts as new."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else _FIRST_IDEMPOTENT
 

@@ -1,8 +1,8 @@
-"""What a program can ask about mirroring into a cluster: Java's MirrorClient, in Python.
+"""Queries about mirroring into a cluster: Java's MirrorClient, in Python.
 
-A client looks at one cluster, the target of flows: from topics' names it knows which clusters are
-upstream and how far, from the checkpoints topics where their consumer groups go on. Source: KIP-382
-and connect-mirror-client 4.3.1 (MirrorClient, RemoteClusterUtils).
+A client queries one cluster, the target of flows: topic names show the upstream clusters and their
+distance, the checkpoints topics have the translated offsets of their consumer groups. Source:
+KIP-382 and connect-mirror-client 4.3.1 (MirrorClient, RemoteClusterUtils).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ DEFAULT_TIMEOUT_S = 60.0
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A translated offset: the one to read next on this cluster, and the metadata of the commit
-    on the source."""
+    """A translated offset: the next one to read on this cluster, and the metadata of the commit on
+    the source."""
 
     offset: int
     metadata: str = ""
 
 
 def client_properties(props: Mapping[str, str], kind: str) -> dict[str, str]:
-    """The client properties that a MirrorClient's config has for its `admin` or `consumer`: names
-    of connecting and security only, those under `<kind>.` first. Raises `ConfigError` without
+    """The client properties that a MirrorClient's config has for its `admin` or `consumer`: only
+    connection and security properties, those under `<kind>.` first. Raises `ConfigError` without
     bootstrap servers."""
     found = {name: value for name, value in props.items() if name in CLIENT_CONFIG_NAMES}
     prefix = f"{kind}."
@@ -54,7 +54,8 @@ def client_properties(props: Mapping[str, str], kind: str) -> dict[str, str]:
 
 
 def ancestry(policy: ReplicationPolicy, topic: str) -> list[str]:
-    """The clusters a topic came over, the nearest first; ends where one comes again."""
+    """The clusters that a topic was mirrored over, the nearest first; ends at a
+    repeated cluster."""
     found: list[str] = []
     upstream: str | None = topic
     while upstream is not None:
@@ -67,21 +68,22 @@ def ancestry(policy: ReplicationPolicy, topic: str) -> list[str]:
 
 
 def hops(policy: ReplicationPolicy, topic: str, alias: str) -> int:
-    """How many flows a topic came over from `alias`; -1 where it did not."""
+    """The number of flows from `alias` that a topic was mirrored over; -1 if `alias` is none of
+    them."""
     over = ancestry(policy, topic)
     return over.index(alias) + 1 if alias in over else -1
 
 
 class MirrorClient:
-    """Of one cluster. Calls may come from any thread; the owner calls `close`, or uses `with`.
+    """Queries one cluster. Calls may come from any thread; the owner calls `close`, or uses `with`.
 
-    Every method raises one of `connect.errors` where the cluster does not answer.
+    Every method raises one of `connect.errors` if the cluster does not answer.
     """
 
     def __init__(self, props: Mapping[str, str], *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        """`props`: as of Java's MirrorClientConfig: `bootstrap.servers`, `security.protocol`,
+        """`props`: as in Java's MirrorClientConfig: `bootstrap.servers`, `security.protocol`,
         `ssl.*`, `sasl.*`, each also under `admin.` and `consumer.`, and `replication.policy.*`.
-        `timeout_s`: of each call that has none of its own."""
+        `timeout_s`: the default timeout of a call."""
         self._consumer = client_properties(props, "consumer")
         self._policy = replication_policy(props)
         self._timeout_s = timeout_s
@@ -106,7 +108,7 @@ class MirrorClient:
         return self._policy
 
     def replication_hops(self, upstream_alias: str) -> int:
-        """The least number of flows from that cluster to this one; -1 where there is no way."""
+        """The least number of flows from that cluster to this one; -1 if there is no path."""
         found = [hops(self._policy, topic, upstream_alias) for topic in self.heartbeat_topics()]
         return min((count for count in found if count > 0), default=-1)
 
@@ -124,8 +126,8 @@ class MirrorClient:
         }
 
     def remote_topics(self, source: str | None = None) -> set[str]:
-        """Topics that were copied here; only those from the cluster `source`, if given, by the
-        last flow they came over."""
+        """The mirrored topics on this cluster; with `source`, only those that the last flow copied
+        from the cluster `source`."""
         return {
             topic
             for topic in self._topics()
@@ -137,9 +139,9 @@ class MirrorClient:
     def remote_consumer_offsets(
         self, group: str, remote_alias: str, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where a group of the cluster `remote_alias` goes on here, by topics as they are called
-        here. Nothing for a group without checkpoints. Raises `DeadlineExceeded` where they could
-        not be read to the end; Java gives what it has then."""
+        """The translated offsets of a group of the cluster `remote_alias`, by topics as they are
+        named here. Empty for a group without checkpoints. Raises `DeadlineExceeded` if the
+        checkpoints could not be read to the end; Java then returns the ones it has read."""
         found = self.remote_consumer_offsets_matching(
             re.compile(re.escape(group)), remote_alias, timeout_s
         )
@@ -148,7 +150,7 @@ class MirrorClient:
     def remote_consumer_offsets_matching(
         self, pattern: re.Pattern[str], remote_alias: str, timeout_s: float | None = None
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """The same for all groups whose whole id matches, by group."""
+        """As `remote_consumer_offsets`, for all groups whose whole id matches, by group."""
         return {
             group: {
                 key: OffsetAndMetadata(each.downstream_offset, each.metadata)

@@ -1,10 +1,9 @@
-"""Moves consumer groups from one cluster to another: where they go on, and commits it.
+"""Moves consumer groups from one cluster to another: translates and commits their offsets.
 
 A group on cluster X reads topics of X, which a flow X->Y copies to Y (forwards: failover), and
 copies of topics of Y, which a flow Y->X made (backwards: failback). Both lead to an offset on Y.
-While X answers, what its groups committed last is translated. When it does not, the checkpoints
-that were written to Y are used, which are as new as the last round of the mirror. Topics that no
-flow copies are left out.
+While X answers, the groups' committed offsets are translated. If it does not, the checkpoints on Y
+are used, which are as new as the last round of the mirror. Topics that no flow copies are left out.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ __all__ = ["FlowProps", "MoveClusters", "MovePlan", "MovedOffset", "commit_moves
 
 _CLOSE_S = 2.0
 _CONTACT_S = 8.0
-"""How long a cluster may take to answer first, before it counts as gone."""
+"""How long a cluster may take for its first response before it counts as unreachable."""
 _UNKNOWN_MEMBER_ID = 25
 
 FlowProps = Mapping[str, str]
-"""A flow's connector properties, resolved: aliases, policy, location of the offset syncs, and how
-to reach both clusters."""
+"""A flow's connector properties, resolved: aliases, policy, location of the offset syncs, and the
+client properties of both clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class MovedOffset:
-    """Where one partition of a group goes on.
+    """The new offset of one partition of a group.
 
-    `topic`: as it is called on the cluster the group comes from, `new_topic` where it goes.
-    `offset`: what it committed last. `new_offset` None: nothing is known of it. `again`: how many
-    records it reads a second time, at most; None: not known. `has`: what the group has committed
-    where it goes; `end`: the end of the partition there.
+    `topic`: its name on the old cluster, `new_topic` on the new one. `offset`: the group's
+    committed offset. `new_offset` None: no translation is known. `again`: the maximum number of
+    records that are read again; None: not known. `has`: the group's committed offset on the new
+    cluster; `end`: the log end offset there.
     """
 
     group: str
@@ -68,14 +67,14 @@ class MovedOffset:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether committing it moves the group forward."""
+        """Whether the commit moves the group forward."""
         return self.new_offset is not None and (self.has is None or self.has < self.new_offset)
 
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """All offsets, by group and partition. `live`: from what groups committed last; otherwise from
-    checkpoints. `unreadable`: groups that could not be asked, and why."""
+    """All offsets, by group and partition. `live`: translated from committed offsets; otherwise
+    from checkpoints. `unreadable`: groups whose offsets could not be read, and why."""
 
     offsets: Sequence[MovedOffset]
     live: bool
@@ -83,15 +82,15 @@ class MovePlan:
 
 
 class MoveClusters(NamedTuple):
-    """The flows between two clusters, by their connector properties, as far as they exist: there,
-    from X to Y, and back, from Y to X."""
+    """The connector properties of the existing flows between two clusters: forwards, from X to Y,
+    and back, from Y to X."""
 
     there: FlowProps | None
     back: FlowProps | None
 
 
 class _Target(NamedTuple):
-    """One offset to translate: which flow knows it, and what the partition is called there."""
+    """One offset to translate: the flow that can translate it, and the partition's name there."""
 
     row: MovedOffset
     backwards: bool
@@ -102,7 +101,7 @@ def plan_move(
 ) -> MovePlan:
     """Translate all groups whose whole id matches. `live` False: by checkpoints.
 
-    Raises `ConnectError`: X does not answer, say, and `live` was asked for.
+    Raises `ConnectError`, for example if X does not answer and `live` was requested.
     """
     plan = _live(clusters, groups, deadline) if live else _checkpointed(clusters, groups, deadline)
     return replace(plan, offsets=_completed(clusters, plan.offsets, deadline))
@@ -129,7 +128,7 @@ def _live(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -
 
 
 def _contact(clusters: MoveClusters, deadline: Deadline) -> None:
-    """Raise soon where the cluster that the groups come from does not answer."""
+    """Raise soon if the cluster of the groups does not answer."""
     admin = Admin(_admin(clusters, "from"))
     try:
         admin.cluster_id(min(_CONTACT_S, max(1.0, deadline.remaining())))
@@ -161,7 +160,7 @@ def _targets(
 
 
 def _new_name(flow: FlowProps, topic: str, *, backwards: bool) -> str | None:
-    """What the topic is called where the group goes; None where this flow does not copy it."""
+    """The topic's name on the new cluster; None if this flow does not copy it."""
     policy = replication_policy(flow)
     source, target = flow["source.cluster.alias"], flow["target.cluster.alias"]
     if policy.is_internal_topic(topic):
@@ -220,8 +219,8 @@ def _placed(row: MovedOffset, place: Place | None) -> MovedOffset:
 
 
 def _checkpointed(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -> MovePlan:
-    """From the checkpoints of the flow there. What the groups committed after them is not known,
-    and neither is what they read again."""
+    """Offsets from the forward flow's checkpoints. Later commits of the groups are not known, and
+    neither is the number of records that they read again."""
     flow = clusters.there
     if flow is None:
         return MovePlan([], False, {})
@@ -259,7 +258,7 @@ def _checkpointed(clusters: MoveClusters, groups: re.Pattern[str], deadline: Dea
 def _completed(
     clusters: MoveClusters, rows: Sequence[MovedOffset], deadline: Deadline
 ) -> list[MovedOffset]:
-    """With what the groups have committed where they go, and where the partitions end there."""
+    """Add the groups' committed offsets on the new cluster, and the log end offsets there."""
     known = [row for row in rows if row.new_offset is not None]
     props = _admin(clusters, "to")
     target, admin = ConsumerGroups(props), Admin(props)
@@ -300,10 +299,10 @@ def _complete(
 def commit_moves(
     clusters: MoveClusters, rows: Iterable[MovedOffset], deadline: Deadline, *, rewind: bool
 ) -> dict[str, str | None]:
-    """Commit offsets where the groups go; only those that move a group forward, unless `rewind`.
+    """Commit the new offsets; only those that move a group forward, unless `rewind`.
 
     Returns group -> why it failed, or None, of all groups that were written to. A group that has
-    members there is not touched: the broker refuses, and the reason says so.
+    members on the new cluster is not changed: the broker refuses, and the reason says so.
     """
     writes: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
     for row in rows:
@@ -336,11 +335,11 @@ def commit_moves(
 
 
 def _has_members(group: str) -> str:
-    return f"group {group} has members where it is to go: stop its consumers there, and try again"
+    return f"group {group} has members on the new cluster: stop its consumers there, and try again"
 
 
 def _admin(clusters: MoveClusters, which: str) -> dict[str, str]:
-    """Admin properties of the cluster the groups come `from`, or go `to`."""
+    """Admin properties of the old cluster (`from`) or the new one (`to`)."""
     if clusters.there is not None:
         side, flow = ("source" if which == "from" else "target"), clusters.there
     else:

@@ -59,7 +59,7 @@ class PatternList:
             try:
                 if compile_java_regex(element).fullmatch(name):
                     return element
-            except JavaRegexError:  # an element that is whole only together with its neighbours
+            except JavaRegexError:  # an element that is valid only together with its neighbours
                 continue
         return "|".join(self.elements)
 
@@ -79,7 +79,7 @@ def _compile(key: str, elements: Sequence[str]) -> re.Pattern[str]:
 
 
 def _culprit(elements: Sequence[str]) -> tuple[str, JavaRegexError] | None:
-    """The first element that is wrong by itself, and how."""
+    """The first element that is invalid by itself, and its error."""
     for element in elements:
         try:
             compile_java_regex(element)
@@ -89,8 +89,8 @@ def _culprit(elements: Sequence[str]) -> tuple[str, JavaRegexError] | None:
 
 
 class TopicFilter(ABC):
-    """Decides by name which topics are mirrored. A custom filter takes the connector's properties
-    in its constructor."""
+    """Selects by name the topics that are mirrored. A custom filter takes the connector's
+    properties in its constructor."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         """`props`: the connector's flat Java properties."""
@@ -100,12 +100,12 @@ class TopicFilter(ABC):
     def should_replicate_topic(self, topic: str) -> bool: ...
 
     def why_not(self, topic: str) -> str:
-        """For a topic that is not replicated: the reason, for people."""
-        return f"{type(self).__name__} says no"
+        """The reason, for users, why a topic is not mirrored."""
+        return f"{type(self).__name__} excludes it"
 
 
 class GroupFilter(ABC):
-    """Decides by id whose consumer groups' offsets are translated."""
+    """Selects by id the groups whose offsets are translated."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         """`props`: the connector's flat Java properties."""
@@ -116,7 +116,7 @@ class GroupFilter(ABC):
 
 
 class ConfigPropertyFilter(ABC):
-    """Decides which topic configs are copied."""
+    """Selects the topic configs that are copied."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         """`props`: the connector's flat Java properties."""
@@ -126,7 +126,7 @@ class ConfigPropertyFilter(ABC):
     def should_replicate_config_property(self, name: str) -> bool: ...
 
     def should_replicate_source_default(self, name: str) -> bool:
-        """Whether the source's default of `name` is set on the target, where nobody set it."""
+        """Whether to set the source's default of `name` on the target if no value is set."""
         return False
 
 

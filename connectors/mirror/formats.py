@@ -17,7 +17,8 @@ __all__ = ["Checkpoint", "Heartbeat", "OffsetSync"]
 
 MAX_STRING_BYTES = 0x7FFF
 VERSION = 0
-"""The only version of checkpoints and heartbeats there is; readers take others for it, as Java."""
+"""The only version of checkpoints and heartbeats; like Java, readers treat any other version as
+this one."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -59,10 +60,10 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A group's committed offset on the source, and where that is on the target.
+    """A group's committed offset on the source, and the translated one on the target.
 
-    Key: group STRING, topic STRING (its name on the target), partition INT32. Value: version
-    INT16, upstream INT64, downstream INT64, metadata STRING (of the commit; "" where it had none).
+    Key: group STRING, topic STRING (its name on the target), partition INT32. Value: version INT16,
+    upstream INT64, downstream INT64, metadata STRING (of the commit; "" if it had none).
     """
 
     group: str
@@ -142,7 +143,7 @@ def _string(text: str) -> bytes:
 
 
 class _Reader:
-    """Takes protocol primitives off the front of `data`; `what` names it in errors."""
+    """Reads protocol primitives from the front of `data`; `what` names it in errors."""
 
     def __init__(self, what: str, data: bytes) -> None:
         self._what = what

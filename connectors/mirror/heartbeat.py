@@ -1,8 +1,8 @@
-"""MirrorHeartbeatConnector and its task: a sign of life on the target, at a steady interval.
+"""MirrorHeartbeatConnector and its task: writes heartbeats to the target at a fixed interval.
 
 Every `emit.heartbeats.interval.seconds` one record (source alias, target alias; now) goes to
-partition 0 of the target's `heartbeats` topic. Mirrored on, these topics tell how clusters are
-connected, and how many hops apart they are. The connector does not look at `enabled`.
+partition 0 of the target's `heartbeats` topic. Mirrored heartbeats topics show how clusters are
+connected, and how many hops apart they are. The connector ignores `enabled`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask", "heartbeat_record"
 log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_S = 10.0
-"""How long one try to create the topic may take before the next."""
+"""Timeout of one attempt to create the topic."""
 
 
 def heartbeat_record(
     source_alias: str, target_alias: str, topic: str, timestamp_ms: int
 ) -> SourceRecord:
-    """One heartbeat as Kafka Connect's worker takes it. Its source offset is always 0: the tasks
-    never read it back."""
+    """A heartbeat as a source record. Its source offset is always 0: the tasks never
+    read it back."""
     beat = Heartbeat(source_alias, target_alias, timestamp_ms)
     return SourceRecord(
         source_partition={"sourceClusterAlias": source_alias, "targetClusterAlias": target_alias},
@@ -64,7 +64,7 @@ class MirrorHeartbeatConnector(Connector):
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Offsets mean nothing here: the tasks never read them."""
+        """Accept any offsets: the tasks never read them."""
         for partition, offset in offsets:
             if offset is not None:
                 check_heartbeat_offset(partition, offset)
@@ -88,7 +88,7 @@ class MirrorHeartbeatConnector(Connector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
         if self._config is None or self._config.emit_heartbeats_interval_s is None:
             return []
-        # A record sent before the topic exists might make the broker create it, not compacted.
+        # A record sent before the topic exists might make the broker create it without compaction.
         return [dict(self._config.originals)] if self._topic_tried else None
 
     def stop(self) -> None:
@@ -107,7 +107,7 @@ class MirrorHeartbeatConnector(Connector):
         except ConnectError as error:
             if error.retriable or isinstance(error, ConfigError):
                 raise
-            # Not allowed to create topics, say: someone else may have created it, so go on.
+            # The principal may lack permission to create topics; the topic may exist, so continue.
             reason = with_remedy(error, "heartbeats.topic.replication.factor")
             log.error("Topic %s could not be created: %s", topic, reason)
         finally:
@@ -118,7 +118,7 @@ class MirrorHeartbeatConnector(Connector):
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """Gives one record each interval; the worker produces it."""
+    """Returns one record each interval; the worker produces it."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock

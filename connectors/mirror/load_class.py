@@ -1,4 +1,4 @@
-"""Classes that a property names: policies and filters, ours or the user's own."""
+"""Loads the classes that properties name: policies and filters, ours or the user's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["JAVA_PACKAGE", "load_class"]
 
 Extension = TypeVar("Extension")
 
-# Modules that earlier releases had, which stored configs may name.
+# Module names of earlier releases, which stored configs may have.
 _FORMER_MODULES = {"connectors.mirror.policy": "connectors.mirror.replication_policy"}
 
 
@@ -23,7 +23,7 @@ def load_class(
     built_in: Mapping[str, type[Extension]],
     base: type[Extension],
 ) -> type[Extension]:
-    """The class that property `key` names with `name`.
+    """Load the class `name` that property `key` names.
 
     `built_in` maps Java class names to ours; any other name is a Python dotted path
     (`package.module.Class`) to a subclass of `base`. Raises `ConfigError` naming key and value.

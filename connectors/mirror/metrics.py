@@ -1,8 +1,8 @@
-"""Figures of one mirrored partition, under MirrorMaker 2's names, with lag added.
+"""Metrics of one mirrored partition, under MirrorMaker 2's names, with lag added.
 
-Written by the copier's thread, once for each run of batches, never for each record; read by
-whoever shows the metrics, without locks. Records of a run share one age: that of the newest, which
-is the only timestamp a batch tells without being opened.
+Written by the copier's thread, once for each run of batches, never for each record; the metrics
+exposition reads them without locks. Records of a run share one age: that of the newest, the only
+timestamp that a batch header has.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["CopyTotals", "PartitionMetrics"]
 
 
 class CopyTotals:
-    """The counts of a task over all partitions that it has or had: records fetched, records
-    acknowledged, records under way. The copier's thread writes, any thread reads."""
+    """Totals of a task over all partitions that it has or had: records fetched, records
+    acknowledged, records in flight. The copier's thread writes, any thread reads."""
 
     __slots__ = ("acked", "fetched", "waiting")
 
@@ -28,12 +28,11 @@ class CopyTotals:
 
 
 class PartitionMetrics:
-    """See the module. Methods other than `read`, `read_consumer` and `register` belong to the
-    copier's thread. Timestamps below 0 mean that a record has none.
+    """The metrics of one partition. Methods other than `read`, `read_consumer` and `register`
+    belong to the copier's thread. Timestamps below 0 mean that a record has none.
 
-    `source_topic` and `client_id`, given together, add the consumer's own lag metric, as Java's
-    consumer would have it: `client_id` is that of the replication consumer. `totals` get what is
-    counted here, too.
+    `source_topic` and `client_id`, given together, add the consumer lag metric of Java's
+    replication consumer; `client_id` is that consumer's. All counts are added to `totals`, too.
     """
 
     __slots__ = (
@@ -75,7 +74,7 @@ class PartitionMetrics:
         totals: CopyTotals | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        # The order of the tags is that of MirrorMaker 2's MBean names.
+        # The tags are in the order of MirrorMaker 2's MBean names.
         self._tags = {
             "source": source,
             "target": target,
@@ -127,59 +126,60 @@ class PartitionMetrics:
             self._latency.record(now_ms - newest_timestamp_ms, now_ms, records)
 
     def waits(self, records: int) -> None:
-        """So many records more (or, below 0, fewer) are under way to the target."""
+        """This many records more (or, below 0, fewer) are in flight to the target."""
         self._totals.waiting += records
 
     def set_lag(self, records: int | None, ms: int | None) -> None:
-        """How far the target is behind; None: not known yet. While records wait, the lag in time
-        grows by itself until the next call."""
+        """Set the lag of the target in records; None: not known yet. While records wait, the lag in
+        time grows by itself until the next call."""
         self._lag = (records, ms, self._clock.now_ms() if ms else 0)
 
     def shallow(self, records: int, batches: int) -> None:
-        """So much of what was acknowledged went as bytes."""
+        """Count acknowledged batches and records that were forwarded as bytes."""
         self._shallow_records += records
         self._shallow_batches += batches
 
     def record_level(self, records: int, batches: int) -> None:
-        """So much of what was acknowledged was batched anew."""
+        """Count acknowledged records that were batched again."""
         self._level_records += records
         self._level_batches += batches
 
     def lost(self, records: int) -> None:
-        """Either log lost so many offsets, or was made anew."""
+        """Count offsets that either log lost, also by re-creation."""
         self._loss_count += 1
         self._lost_records += records
 
     def quarantined(self, records: int) -> None:
-        """So many offsets were put into the quarantine topic."""
+        """Count offsets that went to the quarantine topic."""
         self._quarantined += records
 
     def found_on_target(self, records: int) -> None:
-        """So many records were on the target already after a crash, and were not copied again."""
+        """Count records that were on the target already after a crash, and were not
+        copied again."""
         self._already_there += records
 
     def set_stuck(self, stuck: bool) -> None:
-        """Whether it neither moves nor is caught up."""
+        """Set whether the partition is stalled."""
         self._stuck = stuck
 
     def set_limited(self, limited: bool) -> None:
-        """Whether records of it wait because of a limit."""
+        """Set whether a rate limit holds back its records."""
         self._limited = limited
 
     def throttled(self, seconds: float) -> None:
-        """So long records of it have waited because of a limit."""
+        """Add the time for which a rate limit held back its records."""
         self._throttled_s += seconds
 
     def set_time_to_loss(self, records: int, seconds: float) -> None:
-        """How many offsets the source's log start is behind, and when it will have caught up with
-        what waits to be copied; infinite: never, as it goes."""
+        """Set how many offsets the log start offset of the source is behind the position, and the
+        time until it overtakes the position; infinite: no loss is expected."""
         self._loss = (records, seconds)
 
     # Any thread.
 
     @property
     def byte_count(self) -> int:
-        """Bytes of batches that arrived."""
+        """Bytes of fetched batches."""
         return self._byte_count
 
     def counts(self) -> tuple[int, int]:
@@ -187,13 +187,13 @@ class PartitionMetrics:
         return self._record_count, self._byte_count
 
     def time_to_loss_ms(self) -> int | None:
-        """None: no loss is in sight, or it is not known yet."""
+        """The time until records are lost; None: no loss is expected, or it is not known yet."""
         if self._loss is None or self._loss[1] == float("inf"):
             return None
         return round(self._loss[1] * 1000)
 
     def read(self) -> dict[str, float]:
-        """All attributes; a lag that is not known yet is left out."""
+        """All attributes, without a lag that is not known yet."""
         now_ms = self._clock.now_ms()
         age_min, age_max, age_avg = self._age.summary(now_ms)
         latency_min, latency_max, latency_avg = self._latency.summary(now_ms)
@@ -233,12 +233,12 @@ class PartitionMetrics:
         return values
 
     def read_consumer(self) -> dict[str, float]:
-        """The attributes that Java's replication consumer has; empty until the lag is known."""
+        """The attributes of Java's replication consumer; empty until the lag is known."""
         records = self._lag[0]
         return {} if records is None else {"records-lag": records}
 
     def register(self, registry: MetricRegistry) -> Callable[[], None]:
-        """Show these figures; returns what removes them again, which may be called twice."""
+        """Show these metrics; returns a function that removes them, which may be called twice."""
         removers = [registry.register(MIRROR_SOURCE_GROUP, self._tags, self.read)]
         if self._source_topic is not None and self._client_id is not None:
             tags = {

@@ -10,7 +10,7 @@ from connectors.mirror.source.connector import MirrorSourceConnector
 
 __all__ = ["register"]
 
-# Dotted names of earlier releases: configs that were stored then may hold them.
+# Class names of earlier releases, which stored configs may have.
 _FORMER_NAMES: dict[type, tuple[str, ...]] = {
     MirrorSourceConnector: ("connectors.mirror.source_connector.MirrorSourceConnector",),
     MirrorCheckpointConnector: (
@@ -20,7 +20,7 @@ _FORMER_NAMES: dict[type, tuple[str, ...]] = {
 
 
 def register(registry: PluginRegistry) -> None:
-    """Make the mirror's connectors known by their Java names and ours."""
+    """Register the mirror's connectors under their Java names and ours."""
     for connector in (MirrorSourceConnector, MirrorHeartbeatConnector, MirrorCheckpointConnector):
         registry.register(
             connector,
@@ -32,7 +32,7 @@ def register(registry: PluginRegistry) -> None:
         f"{JAVA_PACKAGE}MirrorSourceTask",
         former_names=["connectors.mirror.source_task.MirrorSourceTask"],
     )
-    # The same name: a task goes on as one of the other engine.
+    # The same name lets a task continue with the other engine.
     registry.name_task(
         "connectors.mirror.spark.copy.task.SparkSourceTask",
         f"{JAVA_PACKAGE}MirrorSourceTask",

@@ -1,8 +1,9 @@
-"""Replication policies: how a topic is named on the target, and what a name says of its origin.
+"""Replication policies: the names of topics on the target, and the origin that a name shows.
 
 A policy is pure: it knows names only, never clusters. One instance is shared by all threads.
 Source: KIP-382 and KIP-690; the tables of `tests/unit/connectors/mirror/test_replication_policy.py`
-are what Kafka 4.3.1 answers."""
+are the results of Kafka 4.3.1.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ HEARTBEATS_TOPIC = "heartbeats"
 
 
 class ReplicationPolicy(ABC):
-    """How topics are named. A custom policy subclasses this and takes the properties in its
-    constructor; only the three abstract methods are needed."""
+    """Names the topics on the target. A custom policy subclasses this and takes the properties in
+    its constructor; only the three abstract methods are needed."""
 
     def __init__(self, props: Mapping[str, str] | None = None) -> None:
         """`props`: the connector's (or client's) flat Java properties."""
@@ -47,7 +48,7 @@ class ReplicationPolicy(ABC):
         """The name of `topic` on the cluster it was copied from; None when it is no copy."""
 
     def original_topic(self, topic: str) -> str:
-        """The name of `topic` on the cluster where it began, over any number of hops."""
+        """The name of `topic` on its first cluster, over any number of hops."""
         seen = {topic}
         while (upstream := self.upstream_topic(topic)) is not None and upstream not in seen:
             topic = upstream
@@ -66,7 +67,7 @@ class ReplicationPolicy(ABC):
         return f"mm2-offset-map.{alias}.internal"
 
     def checkpoints_topic(self, alias: str) -> str:
-        """`alias`: the cluster whose groups the checkpoints are about."""
+        """`alias`: the cluster of the checkpoints' groups."""
         return f"{alias}.checkpoints.internal"
 
     def is_heartbeats_topic(self, topic: str) -> bool:
@@ -76,7 +77,7 @@ class ReplicationPolicy(ABC):
         return topic.endswith(".checkpoints.internal")
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """Whether `topic` is one that mirroring itself keeps its state in."""
+        """Whether mirroring itself stores its state in `topic`."""
         own = topic.startswith("mm2") and topic.endswith(".internal")
         return own or self.is_checkpoints_topic(topic)
 

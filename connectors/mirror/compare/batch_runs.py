@@ -1,9 +1,9 @@
-"""Batches as the audit sees them: what makes two of them equal at a glance, and their records.
+"""Batches as the audit compares them: fast equality checks of whole batches, and their records.
 
 Two batches with the same number of records, the same timestamps in their headers and the same bytes
 of records hold the same keys, values, headers and timestamps: a record's own timestamp and offset
-are deltas to its batch. That is so for all that was forwarded as bytes, and is seen from three
-CRC-32Cs for a whole run of batches in one loop. Of others the records themselves are compared, as
+are deltas to its batch. That holds for everything that was forwarded as bytes, and three CRC-32Cs
+show it for a whole run of batches in one loop. For other batches the records are compared, as
 (timestamp, tail): the tail is a record's bytes from its key's length on
 (`connect.protocol.record_columns`). Pure.
 """
@@ -57,9 +57,9 @@ class EqualBatches(NamedTuple):
     records: int
     last_source: int
     last_target: int
-    """The offsets of the last one's last record."""
+    """The offsets of the last batch's last record."""
     marks: bytes
-    """For the checksums: eight bytes of each batch, the same however runs are cut."""
+    """Input of the checksums: eight bytes of each batch, the same however runs are cut."""
 
 
 NOTHING_EQUAL = EqualBatches(0, 0, -1, -1, b"")
@@ -73,7 +73,7 @@ class AuditBatch(Protocol):
 
 
 class BatchRun(Protocol):
-    """Batches of one side, in order, that are at hand together."""
+    """Consecutive batches of one side in memory."""
 
     @property
     def size(self) -> int:
@@ -84,21 +84,21 @@ class BatchRun(Protocol):
     def __getitem__(self, index: int) -> AuditBatch: ...
 
     def spans(self, at: int, batches: int) -> list[tuple[int, int]]:
-        """(first offset, count of records) of so many batches from `at` on; it ends before one
-        that has gaps between its offsets."""
+        """(first offset, count of records) of this many batches from `at` on; it ends before a
+        batch with gaps between its offsets."""
 
     def equal_batches(self, at: int, target: BatchRun, target_at: int) -> EqualBatches:
-        """How many batches of this run, the source's, from `at` on are equal to the target's from
-        `target_at` on, as far as that is seen at a glance. Raises CorruptData."""
+        """How many batches of this source run, from `at` on, are equal to the target's from
+        `target_at` on, as far as whole batches can be compared. Raises CorruptData."""
 
 
 class WireBatch:
-    """A batch as it was fetched. Holds on to the fetch answer's buffer."""
+    """A fetched batch. Keeps the fetch response's buffer alive."""
 
     __slots__ = ("_data", "_end", "_header", "_start")
 
     def __init__(self, data: memoryview, header: BatchHeader, start: int, end: int) -> None:
-        """Records before offset `start` and from `end` on do not belong to the range."""
+        """Records before offset `start` and from `end` on are outside the range."""
         self._data = data
         self._header = header
         self._start = start
@@ -117,12 +117,12 @@ class WireBatch:
 
 
 class WireRun:
-    """Of one fetched record set, what readers get: no markers, and where `aborted` is given
-    (read_committed), nothing of aborted transactions; offsets from `start` to before `end`. Holds
-    on to the fetch answer's buffer.
+    """The batches of one fetched record set that readers get: no markers, and with `aborted` given
+    (read_committed) no aborted batches; offsets from `start` to before `end`. Keeps the fetch
+    response's buffer alive.
 
-    Every batch that is taken or compared is checked against its CRC before, and those that are left
-    out when this is made: CorruptData for one that fails it.
+    The CRC of every batch is checked before the batch is taken or compared, and for skipped batches
+    in the constructor: CorruptData if it fails.
     """
 
     def __init__(
@@ -161,8 +161,8 @@ class WireRun:
         return found
 
     def equal_batches(self, at: int, target: BatchRun, target_at: int) -> EqualBatches:
-        """Of two WireRuns. The target's CRC must be right with the target's own records, and with
-        the source's in their place; then they are the same. The source's batch has its own CRC."""
+        """Compare two WireRuns. The target's CRC must match its own records, and also the source's
+        records in their place; then both are the same. The source's batch has its own CRC."""
         if not isinstance(target, WireRun):
             return NOTHING_EQUAL
         ours, theirs = self._records, target._records
@@ -199,7 +199,8 @@ class WireRun:
         )
 
     def _alike(self, mine: BatchHeader, target: WireRun, other: BatchHeader) -> bool:
-        """Whether the headers of a batch here and one there leave only the records to look at."""
+        """Whether the headers of two batches are equal, so that only the records must
+        be compared."""
         return (
             mine.size == other.size
             and mine.records == other.records
@@ -209,7 +210,7 @@ class WireRun:
         )
 
     def _whole(self, header: BatchHeader) -> bool:
-        """Whether all of a batch belongs to the range."""
+        """Whether the whole batch is in the range."""
         return (
             header.magic == 2
             and header.base_offset >= self._start
@@ -241,7 +242,8 @@ class WireRun:
 def wire_runs(
     answers: Iterable[FetchedBatches], start: int, end: int, *, committed: bool
 ) -> Iterator[WireRun]:
-    """What readers get of these offsets, fetch by fetch; `committed`: without what was aborted."""
+    """The batches of these offsets that readers get, fetch by fetch; `committed`: without aborted
+    batches."""
     for fetched in answers:
         aborted = fetched.aborted if committed else None
         yield WireRun(fetched.records, fetched.headers, aborted, start, end)

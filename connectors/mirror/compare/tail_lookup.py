@@ -26,8 +26,8 @@ _WAIT_S = _ASK_S + 5.0
 
 
 class ThreadedTailLookup:
-    """See the module. `look` and `close` belong to one thread. Costs nothing before the first
-    `look`."""
+    """Compares tails on worker threads. `look` and `close` belong to one thread. Costs nothing
+    before the first `look`."""
 
     def __init__(self, source: WireSettings, target: WireSettings, *, read_committed: bool) -> None:
         self._settings = (source, target)
@@ -56,7 +56,7 @@ class ThreadedTailLookup:
         source, target = links
         isolation: Literal[0, 1] = 1 if self._read_committed else 0
         asked = source.list_offsets((question.source,), LATEST, isolation, _ASK_S)
-        # Nothing that readers of committed records cannot read is compared.
+        # Uncommitted records are not compared.
         there = target.list_offsets((question.target,), LATEST, 1, _ASK_S)
         try:
             end = asked.result(_WAIT_S)[question.source]
@@ -86,12 +86,12 @@ class ThreadedTailLookup:
         )
 
     def close(self) -> None:
-        """End at once; comparisons under way end within `_STALL_S`."""
+        """End at once; running comparisons end within `_STALL_S`."""
         self._stopped.set()
         if self._links is not None:
             for link in self._links:
                 link.close()
         if self._pool is not None:
-            # A reader of a silent broker ends when its patience does, and changes nothing then.
+            # The reader of a silent broker ends with its timeout, and changes nothing then.
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

@@ -1,11 +1,10 @@
 """Finds which of the source's next records are on the target already.
 
 After a crash the target may have records beyond the last stored source offset. They are the
-source's next records, one by one, as long as nobody else writes there. So both logs are compared
-from the stored offset on: batches that are alike by their checksums, others record by record.
-Records that are equal need not be copied again; the caller enters them into map and offsets.
-
-`compared` is pure, but for reading.
+source's next records, one by one, unless another producer writes there. So both logs are compared
+from the stored offset on: batches by checksums if possible, others record by record. Equal records
+need not be copied again; the caller adds them to the map and the offsets. `compared` is pure,
+except for reading.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _COMMITTED: Literal[1] = 1
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """`lines`: where equal records are; `position`: the source offset behind the last of them.
-    `odd`: the first target offset whose record is not the source's next; None: all are. `epochs`:
-    (leader epoch, first offset) of the source's batches that were compared."""
+    """`lines`: where equal records are; `position`: the source offset after the last of them.
+    `odd`: the first target offset whose record is not the source's next; None: all are equal.
+    `epochs`: (leader epoch, first offset) of the source's batches that were compared."""
 
     lines: tuple[CopiedRange, ...]
     position: int
@@ -55,8 +54,8 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class TailReader:
-    """Reads both logs. The links watch the topics. Blocks; one thread. `stopped`: set from any
-    thread, it ends a look soon, with `DeadlineExceeded`."""
+    """Reads both logs. The links watch the topics. Blocks; one thread. Any thread may set
+    `stopped`, which soon ends the lookup with `DeadlineExceeded`."""
 
     source: ClusterAccess
     target: ClusterAccess
@@ -74,8 +73,8 @@ class TailReader:
         timestamps: bool | None,
     ) -> Tail:
         """Compare the target's records of `target_span` with the source's of `span`, which end
-        where readers may read to. `timestamps`: whether they have to be equal; None: unless the
-        target sets them as it appends. Raises one of `connect.errors`."""
+        where readers may read to. `timestamps`: whether they must be equal; None: unless the target
+        uses LogAppendTime. Raises one of `connect.errors`."""
         found, appends = self._look(source, target, span, target_span, timestamps is not False)
         if timestamps is None and appends and not found.records:
             found, _ = self._look(source, target, span, target_span, False)
@@ -123,7 +122,7 @@ class TailReader:
 
 
 class _Kinds:
-    """Whether any of the batches that passed has the broker's time."""
+    """Whether any batch so far has LogAppendTime."""
 
     def __init__(self) -> None:
         self.append_time = False
@@ -149,7 +148,7 @@ def compared(
     *,
     timestamps: bool,
 ) -> Tail:
-    """Go along both sides as long as their records are equal."""
+    """Compare both sides as long as their records are equal."""
     here, there = RecordStream(ours, timestamps), RecordStream(theirs, timestamps)
     lines: list[CopiedRange] = []
     position = start

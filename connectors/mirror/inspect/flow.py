@@ -1,4 +1,4 @@
-"""A flow as its workers in dedicated mode know it, for programs beside them: backfill, audit."""
+"""A flow as its workers in dedicated mode run it, for backfill and audit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["DedicatedFlow"]
 
 @dataclass(frozen=True, slots=True)
 class DedicatedFlow:
-    """`properties`: the source connector's, resolved, `spark.*` too; they hold secrets. `worker`:
-    the config of the flow's workers."""
+    """`properties`: the source connector's, resolved, including `spark.*`; they have secrets.
+    `worker`: the config of the flow's workers."""
 
     name: str
     properties: Mapping[str, str] = field(repr=False)
@@ -45,12 +45,12 @@ class DedicatedFlow:
         )
 
     def client(self, purpose: str) -> dict[str, str]:
-        """Java properties with which the flow's workers reach their own topics, on the target."""
+        """Java properties for the workers' own topics, on the target."""
         return {
             **self.worker.own_client_properties(purpose),
             "client.id": f"{self.group}-{purpose}",
         }
 
     def producer(self) -> dict[str, str]:
-        """What the flow's tasks write with, as a backfill does in their place."""
+        """Java properties of the producer of the flow's tasks, which a backfill uses, too."""
         return self.worker.task_producer_properties(self.properties, f"{self.group}-backfill")

@@ -1,4 +1,4 @@
-"""Offsets of partitions, asked for once and waited for: for commands that look at clusters."""
+"""Lists offsets of partitions and waits for them, for commands that inspect clusters."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TIMEOUT_S = 60.0
 def listed(
     link: ClusterLink, keys: Collection[TopicPartition], timestamp: int, isolation: Literal[0, 1]
 ) -> dict[TopicPartition, int]:
-    """Offsets of these partitions at a time, -2 or -1. `link` watches their topics. Raises the
-    first partition's error."""
+    """The earliest (-2) or latest (-1) offsets of these partitions. `link` watches their topics.
+    Raises the first partition's error."""
     if not keys:
         return {}
     found: dict[TopicPartition, int] = {}

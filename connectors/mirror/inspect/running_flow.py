@@ -1,7 +1,7 @@
-"""What does the live flow copy, that another program wants to? Its group and its config topic tell.
+"""Reads what a running flow copies, from its Connect group and its config topic.
 
-The group's members are the flow's workers, ours or Java's; the config topic says which partitions
-their tasks have, and which topics they would take up.
+The group's members are the flow's workers, ours or Java's; the config topic has the partitions of
+their tasks, and the topics that they would start to copy.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class LiveFlow:
-    """What runs now. `assigned`: partitions its tasks have; `takes`: whether it would take up a
-    topic of the source."""
+    """The running flow. `assigned`: partitions of its tasks; `takes`: whether it would start to
+    copy a topic of the source."""
 
     members: Sequence[GroupPeer]
     assigned: frozenset[TopicPartition]
     takes: Callable[[str], bool]
 
     def copies(self, key: TopicPartition) -> bool:
-        """Whether somebody copies this partition, or would take it up."""
+        """Whether a task copies this partition, or would start to."""
         return bool(self.members) and (key in self.assigned or self.takes(key[0]))
 
 
 def look_at_flow(flow: DedicatedFlow) -> LiveFlow:
-    """Ask the target cluster. Raises one of `connect.errors`."""
+    """Query the target cluster. Raises one of `connect.errors`."""
     members = group_members(flow.client("backfill-look"), flow.group, Deadline(_TIMEOUT_S))
     if not members:
         return LiveFlow((), frozenset(), lambda _: False)
     state = _configs(flow)
     name = flow.config.name
     if state is None or not state.contains(name):
-        # Somebody begins: what our properties say is the best guess of what will be written.
+        # The workers are starting: our own properties are the best guess of their config.
         return LiveFlow(members, frozenset(), _takes(flow.config))
     if state.target_state(name) is TargetState.STOPPED:
         return LiveFlow((), frozenset(), lambda _: False)
@@ -81,7 +81,7 @@ def _assigned(task: object) -> list[TopicPartition]:
 
 
 def _configs(flow: DedicatedFlow) -> ClusterConfigState | None:
-    """What the flow's workers are configured to do; None where that topic is not there."""
+    """The configs of the flow's connectors and tasks; None if the config topic does not exist."""
     properties = flow.client("backfill-configs")
     admin = Admin(properties)
     try:

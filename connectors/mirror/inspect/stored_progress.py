@@ -1,4 +1,4 @@
-"""What a flow has written down: where it goes on, and the pages of its offset map."""
+"""The stored state of a flow: its source offsets, and the pages of its offset map."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _TIMEOUT_S = 120.0
 def stored_positions(
     config: SourceConfig, topic: str, client: Mapping[str, str]
 ) -> dict[TopicPartition, int]:
-    """Where the flow goes on in each partition of its source. `topic`: its offsets topic, which is
-    there; `client`: how it is reached."""
+    """The next source offset of each partition. `topic`: the flow's offsets topic, which must
+    exist; `client`: Java properties to read it."""
     found: dict[TopicPartition, int] = {}
     name, alias = config.name, config.source_cluster_alias
 
@@ -52,9 +52,8 @@ def map_pages(
     on_target: Collection[str],
     wanted: Collection[str],
 ) -> dict[TopicPartition, dict[int, MapPage]]:
-    """The map's pages of these topics by their first source offsets; nothing where there is no
-    map. `properties`: the source connector's, resolved; `on_source`, `on_target`: the topics
-    there."""
+    """The map's pages of these topics by their first source offsets; empty if there is no map.
+    `properties`: the source connector's, resolved; `on_source`, `on_target`: the topics there."""
     at_source = config.offset_syncs_topic_location == "source"
     other = config.target_cluster_alias if at_source else config.source_cluster_alias
     topic = replication_policy(config.originals).offset_map_topic(other)
@@ -73,7 +72,7 @@ def map_pages(
             else:
                 of[first] = MapPage.decode(first, record.value)
         except CorruptData:
-            return  # what the map does not say is found by reading
+            return  # offsets outside the map are found by reading the logs
 
     _replay(TopicLog(topic, offset_syncs_consumer(properties), take))
     return pages

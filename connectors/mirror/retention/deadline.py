@@ -1,9 +1,10 @@
-"""When a partition would lose records that were not copied yet: the sooner, the earlier its turn.
+"""Computes when a partition loses records that were not copied yet; the most urgent is copied
+first.
 
 A broker deletes whole segments from the old end of a log: those whose newest record is older than
-`retention.ms`, and the oldest ones while what is left is still `retention.bytes` or more. Segments
-are not visible to clients, so what comes out here is the earliest moment at which the first record
-that is still to be copied may go: its segment may hold younger ones and stay longer. Pure.
+`retention.ms`, and the oldest ones while the rest is still `retention.bytes` or more. Segments are
+not visible to clients, so the result is the earliest moment at which the first record to copy may
+be deleted: its segment may have younger records and stay longer. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NEVER = math.inf
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a topic's source deletes by; None: not by this."""
+    """The retention limits of a topic; None: no limit of this kind."""
 
     retention_ms: int | None = None
     retention_bytes: int | None = None
@@ -27,10 +28,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """A source partition as it was seen at `seen_ms` (epoch). `position`: what is to be copied
-    next; `stamp_ms`: the timestamp of the record there, None where it is not known. `size` in bytes
-    as on the broker's disk. `grows` and `trimmed`: bytes a second that come, and offsets a second
-    that go at the old end."""
+    """A source partition as measured at `seen_ms` (epoch). `position`: the next offset to copy;
+    `stamp_ms`: the timestamp of its record, None if it is not known. `size` in bytes on the
+    broker's disk. `grows` and `trimmed`: bytes a second that are appended, and offsets a second
+    that are deleted."""
 
     start: int
     end: int
@@ -41,7 +42,7 @@ class LogState:
     grows: float = 0.0
     trimmed: float = 0.0
     before: int | None = None
-    """Bytes of the log before `position`; None: their share of the offsets."""
+    """Bytes of the log before `position`; None: estimate them by the share of the offsets."""
 
 
 def limits_of(configs: Mapping[str, str]) -> Limits:
@@ -63,8 +64,8 @@ def _limit(text: str | None) -> int | None:
 
 
 def loss_at_ms(log: LogState, limits: Limits) -> float:
-    """The moment (epoch ms) from which on the next record to copy may be deleted; `NEVER`: by
-    nothing that is known. Not before `seen_ms`."""
+    """The moment (epoch ms) from which on the next record to copy may be deleted; `NEVER`: no
+    deletion is expected. Not before `seen_ms`."""
     if log.position >= log.end:
         return NEVER
     soonest = min(_by_age(log, limits), _by_size(log, limits), _by_trend(log))
@@ -75,13 +76,13 @@ def _by_age(log: LogState, limits: Limits) -> float:
     if limits.retention_ms is None:
         return NEVER
     if log.stamp_ms is None or log.stamp_ms < 0:
-        # Without a timestamp a record counts as one of long ago.
+        # A record without a timestamp counts as very old.
         return float(log.seen_ms)
     return float(log.stamp_ms + limits.retention_ms)
 
 
 def _by_size(log: LogState, limits: Limits) -> float:
-    """What is before the position goes first; then the record there."""
+    """Records before the position are deleted first, then the record at the position."""
     if limits.retention_bytes is None:
         return NEVER
     before = float(_share_before(log) if log.before is None else log.before)
@@ -96,7 +97,7 @@ def _share_before(log: LogState) -> float:
 
 
 def _by_trend(log: LogState) -> float:
-    """The log's start moves, whatever moves it."""
+    """The trend of the log start offset, whatever its cause."""
     if log.trimmed <= 0:
         return NEVER
     return log.seen_ms + max(0, log.position - log.start) / log.trimmed * 1000

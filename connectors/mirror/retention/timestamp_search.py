@@ -1,9 +1,9 @@
-"""The timestamp of the next record of each partition, by asking for offsets at times.
+"""Finds the timestamp of each partition's next record with ListOffsets by timestamp.
 
-The first record of a log is told with its timestamp by one question. Behind it the time is found by
-halving: the first moment from which on records are at or behind the offset. All partitions are
-asked together, so it takes some twenty questions, up to forty where records are far apart, however
-many partitions there are. `StampSearch` is pure.
+One request returns the first record of a log with its timestamp. For later records, bisection finds
+the time: the first moment from which on records are at or behind the offset. All partitions share
+each request, so it takes some twenty requests, up to forty if records are far apart, however many
+partitions there are. `StampSearch` is pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connect.protocol.messages import TopicPartition
 __all__ = ["StampSearch", "next_stamps"]
 
 Found = tuple[int, int]
-"""(offset, timestamp) of the first record as young as asked for; (-1, -1): there is none."""
+"""(offset, timestamp) of the first record with at least the requested timestamp; (-1, -1): none."""
 
 PRECISION_MS = 10_000
 _MOST_ROUNDS = 40
@@ -24,10 +24,11 @@ _MOST_ROUNDS = 40
 
 @dataclass(slots=True)
 class StampSearch:
-    """Looks for the earliest time from which on records are at or behind `position`. Timestamps may
-    go back here and there in a log, so the outcome is that of some record near the position.
+    """Finds the earliest time from which on records are at or behind `position`. Timestamps in a
+    log may not be ascending, so the result is that of some record near the position.
 
-    The next record's timestamp is not before `before` and not after `stamp`."""
+    The next record's timestamp is not before `before` and not after `stamp`.
+    """
 
     position: int
     low: int = 0
@@ -38,11 +39,11 @@ class StampSearch:
 
     @property
     def question(self) -> int:
-        """The time (ms) to ask for next."""
+        """The next timestamp (ms) to request."""
         return 0 if self.high is None else (self.low + self.high) // 2
 
     def answered(self, found: Found, now_ms: int) -> None:
-        """`found`: the answer to `question`."""
+        """Apply the response to `question`."""
         offset, stamp = found
         asked = self.question
         behind = offset < 0 or offset >= self.position
@@ -63,8 +64,8 @@ class StampSearch:
             self.before = max(self.before, stamp)
         self.over = self.over or (self.stamp or 0) - self.before <= PRECISION_MS
         if self.high <= self.low and not self.over:
-            # The record at the position is of the same moment as the one before it, or is not there
-            # any more: rather too early than too late.
+            # The record at the position has the same timestamp as the one before it, or was
+            # deleted: rather too early than too late.
             self.stamp, self.over = self.before, True
 
 
@@ -73,8 +74,8 @@ def next_stamps(
     positions: Mapping[TopicPartition, int],
     now_ms: int,
 ) -> dict[TopicPartition, int]:
-    """Timestamps of the records at `positions`; a partition without one is left out. `ask`: what
-    `Admin.records_at` answers."""
+    """Timestamps of the records at `positions`; a partition without one is left out. `ask`: returns
+    `Admin.records_at`'s response."""
     searches = {key: StampSearch(position) for key, position in positions.items()}
     waiting = dict(searches)
     for _ in range(_MOST_ROUNDS):

@@ -1,9 +1,8 @@
-"""Reckons when retention may delete source records that a task has not copied yet.
+"""Estimates when retention may delete source records that a task has not copied yet.
 
-The copier sees where a log begins and ends, but not what its topic deletes by. While partitions
-are behind, a thread of its own asks the source, now and then, for the topics' retention, for the
-timestamps of the records to copy next and for the logs' sizes. A task whose partitions are caught
-up asks for nothing.
+The copier sees the start and end of a log, but not its topic's retention. While partitions are
+behind, a thread of its own periodically reads the topics' retention, the timestamps of the next
+records and the log sizes from the source. A task whose partitions are caught up sends no request.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ _LOOK_S = 10.0
 _CONFIGS_S = 60.0
 _TIMEOUT_S = 30.0
 _ENDS = 12
-"""Looks that growth is taken from: two minutes."""
+"""Number of measurements that the growth is computed from: two minutes."""
 
 
 class Behind(NamedTuple):
-    """A partition with records to copy. `record_bytes`: what a record takes on average, as copied
-    so far; 0: nothing was copied yet."""
+    """A partition with records to copy. `record_bytes`: average size of its copied records; 0:
+    nothing was copied yet."""
 
     key: TopicPartition
     position: int
@@ -66,13 +65,13 @@ class _Topic:
 
 @dataclass(slots=True)
 class _Ends:
-    """Where a log ended, at the last looks: (monotonic seconds, offset)."""
+    """The log ends of the last measurements: (monotonic seconds, offset)."""
 
     seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_ENDS))
 
 
 def growth(ends: Collection[tuple[float, int]]) -> float:
-    """Offsets a second that came between two looks, at the most. Pure."""
+    """The highest growth between two measurements, in offsets a second. Pure."""
     return max(
         (
             max(0, last[1] - first[1]) / (last[0] - first[0])
@@ -91,15 +90,15 @@ def expected_loss_ms(
     grows: float,
     now_ms: int,
 ) -> float:
-    """The earliest moment (epoch ms) at which retention may delete the next record; `NEVER`: it
-    deletes nothing, as far as is known. `size`: bytes of the log, None where the brokers do not
-    tell. `grows`: offsets a second. Pure."""
+    """The earliest moment (epoch ms) at which retention may delete the next record; `NEVER`: no
+    deletion is expected. `size`: bytes of the log, None if the brokers do not report it. `grows`:
+    offsets a second. Pure."""
     offsets = max(1, behind.end - behind.start)
     known = round(behind.record_bytes * offsets) if size is None else size
     if not known:
-        # Nothing is known of its size: deleting by size cannot be foreseen.
+        # Without a size, deletion by size cannot be estimated.
         limits = Limits(limits.retention_ms, None)
-    # The timestamp was found to some seconds; rather too early than too late.
+    # The timestamp is exact to some seconds; rather too early than too late.
     stamp = None if stamp_ms is None else max(0, stamp_ms - PRECISION_MS)
     return loss_at_ms(
         LogState(
@@ -116,7 +115,8 @@ def expected_loss_ms(
 
 
 class RetentionWatch:
-    """`look` and `close` are the task's, on its thread; all else is the watch's own."""
+    """Estimates losses of one task. The task calls `look` and `close` on its thread; all else runs
+    on the watch's own."""
 
     def __init__(
         self,
@@ -143,8 +143,8 @@ class RetentionWatch:
         self._loop = cluster_loop(f"Loss forecast of {flow}", self._step, None, self._failed, clock)
 
     def look(self, partitions: Collection[PartitionCopy]) -> None:
-        """Tell each partition what was reckoned, and ask about those that are behind. Does nothing
-        most of the time it is called."""
+        """Set the estimates on the partitions, and request new ones for those that are behind.
+        Usually returns at once."""
         now = self._clock.monotonic()
         if now < self._due:
             return
@@ -243,7 +243,7 @@ class RetentionWatch:
             self._ends[each.key].seen.append((now, each.end))
 
     def _sizes(self, keys: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Of logs that are on their brokers' disks whole, as far as the brokers tell."""
+        """Log sizes, if they are wholly on their brokers' disks and the brokers report them."""
         wanted = [key for key in keys if not self._topics[key[0]].tiered]
         if not wanted or self._sizes_denied:
             return {}
@@ -255,7 +255,7 @@ class RetentionWatch:
             )
         self._link.watch_topics(topics)
         try:
-            # Answers once there is metadata, which sizes need.
+            # It responds once there is metadata, which log sizes need.
             self._link.list_offsets(wanted[:1], -1, timeout_s=_TIMEOUT_S).result(_TIMEOUT_S)
             return partition_sizes(self._link, wanted, deadline)
         except ConnectError as error:
@@ -271,4 +271,4 @@ class RetentionWatch:
             return {}
 
     def _failed(self, error: Exception) -> None:
-        _LOG.warning("%s: losses by retention are not forecast: %s", self._flow, error)
+        _LOG.warning("%s: cannot forecast losses by retention: %s", self._flow, error)

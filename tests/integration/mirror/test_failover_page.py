@@ -202,7 +202,7 @@ def test_the_pages_commands_do_what_it_says(clusters: Clusters, tmp_path: Path, 
         with member(b, "late", "A.orders"):
             moved = terminal.type(move)
             assert moved.status == 1
-            assert any("late has members where it is to go" in line[0] for line in moved.lines)
+            assert any("late has members on the new cluster" in line[0] for line in moved.lines)
         assert committed(b, "billing") == {("A.orders", 0): 70}
         assert committed(b, "late") == {}
         assert terminal.type(move).status == 0

@@ -113,6 +113,6 @@ def test_filters_are_found_by_javas_names_and_by_python_paths() -> None:
     assert isinstance(config_property_filter({}), DefaultConfigPropertyFilter)
     own = topic_filter({"topic.filter.class": f"{__name__}.Evens", "length": "2"})
     assert own.should_replicate_topic("ab")
-    assert own.why_not("a") == "Evens says no"
+    assert own.why_not("a") == "Evens excludes it"
     with pytest.raises(ConfigError, match=r"topic\.filter\.class"):
         topic_filter({"topic.filter.class": "com.acme.Filter"})

@@ -71,7 +71,7 @@ def test_events_are_printed(tmp_path: Path) -> None:
     Output(document, as_json=True).events(found)
     (event,) = json.loads(document.getvalue())
     assert (event["topic"], event["partition"], event["resume"]) == ("t", 3, 60)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="Cannot read the history"):
         read_events(SecretStr(f"sqlite:///{tmp_path / 'none.db'}"), 10)
 
 
@@ -103,7 +103,7 @@ def test_a_database_that_is_away_holds_nobody_up(
     with caplog.at_level(logging.INFO):
         for _ in range(25):
             kept.add(FLOW, EVENT)
-        wait_until(lambda: "cannot be written" in caplog.text, 10.0, "it says so")
+        wait_until(lambda: "Cannot write the history" in caplog.text, 10.0, "it says so")
         folder.mkdir()
         wait_until(lambda: "Dropped 15 rows of the history" in caplog.text, 10.0, "and this")
     kept.close()
