@@ -102,7 +102,7 @@ class Loss:
                     "and other records replace them"
                 )
             return (
-                f"{source}: the source's log ends before the next offset {self.position}: it was "
+                f"{source}: the source ends before offset {self.position}, which was next: it was "
                 "truncated or re-created"
             )
         if self.kind is LossKind.SOURCE_RECREATED:

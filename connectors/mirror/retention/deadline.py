@@ -1,5 +1,4 @@
-"""Computes when a partition loses records that were not copied yet; the most urgent is copied
-first.
+"""Estimates when a partition loses records that are not copied yet; the most urgent goes first.
 
 A broker deletes whole segments from the old end of a log: those whose newest record is older than
 `retention.ms`, and the oldest ones while the rest is still `retention.bytes` or more. Segments are
