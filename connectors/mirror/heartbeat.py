@@ -109,7 +109,7 @@ class MirrorHeartbeatConnector(Connector):
                 raise
             # The principal may lack permission to create topics; the topic may exist, so continue.
             reason = with_remedy(error, "heartbeats.topic.replication.factor")
-            log.error("Topic %s could not be created: %s", topic, reason)
+            log.error("Cannot create topic %s: %s", topic, reason)
         finally:
             admin.close()
         if not self._topic_tried:

@@ -49,7 +49,7 @@ def validate_checkpoint(props: Mapping[str, str]) -> list[ConfigProblem]:
 
 
 class MirrorCheckpointConnector(Connector):
-    """One flow's checkpoint connector; see the module."""
+    """The checkpoint connector of one flow."""
 
     def __init__(self) -> None:
         self._config: CheckpointConfig | None = None

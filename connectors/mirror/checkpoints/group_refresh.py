@@ -142,7 +142,7 @@ class GroupRefresh:
             if error.retriable or isinstance(error, ConfigError):
                 raise
             # The principal may lack permission to create topics; the topic may exist, so continue.
-            log.error("%s: topic %s could not be created: %s", self._flow, name, reason)
+            log.error("%s: cannot create topic %s: %s", self._flow, name, reason)
         finally:
             admin.close()
         self._topic_ready = True

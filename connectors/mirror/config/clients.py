@@ -63,7 +63,7 @@ def client_properties(
 
 
 def source_consumer(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
-    """What the source task reads with."""
+    """The source task's consumer."""
     return client_properties(props, "source", "consumer", "replication-consumer", index)
 
 

@@ -1,4 +1,4 @@
-"""What happened to the copies, in a database: losses and other events, copied ranges, lag.
+"""Stores the history in a database: losses and other events, copied ranges, lag.
 
 Kafka keeps what the mirror needs to go on; this is for people, audits and dashboards. An SQLite
 file shared by the processes of a host, or whatever else SQLAlchemy has a URL for, PostgreSQL first

@@ -88,7 +88,7 @@ def _key(partition: SourcePartition | None) -> TopicPartition | None:
 
 
 class MirrorSourceConnector(Connector):
-    """One flow's source connector; see the module."""
+    """The source connector of one flow."""
 
     def __init__(self) -> None:
         self._config: SourceConfig | None = None

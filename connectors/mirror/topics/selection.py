@@ -144,7 +144,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """What the target lacks. Topics that have more partitions than their source are left alone."""
+    """Topics and partitions to create. Topics with more partitions than their source stay as is."""
 
     create: tuple[MissingTopic, ...] = ()
     grow: tuple[Growth, ...] = ()

@@ -32,7 +32,7 @@ class CopyEvent(enum.Enum):
     DELAYED = "everything sent is answered, and the rest is sent after a pause"
     REFUSED = "everything sent is answered, and the oldest batch is refused for good"
     WAITED = "the pause is over"
-    RESET = "it goes on at an earlier offset"
+    RESET = "it continues at an earlier offset"
     BROKE = "an invariant does not hold"
 
 
