@@ -152,7 +152,8 @@ def test_what_the_watch_sees_of_a_log_is_enough(data: st.DataObject, limits: Lim
         ends = [*ends[-11:], (float(second), log.end)]
         log.clean(now_ms)
         if log.start > position:
-            assert forecast <= now_ms or position >= seen
+            # One look at a log does not show how fast it grows.
+            assert forecast <= now_ms or position >= seen or len(ends) == 2
             return
         seen = log.end
         position = min(log.end, position + copies)
