@@ -204,7 +204,7 @@ class OffsetMapStore:
                 for source in sources:
                     stretch = index.at(source)
                     if stretch is None:
-                        known = before_the_map(index.first(), index.loss)
+                        known = before_the_map(index.first(), source, index.loss)
                         if known is not None:
                             found[partition, source] = known
                     elif last is not None and stretch.page is last:

@@ -70,13 +70,16 @@ class OffsetSyncStore:
         read = sync.upstream_offset < upstream
         return sync.downstream_offset + 1 if read else sync.downstream_offset
 
-    def nearest(self, topic: str, partition: int, upstream: int) -> OffsetSync | None:
+    def nearest(
+        self, topic: str, partition: int, upstream: int, below: int | None = None
+    ) -> OffsetSync | None:
         """The newest sync that is not after `upstream`; None where there is none, or still
-        loading."""
+        loading. `below`: only of target offsets before this one."""
         if self._loading:
             return None
         for sync in self._slots.get((topic, partition), ()):
-            if sync.upstream_offset <= upstream:
+            there = below is None or sync.downstream_offset < below
+            if there and sync.upstream_offset <= upstream:
                 return sync
         return None
 

@@ -141,12 +141,16 @@ def _place(source: int, at: Segment, following: _Next | None, stretch: Stretch) 
     return Place(at.target + at.length, False, behind, stretch.loss)
 
 
-def before_the_map(first: PageRef | None, loss: int = 0) -> Known | None:
+def before_the_map(first: PageRef | None, source: int, loss: int = 0) -> Known | None:
     """For an offset before every page: the first record, where the copy begins with it."""
     if first is None:
         return None
     if first.first_target == 0:
         return Known(Place(0, True, loss=loss), loss=loss)
+    if first.lost:
+        # The target may have lost the record. An older answer would lead a group beyond the
+        # target's end, so there has to be one: no sync may be left from before the loss.
+        return Known(Place(0, False, source, loss), syncs_below=first.first_target, loss=loss)
     return Known(None, syncs_below=first.first_target, loss=loss)
 
 

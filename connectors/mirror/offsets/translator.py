@@ -181,7 +181,8 @@ class InProcessTranslator:
     def _best(self, group: GroupOffset, known: Known | None) -> Place | None:
         if known is not None and known.place is not None and known.place.exact:
             return known.place
-        sync = self._syncs.nearest(group.topic, group.partition, group.offset)
+        below = None if known is None else known.syncs_below
+        sync = self._syncs.nearest(group.topic, group.partition, group.offset, below)
         return best_place(known, sync, group.offset)
 
     def pages(self, partitions: Iterable[TopicPartition]) -> Iterator[PageRow]:

@@ -121,11 +121,11 @@ def _segments(stretches: DataFrame) -> DataFrame:
         *_PARTITION,
         "if(nth < 0, 0L, start) as source_start",
         "if(nth < 0, 0L, least(start + length, following.first_source)) as source_end",
-        "if(nth >= 0, target, if(first_target = 0, 0L, null)) as target_start",
+        "if(nth >= 0, target, if(first_target = 0 or lost, 0L, null)) as target_start",
         "case when nth < 0 then if(first_target = 0, 0L, null) when length = 0 then null"
         " when ahead is not null and (following is null or ahead.start < following.first_source)"
         " then ahead.target when seen then following.first_target end as gap_target",
-        "if(nth < 0, 0L, end_source) as seen_end",
+        "if(nth < 0, if(first_target = 0, 0L, -1L), end_source) as seen_end",
         "coalesce(loss, 0L) as loss",
         f"case when nth < 0 then 0L when lost then {LAST_OFFSET}L else greatest(end_source, reach)"
         " end as syncs_from",

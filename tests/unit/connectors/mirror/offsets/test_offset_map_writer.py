@@ -128,6 +128,18 @@ def test_after_a_loss_no_sync_of_a_worker_that_died_counts() -> None:
     assert place.offset == 4
 
 
+def test_a_loss_before_every_page_leads_nobody_beyond_the_end() -> None:
+    """A worker had copied up to 27, and died before it wrote a page. The next one began there."""
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    writer.copied(T, 27, 20, 27)
+    topic.write(writer)
+    assert writer.lost(T, lost(9, 47), None)
+    topic.write(writer)
+    assert topic.place(16, 14, 12) == Place(0, False, 16, 1001)
+    assert topic.place(16, 5, 4) == Place(5, False, 10, 1001)
+
+
 def test_a_loss_that_was_copied_over_is_still_known() -> None:
     topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
     writer.has_read(topic.read())

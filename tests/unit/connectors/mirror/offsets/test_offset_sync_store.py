@@ -110,3 +110,15 @@ def test_a_translation_never_leaves_out_a_record(steps: list[int], position: int
     found = loaded((up, up + 7) for up in ups).translate("t", 0, position)
     assert found is not None
     assert found <= position + 7
+
+
+def test_a_sync_of_what_the_target_lost_gives_way_to_an_older_one() -> None:
+    store = OffsetSyncStore()
+    for upstream, downstream in [(0, 0), (5, 4), (14, 12)]:
+        store.apply(OffsetSync("t", 0, upstream, downstream))
+    store.finish_loading()
+    newest, older = store.nearest("t", 0, 16), store.nearest("t", 0, 16, below=9)
+    assert newest is not None
+    assert newest.downstream_offset == 12
+    assert older is not None
+    assert older.downstream_offset < 9

@@ -30,7 +30,7 @@ def index_of(pages: dict[int, bytes]) -> PartitionIndex:
 def place(index: PartitionIndex, pages: dict[int, bytes], source: int) -> Place | None:
     stretch = index.at(source)
     if stretch is None:
-        known = before_the_map(index.first())
+        known = before_the_map(index.first(), source)
         return None if known is None else known.place
     return places_in_stretch(stretch, pages[stretch.page.first_source], [source])[0].place
 
@@ -147,8 +147,9 @@ def test_before_the_first_record_is_the_first_record_unless_others_were_copied_b
     ours, after_java = MapPage(1, [Segment(3, 0, 5)]), MapPage(1, [Segment(3, 3, 5)])
     assert place(index_of({3: ours.encode()}), {}, 1) == Place(0, True)
     assert place(index_of({3: after_java.encode()}), {}, 1) is None
-    assert before_the_map(None) is None
-    assert before_the_map(index_of({3: after_java.encode()}).first()) == Known(None, syncs_below=3)
+    assert before_the_map(None, 5) is None
+    first = index_of({3: after_java.encode()}).first()
+    assert before_the_map(first, 2) == Known(None, syncs_below=3)
 
 
 def test_by_syncs_a_group_goes_on_at_most_one_record_after_a_sync() -> None:
