@@ -1,7 +1,7 @@
 """Files that describe connectors for `connect-standalone` (KIP-980).
 
-What a file is, is told from its content, whatever its name: a flat JSON object with a `name`; a
-JSON object with `name`, `config` and perhaps `initial_state`, as in POST /connectors; or Java
+The format is detected from the content, not from the file name: a flat JSON object with a `name`; a
+JSON object with `name`, `config` and optionally `initial_state`, as in POST /connectors; or Java
 properties with a `name`.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["ConnectorFile", "read_connector_file"]
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFile:
-    """One connector to create. `config` has its name."""
+    """One connector to create. `config` includes its name."""
 
     name: str
     config: Mapping[str, str | None]
@@ -36,7 +36,7 @@ class ConnectorFile:
 
 
 def read_connector_file(location: str) -> ConnectorFile:
-    """Raises ConfigError naming the file and what is wrong with it."""
+    """Read one connector file. Raises ConfigError, which names the file and the problem."""
     try:
         content = Path(location).read_bytes()
     except OSError as error:

@@ -1,13 +1,15 @@
 """`connect-distributed`: a Kafka Connect worker in a group of workers.
 
-    connect-distributed [--workers N] worker.properties
+connect-distributed [--workers N] worker.properties
 
-Workers with the same `group.id` share connectors and tasks; they may run on any number of hosts,
-and be Java's. Configs, source offsets and statuses are kept in the topics that the properties name,
-so that connectors outlive all workers. Connectors are created by REST, on any worker.
+Workers with the same `group.id` share connectors and tasks. They may run on any number of hosts,
+and Java workers may join. Connector configs, source offsets and statuses are stored in the topics
+that the properties name, so connectors survive the loss of all workers. Connectors are created by
+REST on any worker.
 
-`--workers N` runs N worker processes of the group on this host. The first has the listeners of the
-properties; the others listen on the same hosts and free ports, and reach each other there.
+`--workers N` runs N worker processes of the group on this host. The first uses the listeners of the
+properties; the others listen on the same hosts and free ports, and advertise those ports to the
+group.
 
 Exit codes:
     0    stopped by SIGTERM or SIGINT, with the final offsets stored
@@ -53,7 +55,7 @@ __all__ = ["command", "main", "run"]
 
 PROGRAM = "connect-distributed"
 
-# How often the wait for the group looks whether the herder has failed.
+# Interval at which the wait for the group checks whether the herder has failed.
 _READY_POLL_S = 1.0
 
 log = logging.getLogger(PROGRAM)
@@ -80,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit code."""
+    """Run the program and return its exit code."""
     arguments = parsed(_parser(), argv)
     if isinstance(arguments, int):
         return arguments
@@ -92,14 +94,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _supervise(processes: WorkerProcesses, config_file: str) -> int:
-    # What is wrong with the properties is told once, not by each process again and again.
+    # The parent reports wrong properties once, instead of each process repeating the report.
     DistributedConfig.from_properties(worker_properties(config_file))
     return processes.run()
 
 
 def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:
-    """Be one worker, until a signal comes; returns the exit code. `number`: which of several
-    processes this is, from 1; 0: the only one. Raises what kept it from starting."""
+    """Run one worker until a signal comes; return the exit code. `number` is the number of this
+    process among several, from 1, or 0 if it is the only one. Raises the error that prevented the
+    start."""
     ask_to_stop_with_parent()
     props = worker_properties(config_file)
     if number > 1:
@@ -125,11 +128,11 @@ def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:
 def _await_group(herder: DistributedHerder) -> None:
     while not herder.await_ready(_READY_POLL_S):
         if herder.ended:
-            raise ConnectError("The worker was stopped before it was in its group")
+            raise ConnectError("The worker was stopped before it joined its group")
 
 
 def command() -> NoReturn:
-    """The installed command: the program, and the end of its process."""
+    """Entry point of the installed command: run the program, then end the process."""
     leave(main())
 
 

@@ -1,4 +1,4 @@
-"""The end of a command's process."""
+"""Ends a command's process."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import NoReturn
 
 __all__ = ["leave"]
 
-# As Python's own, where what was printed could not be written.
+# Python's own exit code when stdout could not be flushed.
 _EXIT_UNWRITTEN = 120
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with what Python registered for its end, and nothing of the C libraries'.
+    """End the process: run Python's exit handlers, but skip the cleanup of C libraries.
 
-    A question to a cluster that does not answer outlives a stop, on a daemon thread and with
-    librdkafka's threads beside it. An ordinary exit frees OpenSSL's tables under these: about one
-    stop of 70 beside such a cluster then ended with SIGABRT or SIGSEGV instead of its exit code.
-    Call it on the main thread, once everything is stored and closed that can be.
+    A pending request to an unreachable cluster outlives a stop, on a daemon thread with
+    librdkafka's threads beside it. An ordinary exit frees OpenSSL's tables while those threads run:
+    about one stop of 70 beside such a cluster then ended with SIGABRT or SIGSEGV instead of its
+    exit code. Call this on the main thread, after everything has been stored and closed.
     """
-    # Logging writes its last lines, and children end.
+    # Exit handlers flush logging and end child processes.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
-            # Nobody reads any more, so there is nobody to tell but the parent.
+            # The reader of stdout is gone, so only the exit code can report the failure.
             code = code or _EXIT_UNWRITTEN
     os._exit(code)

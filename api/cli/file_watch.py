@@ -1,4 +1,4 @@
-"""Notices that a file was written anew, by looking now and then."""
+"""Detects by polling that a file was rewritten."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ _Seen = tuple[int, int, int] | None
 
 
 class FileWatch:
-    """One file, from its making on. A link is followed, so that a mounted file may be swapped."""
+    """Watches one file from construction on. Follows symbolic links, so a mounted file may be
+    swapped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._taken = self._last = self._look()
 
     def changed(self) -> bool:
-        """Whether it is another since the last time that this was said, or since the beginning, and
-        as it was at the last look: nobody is in the middle of writing it. Call once a second."""
+        """Return whether the file differs from the last reported version (or the initial one) and
+        has stayed the same since the previous check, so that no half-written file is reported. Call
+        once a second."""
         now = self._look()
         settled, self._last = now == self._last, now
         if not settled or now is None or now == self._taken:

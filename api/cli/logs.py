@@ -1,4 +1,4 @@
-"""Logging of the command-line programs: one clear line each on stderr."""
+"""Logging of the command-line programs: one line per event on stderr."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s (%(name)s)"
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 CHATTY = ("kafka", "uvicorn", "asyncio")
-"""Libraries whose progress reports are of no use to operators; their warnings are."""
+"""Libraries whose progress messages do not help operators; their warnings are kept."""
 
 
 def configure_logging(level: int = logging.INFO) -> None:
-    """Send the log to stderr, from `level` on. Called once, by a program's entry."""
+    """Send log messages of `level` and above to stderr. Call once, at the start of a program."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(FORMAT, TIME_FORMAT))
     root = logging.getLogger()

@@ -1,16 +1,16 @@
-"""`connect-mirror-audit`: prove that a flow's copies are complete, or name what is not.
+"""`connect-mirror-audit`: check that a flow's copies are complete, and list the differences.
 
     connect-mirror-audit mm2.properties [--flow A->B] [--topics REGEX] [--json FILE]
                          [--mode logs|ledger] [--samples N]
                          [--engine spark|local] [--processes N] [--from-begin] [--repair]
 
-Reads both clusters and writes to neither, but with --repair. Exit codes:
-    0    everything that was audited is there, unchanged and in order; with --mode ledger: all is
-         accounted for, and all samples are equal
+The command reads both clusters and writes to neither, except with --repair. Exit codes:
+    0    every audited record is on the target, unchanged and in order; with --mode ledger: all
+         offsets are accounted for, and all samples are equal
     1    the command line or the properties are wrong
-    2    the audit could not be run, or not of everything
+    2    the audit could not run, or could not read everything
     3    differences were found
-    4    with --mode ledger: no difference was found, but not all is accounted for
+    4    with --mode ledger: no difference was found, but not all offsets are accounted for
 """
 
 from __future__ import annotations
@@ -64,79 +64,81 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = UsageParser(
         prog=PROGRAM,
         description="Compare a flow's copies with their sources, record by record.",
-        epilog="Exit codes: 0 all is there, 1 usage, 2 could not be run, 3 differences found, "
-        "4 not all is accounted for (--mode ledger).",
+        epilog="Exit codes: 0 complete, 1 usage, 2 audit failed or incomplete, 3 differences "
+        "found, "
+        "4 not all offsets are accounted for (--mode ledger).",
     )
     add_version(parser)
     parser.add_argument("config", type=Path, metavar="mm2.properties")
     parser.add_argument(
-        "--flow", metavar="A->B", help="the flow to audit; may be left out where there is one"
+        "--flow", metavar="A->B", help="the flow to audit; optional if there is only one"
     )
     parser.add_argument(
-        "--topics", metavar="REGEX", help="only source topics whose whole name matches"
+        "--topics", metavar="REGEX", help="audit only source topics whose whole name matches REGEX"
     )
     parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="write the result there, too"
+        "--json", type=output_file, metavar="FILE", help="also write the result to FILE as JSON"
     )
     parser.add_argument(
         "--mode",
         choices=("logs", "ledger"),
         default="logs",
-        help="logs: read both sides whole; ledger: only see whether the offset map and the stored "
-        "positions account for everything, and compare samples, or all of a small flow "
-        "(default: logs)",
+        help="logs: read and compare both logs completely; ledger: only check that the offset map "
+        "and the stored offsets account for every source offset, and compare samples (or all "
+        "records of a small flow) (default: logs)",
     )
     parser.add_argument(
         "--samples",
         type=positive,
         default=DEFAULT_SAMPLES,
         metavar="N",
-        help="of --mode ledger: how many ranges of 1000 records are drawn and compared; a flow "
-        "that has no more is read whole (default: %(default)s)",
+        help="with --mode ledger: number of ranges of 1000 records to sample and compare; a flow "
+        "with fewer records is read completely (default: %(default)s)",
     )
     parser.add_argument(
         "--engine",
         choices=("spark", "local"),
         default="spark",
-        help="spark: on the Spark master that the properties name, local[*] unless they do; "
-        "local: in processes of this machine, without a JVM (default: spark)",
+        help="spark: run on the Spark master in the properties (default local[*]); "
+        "local: run in processes on this machine, without a JVM (default: spark)",
     )
     parser.add_argument(
         "--processes",
         type=positive,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="of --engine local (default: one for each core)",
+        help="number of processes for --engine local (default: one for each core)",
     )
     parser.add_argument(
         "--range-bytes",
         type=positive,
         default=DEFAULT_RANGE_BYTES,
         metavar="N",
-        help="how much of a source's log is one range, about, where the offset map allows to cut "
-        "(default: %(default)s)",
+        help="approximate size of a range of the source log; ranges are cut only where the offset "
+        "map allows it (default: %(default)s)",
     )
     parser.add_argument(
         "--from-begin",
         action="store_true",
-        help="do not ask for what is before the offset at which the flow began, by the offset map: "
-        "it was left out on purpose, by a backfill's --since or auto.offset.reset=latest",
+        help="skip source records before the first offset in the offset map: they were left out on "
+        "purpose, by a backfill's --since or auto.offset.reset=latest",
     )
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="copy what is missing at the ends of partitions; stop the mirror before",
+        help="copy records that are missing at the end of a partition; stop the mirror first",
     )
     arguments = parser.parse_args(argv)
     if arguments.repair and arguments.mode == "ledger":
         parser.error(
-            "--repair needs --mode logs: the ledger does not say which records are missing"
+            "--repair needs --mode logs, because --mode ledger does not find which records are "
+            "missing"
         )
     return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit code."""
+    """Run the program and return its exit code."""
     return run_to_exit_code(PROGRAM, lambda: _arguments(argv), _run)
 
 
@@ -221,7 +223,8 @@ def _plan(flow: FlowToAudit, arguments: argparse.Namespace) -> AuditPlan:
     plan = make_plan(flow, arguments.topics, arguments.range_bytes, from_begin=arguments.from_begin)
     if not plan.ranges and not plan.absent:
         raise ConfigError(
-            f"No topic that the flow copies matches --topics {arguments.topics or '.*'}",
+            f"No topic that the flow copies matches --topics {arguments.topics or '.*'}; change "
+            "the pattern",
             key="--topics",
         )
     return plan
@@ -230,7 +233,7 @@ def _plan(flow: FlowToAudit, arguments: argparse.Namespace) -> AuditPlan:
 def _outcomes(
     engine: AuditEngine, setup: AuditSetup, ranges: Sequence[AuditRange]
 ) -> list[RangeOutcome]:
-    """Audit these, and show how far it is."""
+    """Audit these partitions and show the progress."""
     from api.cli.output.audit_progress import AuditProgress
 
     found: list[RangeOutcome] = []
@@ -278,7 +281,7 @@ def _engine(arguments: argparse.Namespace, flow: FlowToAudit) -> Iterator[AuditE
 
 
 def command() -> NoReturn:
-    """The installed command: the program, and the end of its process."""
+    """Entry point of the installed command: run the program, then end the process."""
     leave(main())
 
 

@@ -1,15 +1,15 @@
-"""`connect-mirror-backfill`: copy history as one job, and hand over to the live flow.
+"""`connect-mirror-backfill`: copy old records as one job, then hand over to the live flow.
 
     connect-mirror-backfill mm2.properties [--flow A->B] [--topics REGEX] [--partitions 0,2-5]
                             [--since TIME] [--until TIME] [--from OFFSET] [--to OFFSET]
                             [--rate 50MB/s] [--plan] [--json FILE] [--engine spark|local]
 
 Exit codes:
-    0    everything that was asked for is on the target
+    0    every requested record is on the target
     1    the command line or the properties are wrong
-    2    it failed, or some partitions could not be copied; start it again to go on
-    3    refused, as the order of records would be broken: the message says what to do
-    4    stopped by a signal before it was done; start it again to go on
+    2    the backfill failed, or some partitions could not be copied; start it again to continue
+    3    refused, because the order of records would break: the message says what to do
+    4    stopped by a signal before it was done; start it again to continue
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ EXIT_REFUSED = 3
 EXIT_STOPPED = 4
 
 PIECE_SECONDS = 10.0
-"""So long a piece is copied at most; it ends well before the lock of a killed backfill does."""
+"""Time limit for copying one piece. It is well below the time after which the lock of a killed
+backfill expires."""
 
 PIECE_BYTES = 256 * 1000 * 1000
 JSON_S = 10.0
@@ -64,20 +65,22 @@ PROGRAM = "connect-mirror-backfill"
 
 
 def size_of(text: str) -> float:
-    """`50MB`, `1.5GiB/s`, `800000`: bytes. For argparse."""
+    """Parse a size in bytes, such as `50MB`, `1.5GiB/s` or `800000`, for argparse."""
     size = parse_size(text)
     if size is None:
-        raise argparse.ArgumentTypeError(f"{text}: a size such as 50MB, 1.5GiB or 800000")
+        raise argparse.ArgumentTypeError(
+            f"Invalid size {text}: write for example 50MB, 1.5GiB or 800000"
+        )
     return size
 
 
 def partitions_of(text: str) -> frozenset[int]:
-    """`0,2-5`: their numbers. For argparse."""
+    """Parse partition numbers, such as `0,2-5`, for argparse."""
     numbers: set[int] = set()
     for element in text.split(","):
         first, _, last = element.strip().partition("-")
         if not first.isdigit() or not (last or first).isdigit() or int(last or first) < int(first):
-            raise argparse.ArgumentTypeError(f"{text}: numbers such as 0,2-5")
+            raise argparse.ArgumentTypeError(f"Invalid partitions {text}: write for example 0,2-5")
         numbers.update(range(int(first), int(last or first) + 1))
     return frozenset(numbers)
 
@@ -85,61 +88,72 @@ def partitions_of(text: str) -> frozenset[int]:
 def _count(text: str) -> int:
     number = int(text)
     if number < 0:
-        raise argparse.ArgumentTypeError(f"{text}: not below 0")
+        raise argparse.ArgumentTypeError(f"Invalid offset {text}: write a number of at least 0")
     return number
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = UsageParser(
         prog=PROGRAM,
-        description="Copy a flow's history as one job, and hand over to the live flow.",
-        epilog="Exit codes: 0 done, 1 usage, 2 failed, 3 refused, 4 stopped. Start it again to go "
-        "on where it stopped, whatever ended it.",
+        description="Copy a flow's old records as one job, then hand over to the live flow.",
+        epilog="Exit codes: 0 done, 1 usage, 2 failed, 3 refused, 4 stopped. Start it again to "
+        "continue where it stopped.",
     )
     add_version(parser)
     parser.add_argument("config", type=Path, metavar="mm2.properties")
     parser.add_argument(
-        "--flow", metavar="A->B", help="the flow; may be left out where there is one that copies"
+        "--flow", metavar="A->B", help="the flow; optional if only one flow copies topics"
     )
     parser.add_argument(
         "--topics",
         metavar="REGEX",
-        help="source topics whose whole name matches, also such as the flow does not copy yet "
-        "(default: the flow's)",
+        help="copy source topics whose whole name matches REGEX, including topics that the flow "
+        "does not copy yet (default: the flow's topics)",
     )
     parser.add_argument(
-        "--partitions", type=partitions_of, metavar="0,2-5", help="only these of each topic"
-    )
-    parser.add_argument("--since", metavar="TIME", help="from the first record of this time on")
-    parser.add_argument("--until", metavar="TIME", help="to before the first record of this time")
-    parser.add_argument(
-        "--from", dest="first", type=_count, metavar="OFFSET", help="from this source offset on"
+        "--partitions",
+        type=partitions_of,
+        metavar="0,2-5",
+        help="copy only these partitions of each topic",
     )
     parser.add_argument(
-        "--to", dest="last", type=_count, metavar="OFFSET", help="to before this source offset"
+        "--since",
+        metavar="TIME",
+        help="start at the first record with this timestamp or a later one",
     )
     parser.add_argument(
-        "--rate", type=size_of, metavar="BYTES/s", help="not more than this in a second, in all"
+        "--until",
+        metavar="TIME",
+        help="stop before the first record with this timestamp or a later one",
+    )
+    parser.add_argument(
+        "--from", dest="first", type=_count, metavar="OFFSET", help="start at this source offset"
+    )
+    parser.add_argument(
+        "--to", dest="last", type=_count, metavar="OFFSET", help="stop before this source offset"
+    )
+    parser.add_argument(
+        "--rate", type=size_of, metavar="BYTES/s", help="maximum rate of the whole backfill"
     )
     parser.add_argument(
         "--parallel",
         type=positive,
         metavar="N",
-        help="pieces at a time (default: Spark's default parallelism: its cores)",
+        help="number of pieces copied in parallel (default: Spark's default parallelism)",
     )
     parser.add_argument(
         "--piece-bytes",
         type=size_of,
         default=float(PIECE_BYTES),
         metavar="BYTES",
-        help="what a task copies at a time, and what is under way is not stored yet (256MB)",
+        help="size of one piece; a restart copies unfinished pieces again (default: 256MB)",
     )
     parser.add_argument(
         "--engine",
         choices=("spark", "local"),
         default="spark",
-        help="spark: on the Spark master that the properties name, local[*] unless they do; "
-        "local: in this process, without a JVM (default: spark)",
+        help="spark: run on the Spark master in the properties (default local[*]); "
+        "local: run in this process, without a JVM (default: spark)",
     )
     parser.add_argument(
         "--plan", action="store_true", help="show what would be copied, and copy nothing"
@@ -148,18 +162,18 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--json",
         type=output_file,
         metavar="FILE",
-        help="write each partition's state there, as it goes",
+        help="write the state of each partition to FILE while the backfill runs",
     )
     found = parser.parse_args(argv)
     if found.since is not None and found.first is not None:
-        parser.error("--since and --from: one of them")
+        parser.error("--since and --from exclude each other: give one of them")
     if found.until is not None and found.last is not None:
-        parser.error("--until and --to: one of them")
+        parser.error("--until and --to exclude each other: give one of them")
     return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit code."""
+    """Run the program and return its exit code."""
     return run_to_exit_code(PROGRAM, lambda: _arguments(argv), _run_unless_refused)
 
 
@@ -242,7 +256,8 @@ def _copy(
 def _engine(
     stack: ExitStack, arguments: argparse.Namespace, flow: DedicatedFlow, gatherer: Gatherer
 ) -> tuple[PieceEngine, int]:
-    """The engine, and how many pieces it copies at a time; it ends with the stack."""
+    """Return the engine and the number of pieces it copies in parallel. The stack closes the
+    engine."""
     from connectors.mirror.backfill.engines import copier_consumer
 
     def consumer(slots: int) -> dict[str, str]:
@@ -259,7 +274,7 @@ def _engine(
     from connectors.mirror.spark.copy.shards import CopyFlow
     from connectors.spark.program_session import own_session
 
-    # A task that ran once must not run again by itself: see `connectors.mirror.spark.backfill`.
+    # Spark must not retry a task on its own: `connectors.mirror.spark.backfill` says why.
     properties = {"spark.task.maxFailures": "1", **flow.properties, "spark.speculation": "false"}
     session = stack.enter_context(own_session(PROGRAM, properties, instead=WITHOUT_SPARK))
     slots = arguments.parallel or slots_of(session)
@@ -285,7 +300,7 @@ def _wish(arguments: argparse.Namespace) -> Wish:
 
 
 def command() -> NoReturn:
-    """The installed command: the program, and the end of its process."""
+    """Entry point of the installed command: run the program, then end the process."""
     leave(main())
 
 

@@ -1,4 +1,4 @@
-"""`connect-mirror-client`: what is mirrored into a cluster, and moving consumer groups.
+"""`connect-mirror-client`: show what is mirrored into a cluster, and move consumer groups.
 
     connect-mirror-client clusters  WHERE [--json]
     connect-mirror-client topics    WHERE [--from ALIAS] [--json]
@@ -6,8 +6,8 @@
     connect-mirror-client translate WHERE --from ALIAS [--to ALIAS] (--group ID | --groups PATTERN)
                                     [--checkpoints] [--dry-run | --commit [--rewind]] [--json]
 
-WHERE is `--config mm2.properties` with `--to ALIAS`, the cluster that is looked at or moved to, or
-its `--bootstrap HOST:PORT` with `--command-config FILE` for security and policy.
+WHERE names the target cluster: `--config mm2.properties` with `--to ALIAS`, or `--bootstrap
+HOST:PORT` with `--command-config FILE` for its security and replication policy.
 
 Exit codes:
     0    done
@@ -68,40 +68,55 @@ def _parser() -> _Parser:
         "--config", type=Path, metavar="FILE", help="mm2.properties that names the clusters"
     )
     cluster.add_argument(
-        "--bootstrap", metavar="HOST:PORT", help="the cluster that is looked at, or moved to"
+        "--bootstrap", metavar="HOST:PORT", help="bootstrap server of the target cluster"
     )
-    where.add_argument("--to", metavar="ALIAS", help="that cluster's alias")
+    where.add_argument("--to", metavar="ALIAS", help="alias of the target cluster")
     where.add_argument(
         "--command-config",
         type=Path,
         metavar="FILE",
-        help="with --bootstrap: properties of security, of the replication policy, and "
+        help="with --bootstrap: client security properties, the replication policy and "
         "offset-syncs.topic.location",
     )
     where.add_argument(
-        "--timeout", type=float, default=DEFAULT_TIMEOUT_S, metavar="SECONDS", help="of all of it"
+        "--timeout",
+        type=float,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="SECONDS",
+        help="for the whole command",
     )
     where.add_argument("--json", action="store_true", help="print one JSON document")
     parser = _Parser(
         prog="connect-mirror-client",
-        description="What is mirrored into a cluster, and moving consumer groups between clusters.",
+        description="Show what is mirrored into a cluster, and move consumer groups between "
+        "clusters.",
         epilog="Exit codes: 0 done, 1 not everything could be translated or committed, 2 wrong "
         "properties, 3 a cluster did not answer, 255 wrong command line.",
     )
     add_version(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("clusters", parents=[where], help="upstream clusters, and how far they are")
-    topics = commands.add_parser(
-        "topics", parents=[where], help="heartbeats, checkpoints and copied topics"
+    commands.add_parser(
+        "clusters", parents=[where], help="list upstream clusters and their distance in hops"
     )
-    topics.add_argument("--from", dest="source", metavar="ALIAS", help="only copies from there")
+    topics = commands.add_parser(
+        "topics", parents=[where], help="list heartbeats, checkpoints and copied topics"
+    )
+    topics.add_argument(
+        "--from", dest="source", metavar="ALIAS", help="list only topics copied from this cluster"
+    )
     _add_translate(
         commands.add_parser(
-            "translate", parents=[where], help="where consumer groups go on after moving here"
+            "translate",
+            parents=[where],
+            help="translate the offsets of consumer groups to the target",
         )
     )
-    history = commands.add_parser("history", help="what was lost, quarantined, or stood still")
-    history.add_argument("--url", metavar="URL", help="mirror.history.url; else the default file")
+    history = commands.add_parser("history", help="show records lost or quarantined, and stalls")
+    history.add_argument(
+        "--url",
+        metavar="URL",
+        help="the database, as mirror.history.url (default: the default file)",
+    )
     history.add_argument("--limit", type=int, default=100, metavar="N", help="the newest N events")
     history.add_argument("--json", action="store_true", help="print one JSON document")
     return parser
@@ -109,33 +124,43 @@ def _parser() -> _Parser:
 
 def _add_translate(translate: argparse.ArgumentParser) -> None:
     translate.add_argument(
-        "--from", dest="source", metavar="ALIAS", required=True, help="where the groups come from"
+        "--from",
+        dest="source",
+        metavar="ALIAS",
+        required=True,
+        help="cluster that the groups consume from",
     )
     translate.add_argument(
-        "--from-bootstrap", metavar="HOST:PORT", help="with --bootstrap: the cluster they come from"
+        "--from-bootstrap",
+        metavar="HOST:PORT",
+        help="with --bootstrap: bootstrap server of that cluster",
     )
     groups = translate.add_mutually_exclusive_group(required=True)
     groups.add_argument("--group", metavar="ID", help="one group")
     groups.add_argument(
-        "--groups", metavar="PATTERN", help="all whose whole id matches this regular expression"
+        "--groups",
+        metavar="PATTERN",
+        help="all groups whose whole ID matches this regular expression",
     )
     translate.add_argument(
         "--checkpoints",
         action="store_true",
-        help="go by the checkpoints, without asking the cluster the groups come from",
+        help="use the checkpoints, without contacting the source cluster",
     )
     act = translate.add_mutually_exclusive_group()
-    act.add_argument("--dry-run", action="store_true", help="only show them (the default)")
+    act.add_argument("--dry-run", action="store_true", help="only show the offsets (the default)")
     act.add_argument(
-        "--commit", action="store_true", help="commit them, for groups without members"
+        "--commit", action="store_true", help="commit the offsets of groups without members"
     )
     translate.add_argument(
-        "--rewind", action="store_true", help="with --commit: also where a group then goes back"
+        "--rewind",
+        action="store_true",
+        help="with --commit: also commit offsets that move a group back",
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit code."""
+    """Run the program and return its exit code."""
     try:
         arguments = _parser().parse_args(argv)
     except SystemExit as end:
@@ -165,7 +190,7 @@ def _told(error: Exception, code: int) -> int:
     return code
 
 
-# Looking.
+# Commands that only read.
 
 
 def _client(arguments: argparse.Namespace) -> MirrorClient:
@@ -202,7 +227,7 @@ def _history(arguments: argparse.Namespace, output: Output) -> int:
     return EXIT_OK
 
 
-# Moving.
+# The translate command.
 
 
 def _translate(arguments: argparse.Namespace, output: Output) -> int:
@@ -228,13 +253,14 @@ def _plan(
     if not live:
         return plan_move(clusters, groups, deadline, live=False)
     try:
-        # A cluster that is gone is not to take all the time there is.
+        # An unreachable cluster must not use up the whole timeout.
         return plan_move(clusters, groups, Deadline(deadline.remaining() / 2), live=True)
     except RetriableError as error:
         if clusters.there is None:
             raise
         print(
-            f"connect-mirror-client: going by checkpoints, as {arguments.source} does not answer: "
+            f"connect-mirror-client: using checkpoints, because {arguments.source} does not "
+            "answer: "
             f"{error}",
             file=sys.stderr,
         )
@@ -282,8 +308,8 @@ def _bare_clusters(arguments: argparse.Namespace) -> MoveClusters:
     common = _command_config(arguments)
     if arguments.from_bootstrap is not None and arguments.to is None:
         raise ConfigError(
-            "--from-bootstrap needs --to, the alias of the cluster of --bootstrap: topics that are "
-            "read for it are called after that"
+            "--from-bootstrap needs --to ALIAS for the cluster of --bootstrap: topic names contain "
+            "that alias"
         )
     source, target = arguments.source, arguments.to or "target"
     servers = {source: arguments.from_bootstrap, target: arguments.bootstrap}
@@ -310,9 +336,9 @@ def _command_config(arguments: argparse.Namespace) -> dict[str, str]:
 def _alias(config: MirrorMakerConfig, option: str, alias: str | None) -> str:
     known = ", ".join(config.clusters)
     if alias is None:
-        raise ConfigError(f"{option} is missing: one of clusters={known}")
+        raise ConfigError(f"{option} is missing: give one of clusters={known}")
     if alias not in config.clusters:
-        raise ConfigError(f"Invalid value {alias} for {option}: not among clusters={known}")
+        raise ConfigError(f"Invalid value {alias} for {option}: give one of clusters={known}")
     return alias
 
 

@@ -1,14 +1,14 @@
-"""`connect-mirror-maker`: mirror Kafka clusters as an mm2.properties says.
+"""`connect-mirror-maker`: run the flows of an mm2.properties.
 
-    connect-mirror-maker [--clusters ALIAS ...] [--workers N] [--check] mm2.properties
+connect-mirror-maker [--clusters ALIAS ...] [--workers N] [--check] mm2.properties
 
 Processes with the same properties, on any hosts, share the work of each flow. `--workers N` runs N
-of them on this host. The first has `metrics.listener` and `listeners` as the properties say; the
-others listen on the same hosts and free ports, which the log names.
+of them on this host. The first uses `metrics.listener` and `listeners` from the properties; the
+others listen on the same hosts and free ports, and log their ports.
 
 Exit codes:
-    0    stopped by SIGTERM or SIGINT, with the final offsets stored; --check: nothing in the way
-    1    --check: something would keep a flow from working, as the report says
+    0    stopped by SIGTERM or SIGINT, with the final offsets stored; --check: no error found
+    1    --check: an error would prevent a flow from working, as the report says
     2    the properties are wrong, or the mirrors failed while running
     3    the mirrors could not be started
     255  the command line is wrong
@@ -54,10 +54,11 @@ EXIT_START = 3
 EXIT_USAGE = 255
 
 STOP_S = 20.0
-"""Budget of a clean stop; little of it is used. Service managers kill after 30 s or more."""
+"""Time limit for a clean stop; a stop usually takes much less. Service managers kill after 30 s or
+more."""
 
 WATCH_S = 1.0
-"""How often it is looked whether any flow is left, and whether the file is another."""
+"""Interval for checking whether any flow still runs and whether the file has changed."""
 
 log = logging.getLogger("connect-mirror-maker")
 
@@ -72,7 +73,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = _Parser(
         prog="connect-mirror-maker",
         description="Mirror topics between Kafka clusters.",
-        epilog="Exit codes: 0 stopped cleanly, 1 --check found something in the way, "
+        epilog="Exit codes: 0 stopped cleanly, 1 --check found an error, "
         "2 error, 3 start failed, 255 wrong command line.",
     )
     add_version(parser)
@@ -83,7 +84,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--clusters",
         nargs="+",
         metavar="ALIAS",
-        help="target clusters to serve: only flows into these are run (default: all)",
+        help="target clusters: run only flows into these (default: all)",
     )
     parser.add_argument(
         "--workers",
@@ -96,14 +97,15 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="connect, print what would be mirrored, created and skipped, and why; change nothing",
+        help="connect, print what would be mirrored, created and skipped and why, and change "
+        "nothing",
     )
-    # Both "--clusters a b file" and "file --clusters a b" are written, and Java takes both.
+    # Java accepts both "--clusters a b file" and "file --clusters a b".
     return parser.parse_args(_file_first(list(sys.argv[1:] if argv is None else argv)))
 
 
 def _file_first(argv: list[str]) -> list[str]:
-    """Close the list of `--clusters` before a properties file that ends the line."""
+    """End the list of `--clusters` before a properties file that is the last argument."""
     if "--clusters" in argv and len(argv) > 2 and not argv[-1].startswith("-"):
         listed = argv[argv.index("--clusters") + 1 :]
         if listed and Path(listed[-1]).suffix == ".properties":
@@ -112,7 +114,7 @@ def _file_first(argv: list[str]) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit code."""
+    """Run the program and return its exit code."""
     try:
         arguments = _arguments(argv)
     except SystemExit as end:
@@ -150,7 +152,7 @@ def _load(path: Path) -> MirrorMakerConfig:
 
 
 def _supervise(config: MirrorMakerConfig, arguments: argparse.Namespace) -> int:
-    # What is wrong with the properties is told once, not by each process again and again.
+    # The parent reports wrong properties once, instead of each process repeating the report.
     config.validate(arguments.clusters)
     clusters = ["--clusters", *arguments.clusters] if arguments.clusters else []
     own = [str(arguments.config), *clusters]
@@ -158,7 +160,8 @@ def _supervise(config: MirrorMakerConfig, arguments: argparse.Namespace) -> int:
 
 
 def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWatch) -> int:
-    """`worker_number`: which of several processes on this host this is, from 1."""
+    """Run the flows in this process. `worker_number` is its number among the processes on this
+    host, from 1."""
     from connectors.mirrormaker.mirror_maker import MirrorMaker
 
     for warning in config.warnings:
@@ -175,24 +178,24 @@ def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWa
 
 
 def _renew(maker: MirrorMaker, path: Path, watch: FileWatch) -> None:
-    """Take over what may change while flows run, if the file was written anew."""
+    """If the file has changed, apply the keys that may change while flows run."""
     if not watch.changed():
         return
     try:
         maker.renew(_load(path))
     except ConfigError as error:
-        log.error("%s has changed, and nothing of that counts yet: %s", path, error)
+        log.error("Ignoring the changes to %s: %s", path, error)
 
 
 def _mirror(maker: MirrorMaker, stop: StopSignal, renew: Callable[[], None]) -> int:
-    """Run all flows until a signal comes, or none is left; returns the exit code."""
+    """Run all flows until a signal comes or no flow is left; return the exit code."""
     from connect.clock import Deadline
 
     maker.start()
     try:
         while not stop.wait(WATCH_S):
             if maker.all_failed():
-                log.error("no flow is left to run")
+                log.error("every flow has failed; see the errors above")
                 return EXIT_START
             renew()
     finally:
@@ -204,8 +207,8 @@ def _mirror(maker: MirrorMaker, stop: StopSignal, renew: Callable[[], None]) -> 
 
 @contextmanager
 def _internal_rest(config: MirrorMakerConfig, number: int) -> Iterator[MirrorRestServer | None]:
-    """The server that other processes with these flows reach this one at, its ports taken; None
-    where they do not."""
+    """Return the internal REST server, with its ports bound; None if the processes do not talk to
+    each other over REST."""
     if not config.enable_internal_rest:
         yield None
         return
@@ -223,7 +226,7 @@ def _internal_rest(config: MirrorMakerConfig, number: int) -> Iterator[MirrorRes
 
 @contextmanager
 def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) -> Iterator[None]:
-    """The server of `metrics.listener`, for as long as the block runs; none where that is empty."""
+    """Serve `metrics.listener` while the block runs; nothing if it is empty."""
     listener = config.metrics_listener
     if not listener:
         yield
@@ -255,7 +258,7 @@ def _check(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:
 
 
 def command() -> NoReturn:
-    """The installed command: the program, and the end of its process."""
+    """Entry point of the installed command: run the program, then end the process."""
     leave(main())
 
 

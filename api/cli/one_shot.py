@@ -1,4 +1,4 @@
-"""What commands that run once and end have in common: usage errors, and what reaches the top."""
+"""Shared by commands that run once and end: usage errors, and error reporting at the top level."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = [
 EXIT_USAGE = 1
 EXIT_ERROR = 2
 WITHOUT_SPARK = "use --engine local, which needs no Spark"
-"""What a command that has both engines says where Spark is not there."""
+"""Advice added to an error when Spark is missing and the command also has a local engine."""
 
 _INTERRUPTED = 128 + 2
 
 
 class UsageParser(argparse.ArgumentParser):
-    """Ends with `EXIT_USAGE` where argparse would with 2."""
+    """Ends with `EXIT_USAGE` for wrong usage; argparse would end with 2."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -39,22 +39,27 @@ class UsageParser(argparse.ArgumentParser):
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1, for `type=` of an argument."""
+    """Parse a whole number of at least 1, as the `type=` of an argument."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: at least 1")
+        raise argparse.ArgumentTypeError(
+            f"Invalid value {text}: write a whole number of at least 1"
+        )
     return number
 
 
 def output_file(text: str) -> Path:
-    """A file that can be written, for `type=` of an argument: known before the work, not after."""
+    """Accept a file that can be written, as the `type=` of an argument, so that a wrong path fails
+    before the work."""
     path = Path(text)
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text}: a directory; name a file")
+        raise argparse.ArgumentTypeError(f"{text} is a directory; name a file")
     if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{text}: there is no directory {path.parent}; make it")
+        raise argparse.ArgumentTypeError(
+            f"{text}: the directory {path.parent} does not exist; create it"
+        )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{text}: no permission to write it")
+        raise argparse.ArgumentTypeError(f"{text} is not writable; grant write permission")
     return path
 
 
@@ -63,7 +68,7 @@ def run_to_exit_code(
     parse: Callable[[], argparse.Namespace],
     run: Callable[[argparse.Namespace], int],
 ) -> int:
-    """The whole of a command: its exit code, after one sentence on stderr where it failed."""
+    """Run a command and return its exit code, with one sentence on stderr if it failed."""
     try:
         arguments = parse()
     except SystemExit as end:

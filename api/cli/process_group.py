@@ -1,9 +1,9 @@
 """Several worker processes of one command: started, watched, restarted and stopped together.
 
-The children run the same program with the same properties. A child that ends by itself is started
-again, after waits that grow while it does not live long. Signals reach the children through
-`request_stop` and `kill`. A child ends when this process does, in whatever way: it holds one end of
-a pipe whose other end is here, and `watch_parent` tells it when that end closes.
+The children run the same program with the same properties. A child that ends is restarted; the wait
+before a restart grows while the child keeps ending soon. Signals reach the children through
+`request_stop` and `kill`. A child also ends when this process dies: the two hold the ends of one
+pipe, and `watch_parent` reports when this process's end closes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ PARENT_PIPE = "CONNECT_PARENT_PIPE"
 
 RESTART_FIRST_S, RESTART_CAP_S = 1.0, 60.0
 LIVED_LONG_S = 60.0
-"""A child that lived this long is not one that cannot start: its next wait is short again."""
+"""A child that lived this long started successfully: its next restart wait is short again."""
 
 _KILL_S = 5.0
 
 
 class ProcessGroup:
-    """Owned by one thread, which calls everything but `kill`."""
+    """Owned by one thread, which calls every method except `kill`."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ProcessGroup:
         clock: Clock = SYSTEM_CLOCK,
         backoff_s: tuple[float, float] = (RESTART_FIRST_S, RESTART_CAP_S),
     ) -> None:
-        """One child for each command."""
+        """Define one child per command, without starting it."""
         self._clock = clock
         self._pipe = os.pipe()
         self._children = [
@@ -55,17 +55,17 @@ class ProcessGroup:
 
     @property
     def pids(self) -> list[int | None]:
-        """The process id of each child that runs."""
+        """Return the process IDs of the running children."""
         return [child.pid for child in self._children]
 
     def check(self) -> None:
-        """Start again what has ended and has waited long enough. Called about once a second."""
+        """Restart the children that have ended and whose wait is over. Call about once a second."""
         for child in self._children:
             child.check()
 
     def stop(self, deadline: Deadline) -> bool:
-        """Ask all children to stop, and wait; kill those that do not. Whether all of them ended
-        by themselves and said that all went well."""
+        """Ask all children to stop, wait, and kill those that do not. Return whether all of them
+        ended by themselves with a success code."""
         for child in self._children:
             child.request_stop()
         well = [child.join(deadline) for child in self._children]
@@ -74,7 +74,7 @@ class ProcessGroup:
         return all(well)
 
     def kill(self) -> None:
-        """End all children at once. May be called in a signal handler."""
+        """Kill all children at once. Safe in a signal handler."""
         for child in self._children:
             child.kill()
 
@@ -106,7 +106,7 @@ class _Child:
             pass_fds=(self._pipe,),
             env={**os.environ, PARENT_PIPE: str(self._pipe)},
         )
-        log.info("worker process %d started as %d", self._number, self._process.pid)
+        log.info("worker process %d started with pid %d", self._number, self._process.pid)
 
     def check(self) -> None:
         now = self._clock.monotonic()
@@ -122,7 +122,10 @@ class _Child:
         wait = self._backoff.next()
         self._restart_at = now + wait
         log.error(
-            "worker process %d ended with %d; started again in %.1f s", self._number, code, wait
+            "worker process %d exited with code %d; restarting it in %.1f s",
+            self._number,
+            code,
+            wait,
         )
 
     def request_stop(self) -> None:
@@ -137,7 +140,7 @@ class _Child:
         try:
             return process.wait(deadline.remaining()) == 0
         except subprocess.TimeoutExpired:
-            log.warning("worker process %d did not stop in time and is killed", self._number)
+            log.warning("worker process %d did not stop in time; killing it", self._number)
             process.kill()
             process.wait(_KILL_S)
             return False
@@ -148,13 +151,14 @@ class _Child:
 
 
 def watch_parent(on_end: Callable[[], None]) -> None:
-    """In a child: call `on_end` on a thread when the parent has ended. Else: nothing."""
+    """In a child: call `on_end` on a thread when the parent has ended. Does nothing outside a
+    child."""
     number = os.environ.pop(PARENT_PIPE, None)
     if number is None or not number.isdigit():
         return
 
     def wait(descriptor: int) -> None:
-        # Nobody writes: reading returns when the other end is closed.
+        # The parent never writes: the read returns only when the parent's end closes.
         os.read(descriptor, 1)
         on_end()
 

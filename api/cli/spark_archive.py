@@ -1,9 +1,9 @@
 """`connect-spark-archive`: pack the Python packages that Spark executors need.
 
-    connect-spark-archive OUT.tar.gz [--add DISTRIBUTION ...]
+connect-spark-archive OUT.tar.gz [--add DISTRIBUTION ...]
 
-Sessions on a cluster make and send such an archive by themselves. This makes one by hand: on a
-machine like the executors' where this one is different, or to be kept where they read faster.
+Spark sessions on a cluster build and send such an archive automatically. Use this command to build
+one on a machine that matches the executors, or to store one where executors read it faster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXIT_ERROR = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit code."""
+    """Run the program and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="connect-spark-archive",
         description="Pack the Python packages that Spark executors need into an archive.",
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         action="append",
         default=[],
         metavar="DISTRIBUTION",
-        help="one more installed distribution to pack, without what it needs; may be repeated",
+        help="also pack this installed distribution, without its dependencies; may be repeated",
     )
     arguments = parser.parse_args(argv)
     archive: Path = arguments.archive
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = error.strerror or error
         print(f"connect-spark-archive: {archive} cannot be written: {reason}", file=sys.stderr)
         return EXIT_ERROR
-    print(f"Made {archive} ({archive.stat().st_size / 1e6:.0f} MB). Where it is used, set:")
+    print(f"Made {archive} ({archive.stat().st_size / 1e6:.0f} MB). To use it, set:")
     print(f"spark.archives = {archive}#{ENVIRONMENT}")
     print(f"{EXECUTOR_PYTHON} = ./{ENVIRONMENT}/bin/python")
     return 0

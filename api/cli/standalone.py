@@ -1,10 +1,10 @@
-"""`connect-standalone`: one Kafka Connect worker without a group, with the connectors of its files.
+"""`connect-standalone`: one Kafka Connect worker without a group, running connectors from files.
 
-    connect-standalone worker.properties [connector.properties connector.json ...]
+connect-standalone worker.properties [connector.properties connector.json ...]
 
-Source offsets are kept in the database file that `offset.storage.file.filename` names, or in the
-database of `offset.storage.sql.url`. Connectors of the files are created one after the other; more
-may come by REST, and are forgotten when the worker ends.
+Source offsets are stored in the database file `offset.storage.file.filename`, or in the database of
+`offset.storage.sql.url`. Connectors of the files are created one after the other. More can be
+created by REST; the worker forgets them when it ends.
 
 Exit codes:
     0    stopped by SIGTERM or SIGINT, with the final offsets stored
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit code."""
+    """Run the program and return its exit code."""
     arguments = parsed(_parser(), argv)
     if isinstance(arguments, int):
         return arguments
@@ -112,7 +112,7 @@ def _create(herder: ConnectHerder, location: str) -> None:
 
 
 def command() -> NoReturn:
-    """The installed command: the program, and the end of its process."""
+    """Entry point of the installed command: run the program, then end the process."""
     leave(main())
 
 

@@ -1,4 +1,5 @@
-"""Signals of command-line programs: the first asks for a clean stop, the second ends at once."""
+"""Signal handling of command-line programs: the first signal requests a clean stop, the second ends
+at once."""
 
 from __future__ import annotations
 
@@ -13,18 +14,19 @@ __all__ = ["StopEvent", "StopSignal"]
 class StopEvent:
     """Set once, by a signal handler; waited for on any thread.
 
-    Not `threading.Event`: a handler runs wherever the main thread is, also where that holds the
-    Event's own lock, for which `set` would wait for ever.
+    Unlike `threading.Event`, this is safe in a signal handler: a handler may interrupt the main
+    thread while that holds the Event's lock, and `set` would then deadlock.
     """
 
     def __init__(self) -> None:
         self._set = False
-        # Held until then.
+        # Locked until `set` releases it.
         self._gate = threading.Lock()
         self._gate.acquire()
 
     def set(self) -> None:
-        """Waits for nothing. Only for signal handlers, which run one after the other."""
+        """Set the event without blocking. Only for signal handlers, which run one after the
+        other."""
         if not self._set:
             self._set = True
             self._gate.release()
@@ -33,14 +35,14 @@ class StopEvent:
         return self._set
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds; whether it is set."""
+        """Wait at most `timeout` seconds; return whether the event is set."""
         if not self._set and self._gate.acquire(timeout=timeout):
             self._gate.release()
         return self._set
 
 
 class StopSignal:
-    """Catches SIGTERM and SIGINT from its making on. Made on the main thread."""
+    """Catches SIGTERM and SIGINT from construction on. Construct it on the main thread."""
 
     def __init__(self) -> None:
         self._asked = StopEvent()
@@ -48,11 +50,11 @@ class StopSignal:
             signal.signal(number, self._handle)
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds; whether a stop was asked for."""
+        """Wait at most `timeout` seconds; return whether a stop was requested."""
         return self._asked.wait(timeout)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._asked.is_set():
-            # The user does not want to wait: no cleanup, and the exit code a shell expects.
+            # A second signal skips the cleanup and uses the exit code a shell expects.
             os._exit(128 + number)
         self._asked.set()

@@ -16,8 +16,8 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 class _PrintVersion(argparse.Action):
-    """Unlike argparse's own action this does not call the parser's `exit`: the parsers of workers
-    end with 1 after `--help`, as Java's do."""
+    """Prints the version and ends with 0. argparse's own action calls the parser's `exit`, and the
+    parsers of workers end with 1 after `--help`, as Java's do."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(

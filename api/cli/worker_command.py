@@ -1,8 +1,7 @@
-"""What the commands of Connect workers have in common: properties, start, stop, exit codes.
+"""Shared by the commands of Connect workers: properties, start, stop and exit codes.
 
-Exit codes are Kafka Connect's: 0 stopped cleanly; 1 wrong command line, or help was asked for; 2
-the worker could not be started, or something did not end when it was stopped; 3 a connector of the
-command line could not be created.
+Exit codes are Kafka Connect's: 0 stopped cleanly; 1 wrong command line, or --help; 2 the worker
+could not start or did not stop in time; 3 a connector of the command line could not be created.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ __all__ = [
 ]
 
 START_S = READ_S
-"""A start is mostly reading what is stored."""
+"""Time limit for a start, most of which reads the worker's stored topics."""
 
 _STARTING_POLL_S, _RUNNING_POLL_S = 0.1, 1.0
 
@@ -49,11 +48,11 @@ H = TypeVar("H", bound=ConnectHerder)
 
 
 class ConnectorNotCreated(ConnectError):
-    """A connector of the command line could not be created; the message says which, and why."""
+    """A connector of the command line could not be created; the message names it and the reason."""
 
 
 class WorkerParser(argparse.ArgumentParser):
-    """Ends with Kafka Connect's code for wrong usage, also when it is asked for help."""
+    """Ends with Kafka Connect's exit code for wrong usage, also after --help."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -64,8 +63,8 @@ class WorkerParser(argparse.ArgumentParser):
 
 
 def worker_properties(location: str) -> dict[str, str]:
-    """A worker's properties, config providers resolved; none for an empty name, as in Java. Those
-    for Spark count for its connectors from now on. Raises ConfigError."""
+    """Read a worker's properties and resolve config providers; no properties for an empty name, as
+    in Java. Its `spark.*` properties apply to its connectors from now on. Raises ConfigError."""
     if not location:
         return {}
     props = load_properties(location)
@@ -81,8 +80,8 @@ def run_worker(
 ) -> int:
     """Run a worker until a signal ends it; returns the exit code. Called on the main thread.
 
-    `make_herder` gets the worker's id; `after_start` makes the worker ready, as far as that is to
-    be waited for. Raises what kept the worker from starting.
+    `make_herder` gets the worker's ID. `after_start` finishes the start, as far as the start has to
+    wait for it. Raises the error that prevented the start.
     """
     stop = StopSignal()
     rest.bind()
@@ -102,7 +101,7 @@ def run_worker(
 
 
 class _Startup(Generic[H]):
-    """Starts the herder on a thread of its own, so that a signal is heard meanwhile."""
+    """Starts the herder on its own thread, so that the main thread can handle signals meanwhile."""
 
     def __init__(
         self,
@@ -125,14 +124,15 @@ class _Startup(Generic[H]):
         return self._thread.is_alive()
 
     def check(self) -> None:
-        """Raise what the start, or since then the herder, ended with."""
+        """Raise the error that ended the start or, later, the herder."""
         if self._error is not None:
             raise self._error
         if self._herder is not None:
             self._herder.check()
 
     def stop(self, deadline: Deadline) -> bool:
-        """Stop the herder, if it has started. A start under way holds nothing that outlives us."""
+        """Stop the herder if it has started. An unfinished start holds nothing that outlives the
+        process."""
         herder = self._herder
         return True if herder is None else herder.stop(deadline)
 
@@ -154,7 +154,7 @@ class _Startup(Generic[H]):
 
 
 def exit_code_of(program: str, run: Callable[[], int]) -> int:
-    """`run`'s exit code; an error is printed in one line, as its kind says."""
+    """Return `run`'s exit code; print an error in one line, according to its type."""
     try:
         return run()
     except ConnectorNotCreated as error:
@@ -169,7 +169,7 @@ def exit_code_of(program: str, run: Callable[[], int]) -> int:
 
 
 def parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace | int:
-    """The arguments, or the exit code where there is nothing to run."""
+    """Return the parsed arguments, or the exit code if there is nothing to run."""
     try:
         return parser.parse_args(argv)
     except SystemExit as end:

@@ -1,4 +1,4 @@
-"""The plugins that every worker program brings along."""
+"""The plugins available in every worker program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["plugin_registry"]
 
 
 def plugin_registry(props: Mapping[str, str]) -> PluginRegistry:
-    """All plugins of a worker: ours, and those of `plugin.path` and installed packages."""
+    """Return all plugins of a worker: built-in ones, and those of `plugin.path` and installed
+    packages."""
     path = [text.strip() for text in props.get("plugin.path", "").split(",") if text.strip()]
     plugins = PluginRegistry(plugin_path=path)
     mirror_plugins.register(plugins)

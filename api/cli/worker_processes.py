@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _CHECK_S = 1.0
-# A process that was told to stop takes STOP_S at most; then it is killed.
+# A process has STOP_S to stop after the request; then it is killed.
 _KILL_AFTER_S = STOP_S + 5.0
 
 
@@ -31,8 +31,8 @@ class WorkerProcesses:
     """Runs `python -P -m <module> --worker-number <k> <arguments>` for k from 1 to `count`. Owned
     by the main thread.
 
-    With -P a package named like one of ours in the working directory is not run instead of it: the
-    installed command that starts these would not run it either.
+    -P keeps the working directory off the module path, so that a package there with one of our
+    names is not run by mistake. The installed command excludes it too.
     """
 
     def __init__(self, module: str, arguments: Sequence[str], count: int) -> None:
@@ -56,21 +56,23 @@ class WorkerProcesses:
 
 
 def worker_count(text: str) -> int:
-    """The value of `--workers`, for argparse."""
+    """Parse the value of `--workers`, for argparse."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of workers: at least 1")
+        raise argparse.ArgumentTypeError(
+            f"Invalid number of workers {text}: write a whole number of at least 1"
+        )
     return number
 
 
 def ask_to_stop_with_parent() -> None:
-    """In one of several processes: stop cleanly when the process that started it is gone."""
+    """In one of several processes: stop cleanly when the parent process has ended."""
     watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def spread_listeners(props: Mapping[str, str]) -> dict[str, str]:
-    """The properties of all processes but the first: every listener on a free port, which others
-    are told as it is bound. Raises `ConfigError` for a listener without a port."""
+    """Return the properties of every process but the first: each listener on a free port, which is
+    advertised once bound. Raises `ConfigError` for a listener without a port."""
     spread = {key: value for key, value in props.items() if key != "rest.advertised.port"}
     for key in ("listeners", "admin.listeners"):
         if key == "listeners" or props.get(key, "").strip():
@@ -84,7 +86,8 @@ def _listeners(props: Mapping[str, str], key: str) -> list[str]:
 
 
 def on_free_port(listener: str, key: str) -> str:
-    """The same listener on any free port. Raises `ConfigError`, naming `key`, where it has none."""
+    """Return the same listener on any free port. Raises `ConfigError`, naming `key`, if it has no
+    port."""
     address, colon, port = listener.rpartition(":")
     if not colon or not port.lstrip("-").isdigit():
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""One flow of an mm2.properties, for the commands and jobs that look at it from outside."""
+"""Looks up one flow of an mm2.properties, for commands and jobs outside the mirror."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ __all__ = ["NamedFlow", "named_flow"]
 
 @dataclass(frozen=True, slots=True)
 class NamedFlow:
-    """A flow that copies. `properties`: its source connector's, resolved, with the `spark.*` of its
-    worker; they hold secrets. `worker`: the config of the worker that runs it."""
+    """A flow that copies topics. `properties`: the resolved properties of its source connector,
+    with the `spark.*` of its worker; they hold secrets. `worker`: the config of the worker that
+    runs it."""
 
     name: str
     properties: Mapping[str, str] = field(repr=False)
@@ -25,7 +26,8 @@ class NamedFlow:
 
 
 def named_flow(path: Path, name: str | None) -> NamedFlow:
-    """The flow `A->B` of a file; without a name, the only one that copies. Raises `ConfigError`."""
+    """Return the flow `A->B` of a file; without a name, the only one that copies. Raises
+    `ConfigError`."""
     try:
         config: MirrorMakerConfig = MirrorMakerConfig.from_file(path)
     except OSError as error:

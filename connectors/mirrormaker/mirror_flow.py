@@ -1,9 +1,9 @@
 """One flow of dedicated mode: a worker of the flow's group, against the target cluster.
 
-All processes with the flow are one Connect group, which shares its connectors and tasks. Whoever
-comes to lead it writes the connectors' configs, where those stored are others. Starting runs on a
-thread of its own and is tried again until it works, as clusters come and go; so is a worker that
-ends by itself. A config that can never work ends the flow, and only it.
+All processes that run the flow form one Connect group, which shares its connectors and tasks. The
+group's leader writes the connectors' configs if the stored ones differ. A start runs on its own
+thread and is retried until it succeeds, because clusters come and go. A worker that ends by itself
+is restarted. An invalid config ends only its own flow.
 """
 
 from __future__ import annotations
@@ -29,33 +29,34 @@ __all__ = ["FlowHerder", "FlowPlan", "FlowState", "MirrorFlow"]
 log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 30.0
-"""How long one try to start may take: mostly reading the worker's topics to their ends."""
+"""Time limit for one attempt to start, which mostly reads the worker's topics to their ends."""
 
 RETRY_FIRST_S, RETRY_CAP_S = 0.5, 15.0
-"""Waits between tries: short first, as clusters and mirror are often started together."""
+"""Waits between attempts: short at first, because clusters and mirror often start together."""
 
 JOIN_TIMEOUT_S = 30.0
-"""How long a worker that has started is given to join its group, or to be refused."""
+"""Time limit for a started worker to join its group, or to be refused."""
 
 WATCH_S = 1.0
-"""How often it is looked whether the worker has ended by itself."""
+"""Interval for checking whether the worker has ended by itself."""
 
 
 class FlowHerder(ConnectHerder, Protocol):
-    """What a flow needs of its worker's herder."""
+    """The part of the worker's herder interface that a flow uses."""
 
     def start(self, deadline: Deadline) -> None:
-        """Read what is stored and begin to join the group."""
+        """Read the stored state and begin to join the group."""
 
     def await_ready(self, timeout_s: float) -> bool:
-        """Wait until the worker was in its group once. False: not by then. Raises what ended it."""
+        """Wait until the worker has joined its group once. False: it has not within the timeout.
+        Raises the error that ended the worker."""
 
     def status(self, name: str) -> ConnectorStatus:
         """Raises `UnknownConnector`."""
 
 
 class FlowState(Enum):
-    """STARTING also while tries fail for reasons that may pass; FAILED is for good."""
+    """STARTING also covers retries after temporary errors; FAILED is permanent."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
@@ -65,7 +66,7 @@ class FlowState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """What a flow runs. `connectors`: name -> config, in the order in which they are put."""
+    """The connectors of a flow: `connectors` maps name to config, in the order of creation."""
 
     source: str
     target: str
@@ -77,8 +78,8 @@ class FlowPlan:
 
 
 class MirrorFlow:
-    """Starts, watches and stops one flow's worker. `start` and `stop` are its owner's, once each;
-    the rest may be called from any thread."""
+    """Starts, watches and stops one flow's worker. The owner calls `start` and `stop` once each;
+    any thread may call the rest."""
 
     def __init__(
         self,
@@ -87,9 +88,9 @@ class MirrorFlow:
         probe: Callable[[], object],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`make_herder` makes one that was not started; it gets what is to be called when the
-        worker has become its group's leader. `probe` raises within seconds, saying so, where the
-        target cannot be reached: starting a herder would find out much later."""
+        """`make_herder` returns a herder that is not started; its argument is called when the
+        worker becomes group leader. `probe` fails within seconds if the target is unreachable;
+        starting a herder would detect that much later."""
         self.plan = plan
         self._make_herder = make_herder
         self._probe = probe
@@ -115,37 +116,37 @@ class MirrorFlow:
 
     @property
     def error(self) -> str | None:
-        """Why it does not run; None when it does, or nothing has failed yet."""
+        """The reason why the flow does not run; None if it runs, or has not failed yet."""
         return self._error
 
     @property
     def herder(self) -> FlowHerder | None:
-        """The worker's herder; None while there is none."""
+        """The worker's herder; None if there is none."""
         return self._herder
 
     def start(self) -> None:
-        """Begin to start; returns at once."""
+        """Begin to start; return at once."""
         self._loop.start()
 
     def stop(self, deadline: Deadline) -> bool:
-        """Stop everything, final offsets stored. False: something did not end in time."""
+        """Stop everything with the final offsets stored. False: something did not stop in time."""
         self._loop.request_stop()
         with self._lock:
             self._state = FlowState.STOPPED
             herder, self._herder = self._herder, None
-        # A try to start that is under way holds nothing: it ends by itself, on a daemon thread.
+        # An unfinished start holds no resources: it ends by itself, on a daemon thread.
         return True if herder is None else herder.stop(deadline)
 
     def renew(self, plan: FlowPlan) -> None:
-        """From now on its connectors' configs are these: written by this process, if it leads, or
-        when it comes to lead."""
+        """Replace the connectors' configs. This process writes them if it leads the group, now or
+        later."""
         self.plan = plan
         self._to_configure.set()
         self._loop.wake()
 
     def statuses(self) -> Sequence[ConnectorStatus]:
-        """The connectors' statuses, on whatever worker; of a flow that does not run yet,
-        UNASSIGNED and why."""
+        """Return the connectors' statuses, whichever worker runs them; UNASSIGNED with a reason if
+        the flow does not run yet."""
         herder = self._herder
         if herder is None:
             state = State.FAILED if self._state is FlowState.FAILED else State.UNASSIGNED
@@ -207,8 +208,9 @@ class MirrorFlow:
         log.info("%s: started", self.plan.name)
 
     def _await_group(self, herder: FlowHerder) -> None:
-        """A worker that its group refuses has not started: the next try waits longer. Raises what
-        ended it. Where the group only takes its time, it is not waited for any longer."""
+        """Wait for the group. If the group refuses the worker, the start has failed and the next
+        attempt waits longer: raises the error that ended the worker. If the group is only slow,
+        stop waiting."""
         deadline = Deadline(JOIN_TIMEOUT_S, self._clock)
         while self._state is not FlowState.STOPPED:
             if herder.await_ready(WATCH_S):
@@ -218,7 +220,7 @@ class MirrorFlow:
                 return
 
     def _note_leading(self) -> None:
-        """On the herder's thread."""
+        """Called on the herder's thread."""
         self._to_configure.set()
         self._loop.wake()
 
@@ -232,7 +234,7 @@ class MirrorFlow:
             return True
 
     def _give_up(self, herder: FlowHerder, error: Exception) -> None:
-        """The worker has ended by itself: what is left of it goes, and another one is started."""
+        """The worker has ended by itself: stop the rest of it, and start another one."""
         with self._lock:
             if self._state is FlowState.STOPPED:
                 return
@@ -242,38 +244,43 @@ class MirrorFlow:
         herder.stop(Deadline(START_TIMEOUT_S, self._clock))
 
     def _configure(self, herder: FlowHerder) -> None:
-        """As the leader: see to it that the group runs what this process's properties say. A
-        connector whose config is refused does not keep the flow's others from running."""
+        """As the leader: apply this process's properties to the group. A connector whose config is
+        refused does not stop the flow's others."""
         self._error = None
         for name, planned in self.plan.connectors.items():
-            # As in MirrorMaker 2 connectors are called by their classes, whatever `name` says.
+            # As in MirrorMaker 2, a connector is named after its class; `name` is ignored.
             config = {**planned, "name": name}
             try:
                 if _stored(herder, name) == config:
-                    log.info("%s: %s is configured as it is stored", self.plan.name, name)
+                    log.info("%s: the stored config of %s is already current", self.plan.name, name)
                     continue
                 herder.put_connector_config(name, config, allow_replace=True)
                 log.info("%s: %s configured", self.plan.name, name)
             except NotLeader:
-                log.info("%s: another worker leads now, and configures %s", self.plan.name, name)
+                log.info(
+                    "%s: another worker became the leader and will configure %s",
+                    self.plan.name,
+                    name,
+                )
                 return
             except (BadRequest, ConfigError) as error:
-                log.error("%s: connector %s is not run: %s", self.plan.name, name, error)
+                log.error("%s: connector %s does not run: %s", self.plan.name, name, error)
                 self._error = f"{name}: {error}"
         for name in MIRROR_CONNECTORS:
             if name not in self.plan.connectors and _stored(herder, name) is not None:
                 herder.delete_connector(name)
-                log.info("%s: %s deleted: these properties have none", self.plan.name, name)
+                log.info("%s: deleted %s, which the properties do not enable", self.plan.name, name)
 
     def _note(self, error: ConnectError) -> None:
-        """Log a reason that is not the last one; the loop logs the first, and then at debug."""
+        """Log a reason that differs from the last one; the retry loop logs the first at its own
+        level, and then at debug."""
         reason = str(error)
         if self._error not in (None, reason):
-            log.warning("%s cannot start yet: %s", self.plan.name, reason)
+            log.warning("%s cannot start yet and will retry: %s", self.plan.name, reason)
         self._error = reason
 
     def _failed(self, error: Exception) -> None:
-        log.error("%s is not run: %s", self.plan.name, error)
+        log.error("%s does not run: %s", self.plan.name, error)
         with self._lock:
             if self._state is not FlowState.STOPPED:
                 self._state = FlowState.FAILED

@@ -1,8 +1,8 @@
 """Dedicated mode: every flow of an mm2.properties in one process, each with a worker of its own.
 
-For each ordered pair of clusters that mirrors, or at least sends heartbeats, one worker runs
-against the target cluster, in a group of its own with the workers that other processes run for this
-flow: Java's, too. Flows start, fail and stop independently of one another.
+One worker runs for each ordered pair of clusters that mirrors, or at least sends heartbeats. It
+connects to the target cluster and forms a group with the workers that other processes, including
+Java's, run for this flow. Flows start, fail and stop independently of one another.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 WITHOUT_REST = "NOTUSED"
-"""What MirrorMaker 2's workers tell as their URL where they do not talk to each other."""
+"""The URL that MirrorMaker 2's workers advertise when they do not talk to each other."""
 
 SOURCE, HEARTBEAT, CHECKPOINT = MIRROR_CONNECTORS
 CONNECTORS = MIRROR_CONNECTORS
@@ -63,9 +63,9 @@ CONNECTORS = MIRROR_CONNECTORS
 
 
 def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> list[FlowPlan]:
-    """What runs: one plan for each pair of clusters whose target is in `clusters` (None: all).
+    """Return one plan for each pair of clusters whose target is in `clusters` (None: all).
 
-    Raises `ConfigError`, also where nothing would run.
+    Raises `ConfigError`, also if there is nothing to run.
     """
     return [
         FlowPlan(
@@ -84,8 +84,8 @@ def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None)
 
 
 def _is_wanted(connector: str, props: Mapping[str, str]) -> bool:
-    """Whether a flow has this connector. MirrorMaker 2 submits the checkpoint connector also where
-    it cannot work, so that the worker refuses it."""
+    """Whether a flow has this connector. MirrorMaker 2 also submits a checkpoint connector that
+    cannot work, and the worker then refuses it."""
     return connector != CHECKPOINT or not any(
         props.get(key, "true").strip().lower() == "false"
         for key in ("emit.checkpoints.enabled", "emit.offset-syncs.enabled")
@@ -93,14 +93,14 @@ def _is_wanted(connector: str, props: Mapping[str, str]) -> bool:
 
 
 def resolved_source_config(config: MirrorMakerConfig, plan: FlowPlan) -> dict[str, str]:
-    """The source connector's config as its worker resolves it. Raises `ConfigError`."""
+    """Return the source connector's config as its worker resolves it. Raises `ConfigError`."""
     worker = config.worker_config(plan.source, plan.target)
     return ConfigProviders.from_properties(worker).resolve(plan.connectors[SOURCE])
 
 
 def check_source(config: MirrorMakerConfig, plan: FlowPlan) -> None:
-    """Raise `ConfigError` for what is wrong with a flow's source connector beyond single values,
-    such as patterns that are none."""
+    """Raise `ConfigError` if the source connector's values are wrong in combination or as patterns;
+    single values are checked elsewhere."""
     if not mirrors(plan):
         return
     props = resolved_source_config(config, plan)
@@ -109,7 +109,8 @@ def check_source(config: MirrorMakerConfig, plan: FlowPlan) -> None:
 
 
 def loops_of(config: MirrorMakerConfig, plans: Sequence[FlowPlan]) -> list[Loop]:
-    """Circles among the flows that mirror. Raises `ConfigError` for a wrong policy or filter."""
+    """Return the replication loops among the mirroring flows. Raises `ConfigError` for a wrong
+    policy or filter."""
     return find_loops(
         {
             (plan.source, plan.target): resolved_source_config(config, plan)
@@ -125,14 +126,14 @@ def mirrors(plan: FlowPlan) -> bool:
 
 
 def _taken_live(key: str) -> bool:
-    """Whether running tasks take this key of the file: of all flows, or of one."""
+    """Whether running tasks apply a change of this key, set for all flows or for one."""
     return key in RATE_NAMES or any(key.endswith(f".{name}") and "->" in key for name in RATE_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
 class InternalRest:
-    """How other processes with the same flows reach this one. `url` ends with a slash; `address`
-    is its host and port."""
+    """The endpoint at which other processes with the same flows reach this one. `url` ends with a
+    slash; `address` is its host and port."""
 
     url: str
     address: str
@@ -140,8 +141,8 @@ class InternalRest:
 
 
 class MirrorMaker:
-    """All flows of a config. `start` and `stop` are its owner's, once each; the rest may be called
-    from any thread."""
+    """All flows of a config. The owner calls `start` and `stop` once each; any thread may call the
+    rest."""
 
     def __init__(
         self,
@@ -149,9 +150,9 @@ class MirrorMaker:
         clusters: Sequence[str] | None = None,
         rest: InternalRest | None = None,
     ) -> None:
-        """Nothing runs yet. `rest`: how processes with the same flows reach this one; None: they
-        do not. Raises `ConfigError`, also where flows that keep topic names would carry every
-        record round in a circle."""
+        """Starts nothing yet. `rest` is the endpoint for other processes with these flows; None if
+        there is none. Raises `ConfigError`, also if flows that keep topic names would replicate
+        records in a loop."""
         self._clusters = clusters
         plans = self._checked_plans(config)
         for loop in loops_of(config, plans):
@@ -176,8 +177,8 @@ class MirrorMaker:
         return plans
 
     def renew(self, config: MirrorMakerConfig) -> None:
-        """Go on with a config in which nothing is new but what tasks take while they run. Raises
-        `ConfigError` for any other, which is wrong or takes a restart: nothing of it counts."""
+        """Apply a config that differs only in keys that running tasks accept. Raises `ConfigError`
+        for any other config and applies nothing of it."""
         changed = self._config.changed(config)
         late = [key for key in changed if not _taken_live(key)]
         if late:
@@ -194,14 +195,14 @@ class MirrorMaker:
         log.info("Changed while it runs: %s", ", ".join(changed) or "nothing")
 
     def start(self) -> None:
-        """Begin to start all flows; returns at once."""
+        """Begin to start all flows; return at once."""
         self._say_what_is_not_there_yet()
         for flow in self._flows:
             flow.start()
 
     def stop(self, deadline: Deadline) -> bool:
-        """Stop all flows at the same time, final offsets stored. False: not all ended in time;
-        the log says what is left behind."""
+        """Stop all flows in parallel with the final offsets stored. False: not all stopped in time;
+        the log names the rest."""
         outcomes: dict[str, bool] = {}
 
         def stop(flow: MirrorFlow) -> None:
@@ -221,19 +222,19 @@ class MirrorMaker:
         return not late
 
     def herder(self, source: str, target: str) -> ConnectHerder | None:
-        """The herder of this process's worker for a flow; None while there is none. Raises
+        """Return the herder of this process's worker for a flow; None if there is none. Raises
         `NotFound` for a flow that this process does not have."""
         for flow in self._flows:
             if (flow.plan.source, flow.plan.target) == (source, target):
                 return flow.herder
-        raise NotFound(f"There is no flow {source}->{target} here")
+        raise NotFound(f"This process has no flow {source}->{target}")
 
     def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]:
-        """The connectors' statuses by flow (`A->B`)."""
+        """Return the connectors' statuses by flow (`A->B`)."""
         return {flow.plan.name: flow.statuses() for flow in self._flows}
 
     def failures(self) -> dict[str, str]:
-        """Flows that will never run with this config, and why."""
+        """Return the flows that can never run with this config, and the reasons."""
         return {
             flow.plan.name: flow.error or "failed"
             for flow in self._flows
@@ -241,15 +242,15 @@ class MirrorMaker:
         }
 
     def all_failed(self) -> bool:
-        """Whether no flow is left that runs or may run."""
+        """Whether every flow has failed permanently."""
         return len(self.failures()) == len(self._flows)
 
     def _worker_config(self, plan: FlowPlan) -> WorkerConfig:
         return WorkerConfig.from_properties(self._config.worker_config(plan.source, plan.target))
 
     def _probe(self, plan: FlowPlan) -> None:
-        """Raise, saying so, where the target is not reached or has too few brokers for the topics
-        of the flow's workers."""
+        """Raise an error if the target is unreachable or has too few brokers for the topics of the
+        flow's workers."""
         worker = self._worker_config(plan)
         props = worker.own_client_properties("probe")
         topics = worker_topics(worker)
@@ -299,7 +300,8 @@ class MirrorMaker:
 
 
 def worker_topics(worker: WorkerConfig) -> dict[str, TopicSpec]:
-    """The topics of a flow's workers, by the first word of their keys. Raises `ConfigError`."""
+    """Return the topics of a flow's workers, by the first word of their keys. Raises
+    `ConfigError`."""
     group = DistributedConfig.from_properties(worker.originals)
     offsets = TopicSpec(
         worker.offset_storage_topic,
@@ -311,19 +313,19 @@ def worker_topics(worker: WorkerConfig) -> dict[str, TopicSpec]:
 
 
 def _worker_id(flow: str, rest: InternalRest | None) -> str:
-    """As MirrorMaker 2's, which others show."""
+    """Return a worker ID in MirrorMaker 2's form, which other workers show."""
     if rest is not None:
         return f"{rest.address}/{flow}"
     return f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}"
 
 
 def not_there_yet(source_config: Mapping[str, str]) -> list[str]:
-    """What this config asks for, or gets by default from MirrorMaker 2, and this version does not
-    do; one sentence each."""
+    """Return one sentence for each configured or default feature of MirrorMaker 2 that this version
+    lacks."""
     sentences = []
     if source_config.get("transforms", "").strip():
         sentences.append(
-            "records are moved in batches and not transformed: a connector with transforms is "
+            "record batches are copied untransformed: a connector with transforms is "
             "refused; remove transforms"
         )
     return sentences

@@ -1,9 +1,9 @@
-"""Finds flows that would carry records round in a circle because their policies keep names.
+"""Finds flows that would replicate records in a loop because their policies keep topic names.
 
-With the DefaultReplicationPolicy a copy's name tells where it came from. Where names are kept,
-nothing does: records of a topic that is mirrored from A to B and from B to A would travel, and
-multiply, without end. So such a circle is refused where the flows choose topics alike, and warned
-about where they choose differently, as then the lists may be disjoint. Pure.
+With the DefaultReplicationPolicy a copy's name tells its source cluster. Where names are kept,
+records of a topic that is mirrored from A to B and from B to A would be copied endlessly. Such a
+loop is refused if the flows choose topics alike. If they choose differently it is only a warning,
+because the lists may be disjoint. Pure.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from connectors.mirror.replication_policy import replication_policy
 __all__ = ["Loop", "find_loops", "keeps_names"]
 
 PROBE = "any-topic"
-"""A name that no policy treats specially."""
+"""A topic name that no policy treats specially."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Flows that lead from `source` over others back to it. `certain`: they choose topics alike,
-    so every topic of theirs would go round."""
+    """Flows that lead from `source` over other clusters back to it. `certain`: they choose topics
+    alike, so all their topics would loop."""
 
     source: str
     target: str
@@ -44,17 +44,18 @@ class Loop:
 
 
 def keeps_names(props: Mapping[str, str]) -> bool:
-    """Whether copies made by a connector of these properties have their source's name."""
+    """Whether copies made by a connector with these properties keep their source's name."""
     alias = props.get("source.cluster.alias", "")
     return replication_policy(props).format_remote_topic(alias, PROBE) == PROBE
 
 
 def find_loops(flows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[Loop]:
-    """The circles among these flows: (source, target) -> properties of its source connector."""
+    """Return the loops among these flows. Keys: (source, target); values: source connector
+    properties."""
     keeping = {flow: _choice(props) for flow, props in flows.items() if keeps_names(props)}
     loops: list[Loop] = []
     for (source, target), choice in sorted(keeping.items()):
-        # Each circle is told once, by its flow of the alphabetically first source.
+        # Each loop is reported once, by the flow with the alphabetically first source.
         others = {flow: other for flow, other in keeping.items() if flow[0] > source}
         alike = [flow for flow, other in others.items() if other is not None and other == choice]
         if _leads(target, source, alike):
@@ -65,7 +66,7 @@ def find_loops(flows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[Loop]
 
 
 def _choice(props: Mapping[str, str]) -> tuple[frozenset[str], frozenset[str]] | None:
-    """The topics a flow chooses, as its lists; None for a filter of the user's own."""
+    """Return the topics a flow chooses, as its lists; None for a custom filter."""
     chosen = topic_filter(props)
     if type(chosen) is not DefaultTopicFilter:
         return None

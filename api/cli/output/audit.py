@@ -16,7 +16,7 @@ from connectors.mirror.audit.report import AuditReport, PartitionAudit
 __all__ = ["print_ledger", "print_repairs", "print_report"]
 
 SHOWN = 50
-"""Differences of a partition that are printed; the JSON has more."""
+"""Maximum number of differences printed per partition; the JSON has more."""
 
 EXPLAINED = {
     "pending": "not copied yet",
@@ -36,7 +36,7 @@ class _Printer(Protocol):
 
 
 def print_report(report: AuditReport, out: TextIO | None = None) -> None:
-    """Partitions, what differs, and a last sentence."""
+    """Print the partitions, their differences, and a summary sentence."""
     printer = table_printer(sys.stdout if out is None else out)
     printer.table(
         "Partitions",
@@ -55,7 +55,8 @@ def print_report(report: AuditReport, out: TextIO | None = None) -> None:
 
 
 def print_ledger(report: LedgerReport, out: TextIO | None = None) -> None:
-    """What the ledger accounts for, what samples found, and what that proves."""
+    """Print the source offsets that the ledger accounts for, the result of the samples, and the
+    conclusion."""
     printer = table_printer(sys.stdout if out is None else out)
     columns = ("source", "target", "accounted for", "not", "lost at the target's end", "explained")
     printer.table(
@@ -80,11 +81,12 @@ def print_ledger(report: LedgerReport, out: TextIO | None = None) -> None:
 
 
 def _print_begin(printer: _Printer, facts: PartitionFacts) -> None:
-    """What may be missing on purpose."""
+    """Print a note if records before the flow's start may be missing on purpose."""
     if facts.began > facts.first:
         printer.line(
-            f"{_name(facts.source)}: by the offset map the flow began at {facts.began}; if what is "
-            "before was left out on purpose (--since, auto.offset.reset=latest): --from-begin",
+            f"{_name(facts.source)}: the offset map begins at {facts.began}; if earlier records "
+            "were "
+            "left out on purpose (--since, auto.offset.reset=latest), use --from-begin",
             "yellow",
         )
 
@@ -124,11 +126,11 @@ def _ledger_summary(report: LedgerReport) -> str:
         told += f". The flow is small, so all of it was read: {equal} records are equal"
     elif drawn:
         told += (
-            f"; of the {placed} records that it places on both sides, {drawn} samples with {equal} "
-            "equal ones were read"
+            f"; {drawn} samples were read from the {placed} records that it maps to target "
+            f"offsets, and {equal} records in them are equal"
         )
     else:
-        told += "; there was nothing to draw samples from"
+        told += "; no records were available to sample"
     if lost or different or report.samples.absent:
         absent = len(report.samples.absent)
         return (
@@ -136,14 +138,14 @@ def _ledger_summary(report: LedgerReport) -> str:
             f"target's end, {absent} partitions have no copy."
         )
     if not report.samples.complete:
-        return f"{told}. Not all that was to be read could be."
+        return f"{told}. Some partitions could not be read."
     if report.whole:
-        unaccounted = ", also what the ledger does not account for" if missing else ""
+        unaccounted = ", including those that the ledger does not account for" if missing else ""
         return f"{told}, in order, each once{unaccounted}."
     if missing:
-        return f"{told}. What it does not account for, --mode logs compares."
+        return f"{told}. --mode logs compares the remaining offsets."
     if not drawn:
-        return f"{told}. --mode logs compares all."
+        return f"{told}. --mode logs compares all records."
     return f"{told}, and none differs. {_what_it_proves(report, placed, equal, drawn)}"
 
 
@@ -151,21 +153,21 @@ def _what_it_proves(report: LedgerReport, placed: int, equal: int, drawn: int) -
     unread = [f"{sum(check.facts.compacted for check in report.checks)} compacted partitions"]
     outside = sum(check.outside for check in report.checks)
     if outside:
-        unread.append(f"{outside} target offsets of which the ledger does not tell")
+        unread.append(f"{outside} target offsets outside the ledger")
     besides = " and ".join(each for each in unread if not each.startswith("0 "))
     besides = f"; {besides} were not read" if besides else ""
     if equal >= placed:
-        return f"So they are all there{besides}. --mode logs reads everything."
-    # Each of n samples is as likely from any place: (1 - part) ** n of missing all of it.
+        return f"So all of them are on the target{besides}. --mode logs reads everything."
+    # Samples are uniform: n of them all miss a damaged share with probability (1 - share) ** n.
     return (
-        "That does not prove the rest equal, only that damage to "
-        f"{100 * (1 - 0.05 ** (1 / drawn)):.2g} % of it or more would be seen with a "
+        "This does not prove the rest equal, but damage to "
+        f"{100 * (1 - 0.05 ** (1 / drawn)):.2g} % of it or more would be found with a "
         f"probability of 95 %{besides}. --mode logs proves it."
     )
 
 
 def print_repairs(repairs: Sequence[Repair], out: TextIO | None = None) -> None:
-    """What was copied again, and what was not, and why."""
+    """Print the records copied again, and the reason for each range that was not."""
     printer = table_printer(sys.stdout if out is None else out)
     printer.table(
         "Repair",
@@ -203,7 +205,7 @@ def _print_differences(printer: _Printer, partition: PartitionAudit) -> None:
     name = _name(partition.facts.source)
     printer.table(f"{name}: {counts}", ("what", "records", "source", "target"), shown)
     if len(found) > SHOWN:
-        printer.line(f"{name}: and more; --json FILE has up to 1000 of each range")
+        printer.line(f"{name}: more differences exist; --json FILE has up to 1000 per range")
 
 
 def _difference_row(found: Difference) -> tuple[str, ...]:
@@ -232,9 +234,9 @@ def _summary(report: AuditReport) -> str:
     rate = size / max(report.seconds, 1e-3) / 1e6
     read = f"{size / 1e6:,.1f} MB read in {report.seconds:.1f} s ({rate:,.0f} MB/s)"
     if not report.complete:
-        return f"Not everything could be audited. {equal} records are equal. {read}."
+        return f"Some partitions could not be audited. {equal} records are equal. {read}."
     if report.equal:
-        return f"All is there: {equal} records are equal, in order, each once. {read}."
+        return f"Complete: {equal} records are equal, in order, each once. {read}."
     different = sum(partition.different for partition in report.partitions)
     absent = f", {len(report.absent)} partitions have no copy" if report.absent else ""
     return f"{different} records differ{absent}; {equal} are equal. {read}."

@@ -1,6 +1,6 @@
-"""Shows on a terminal how far an audit is: bytes read and left, the rate, and when it will be done.
+"""Shows the progress of an audit on a terminal: bytes read and left, the rate, and the time left.
 
-On stderr, so that the report on stdout stays as it is; where that is no terminal, nothing.
+Progress goes to stderr, so that stdout holds only the report. It is shown only on a terminal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["AuditProgress"]
 
 
 class _Bytes(ProgressColumn):
-    """Read, and about left."""
+    """Column with the bytes read and the estimated bytes left."""
 
     def render(self, task: Task) -> Text:
         left = max(0.0, (task.total or 0.0) - task.completed)
@@ -38,7 +38,7 @@ class _Bytes(ProgressColumn):
 
 
 class AuditProgress:
-    """Of these ranges, while the block runs. Moves as ranges end. One thread."""
+    """Progress over these ranges while the block runs; advances as ranges end. For one thread."""
 
     def __init__(self, ranges: Iterable[AuditRange], out: TextIO | None = None) -> None:
         stream = sys.stderr if out is None else out
@@ -56,7 +56,7 @@ class AuditProgress:
         self._task = self._progress.add_task("Auditing", total=sum(self._planned.values()))
 
     def note(self, outcome: RangeOutcome) -> None:
-        """This range is done. What its logs really had replaces what was measured of it."""
+        """Mark a range as done and replace its estimated size with the bytes that were read."""
         planned = self._planned.pop(_key(outcome.range), 0)
         read = planned if outcome.result is None else outcome.result.bytes
         task = self._progress.tasks[0]

@@ -1,6 +1,5 @@
-"""Shows a backfill: its plan, how far it is, and how it ended. A bar on a terminal, lines where a
-program reads.
-"""
+"""Shows a backfill: its plan, its progress and its result. On a terminal as a bar, elsewhere as
+lines."""
 
 from __future__ import annotations
 
@@ -22,25 +21,25 @@ from connectors.mirror.backfill.scheduler import PartitionJob
 __all__ = ["ProgressView", "print_plan", "print_result", "progress_text", "to_json", "write_json"]
 
 LINE_S = 10.0
-"""How often a line is written where there is no terminal."""
+"""Interval between progress lines when stderr is not a terminal."""
 
 _BAR = 24
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def size_text(size: float) -> str:
-    """Bytes for people, in powers of 1000."""
+    """Format bytes in powers of 1000."""
     power = 0 if size < 1 else min(len(_SIZES) - 1, int(math.log10(size) / 3 + 1e-9))
     number = size / 1000**power
     return f"{number:.0f} {_SIZES[power]}" if power == 0 else f"{number:.1f} {_SIZES[power]}"
 
 
 STARTING_S = 60.0
-"""Of a Spark session and its first tasks; what takes longer is something else."""
+"""Time limit for starting a Spark session and its first tasks; a longer wait has another cause."""
 
 
 def time_text(seconds: float) -> str:
-    """A duration for people."""
+    """Format a duration."""
     whole = round(seconds)
     hours, rest = divmod(whole, 3600)
     if hours >= 48:
@@ -49,7 +48,7 @@ def time_text(seconds: float) -> str:
 
 
 def progress_text(progress: JobProgress, now_ms: int) -> str:
-    """One line: share, bytes, rate, and when it will be done (UTC where the machine is)."""
+    """Format one progress line: share, bytes, rate, and expected end (UTC where the machine is)."""
     total = progress.copied_bytes + progress.left_bytes
     parts = [
         f"{progress.share:4.0%}",
@@ -73,7 +72,8 @@ def progress_text(progress: JobProgress, now_ms: int) -> str:
 
 
 class ProgressView:
-    """Called about each second; `end` before anything else is printed."""
+    """Shows the progress. Call `show` about once a second, and `end` before printing anything
+    else."""
 
     def __init__(self, out: TextIO | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
         self._out = sys.stderr if out is None else out
@@ -95,12 +95,12 @@ class ProgressView:
             print(text, file=self._out, flush=True)
 
     def say(self, sentence: str) -> None:
-        """A sentence on a line of its own."""
+        """Print a sentence on its own line."""
         self.end()
         print(sentence, file=self._out, flush=True)
 
     def end(self) -> None:
-        """Leave the bar's line."""
+        """End the line of the progress bar."""
         if self._open:
             print(file=self._out, flush=True)
             self._open = False
@@ -112,7 +112,7 @@ def print_plan(
     warnings: Sequence[str],
     out: TextIO | None = None,
 ) -> None:
-    """What would be copied, in its order."""
+    """Print the partitions to copy, in order."""
     printer = table_printer(sys.stdout if out is None else out)
     now_ms = SYSTEM_CLOCK.now_ms()
     printer.table(
@@ -132,7 +132,9 @@ def print_plan(
         ],
     )
     for topic in missing:
-        printer.line(f"{topic} does not exist on the target: it is created, as by the flow")
+        printer.line(
+            f"{topic} does not exist on the target: it is created as the flow would create it"
+        )
     for warning in warnings:
         printer.line(f"warning: {warning}", "yellow")
 
@@ -140,7 +142,7 @@ def print_plan(
 def print_result(
     jobs: Sequence[PartitionJob], progress: JobProgress, stopped: bool, out: TextIO | None = None
 ) -> None:
-    """What became of each partition, and a last sentence."""
+    """Print the state of each partition, and a summary sentence."""
     printer = table_printer(sys.stdout if out is None else out)
     printer.table(
         "Backfill",
@@ -165,15 +167,15 @@ def print_result(
         f"{time_text(progress.seconds)} ({size_text(rate)}/s)"
     )
     if stopped:
-        printer.line(f"Stopped: {done}; start it again to go on.", "bold yellow")
+        printer.line(f"Stopped: {done}; start it again to continue.", "bold yellow")
     elif progress.failed:
         printer.line(f"{progress.failed} partitions could not be copied. {done}.", "bold red")
     else:
-        printer.line(f"Done: {done}. The flow goes on from here.", "green")
+        printer.line(f"Done: {done}. The flow continues from here.", "green")
 
 
 def to_json(jobs: Sequence[PartitionJob], progress: JobProgress | None) -> dict[str, Any]:
-    """Plain values; nothing secret."""
+    """Return the plan and progress as JSON values, without secrets."""
     found: dict[str, Any] = {"partitions": [_job_json(job) for job in jobs]}
     if progress is not None:
         found = {
@@ -191,7 +193,8 @@ def to_json(jobs: Sequence[PartitionJob], progress: JobProgress | None) -> dict[
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Replace the file: who reads it meanwhile finds it whole. Raises `ConnectError`."""
+    """Replace the file atomically, so that a reader never sees a partial one. Raises
+    `ConnectError`."""
     draft = path.with_name(f".{path.name}.new")
     try:
         draft.write_text(json.dumps(content, indent=1) + "\n")
@@ -227,7 +230,7 @@ def _loss(job: PartitionJob, now_ms: int) -> str:
 
 
 def _note(job: PartitionJob) -> str:
-    found = f"{job.found_records} records are there already" if job.found_records else ""
+    found = f"{job.found_records} records were already on the target" if job.found_records else ""
     return "; ".join(text for text in (found, job.note) if text)
 
 

@@ -24,7 +24,7 @@ STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 
 
 def print_report(report: CheckReport, out: TextIO | None = None) -> None:
-    """Print everything to `out` (stdout): clusters, each flow, findings, and a last sentence."""
+    """Print the clusters, each flow, the findings and a summary sentence to `out` (stdout)."""
     stream = sys.stdout if out is None else out
     printer = table_printer(stream)
     printer.table(
@@ -37,13 +37,13 @@ def print_report(report: CheckReport, out: TextIO | None = None) -> None:
     _print_findings(printer, report)
     errors = sum(finding.level is Level.ERROR for finding in report.findings)
     if report.can_run:
-        printer.line("Nothing stands in the way. Nothing was changed.")
+        printer.line("No error was found. Nothing was changed.")
     else:
-        printer.line(f"{errors} of these must be solved first. Nothing was changed.")
+        printer.line(f"Errors to fix first: {errors}. Nothing was changed.")
 
 
 def table_printer(out: TextIO) -> _Printer:
-    """What prints tables to this stream: for people at a terminal, or for programs."""
+    """Return the table printer for this stream: for a terminal, or plain text for programs."""
     return _RichPrinter(out) if out.isatty() else _Printer(out)
 
 

@@ -1,4 +1,5 @@
-"""What `connect-mirror-client` prints: tables on a terminal, tab-separated lines, or JSON."""
+"""Prints the results of `connect-mirror-client`: tables on a terminal, tab-separated lines, or
+JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class Output:
         self._printer = table_printer(out)
 
     def clusters(self, hops: Mapping[str, int]) -> None:
-        """Upstream clusters, and over how many flows their records come."""
+        """Print upstream clusters and their distance in hops."""
         if self._as_json:
             self._json([{"cluster": alias, "hops": hops[alias]} for alias in sorted(hops)])
             return
@@ -40,7 +41,7 @@ class Output:
         checkpoints: Collection[str],
         remote: Mapping[str, str],
     ) -> None:
-        """Topics; `remote`: the copies, and where they came from."""
+        """Print topics. `remote` maps each copy to its source cluster."""
         if self._as_json:
             self._json(
                 {
@@ -57,7 +58,7 @@ class Output:
         )
 
     def events(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """Events of the history, oldest first."""
+        """Print events of the history, oldest first."""
         if self._as_json:
             self._json(list(events))
             return
@@ -78,12 +79,13 @@ class Output:
         )
 
     def move(self, plan: MovePlan, outcome: Mapping[str, str | None] | None) -> None:
-        """Translated offsets. `outcome`: of the commit, by group; None: none was asked for."""
+        """Print translated offsets. `outcome` is the commit result by group, or None if none was
+        requested."""
         if self._as_json:
             self._json(_move_document(plan, outcome))
             return
         self._printer.table(
-            "By what the groups committed last" if plan.live else "By checkpoints",
+            "From the groups' committed offsets" if plan.live else "From checkpoints",
             (
                 "group",
                 "topic",
@@ -105,8 +107,8 @@ class Output:
         unknown = sum(row.new_offset is None for row in plan.offsets)
         if unknown:
             self._printer.line(
-                f"{unknown} offsets are before everything that is known of the copy, and are left "
-                "as they are",
+                f"{unknown} offsets are older than the stored offset map or offset syncs; they "
+                "cannot be translated and are left unchanged",
                 "yellow",
             )
         if outcome is None:
@@ -116,7 +118,9 @@ class Output:
             if error is not None:
                 self._printer.line(f"{group}: not committed: {error}", "bold red")
         done = [group for group, error in outcome.items() if error is None]
-        self._printer.line(f"Committed for {len(done)} groups; the others were there already.")
+        self._printer.line(
+            f"Committed for {len(done)} groups; the others already had these offsets."
+        )
 
     def _json(self, document: object) -> None:
         json.dump(document, self._out, indent=2)

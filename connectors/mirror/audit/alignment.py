@@ -1,12 +1,12 @@
-"""Walks along both sides of a range in step, and finds what is not where it should be.
+"""Compares both sides of a range in step, and finds records that are missing or misplaced.
 
-Where whole batches are equal they are passed as such; otherwise records are compared one for one.
-Where they differ, both sides are read ahead until a record of one turns up on the other: what lies
-before it on either side has no counterpart there. Of two ways to go on, the one that leaves out
-fewer records is taken. If nothing turns up within what may be kept in memory, the side whose
-records are older is behind (a range copied again, or one that is missing) and is read on alone.
+Equal batches are skipped as a whole; otherwise records are compared one by one. Where they differ,
+both sides are read ahead until a record of one side turns up on the other: the records before it on
+either side have no counterpart there. Of two possible matches, the one that skips fewer records is
+taken. If none turns up within the memory limit, the side with the older records is behind (a range
+that was copied again, or one that is missing) and is read on alone.
 
-Nothing here reads from Kafka. One thread.
+This module does not read from Kafka. For one thread.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ WINDOW_GROWTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be kept in memory: records and bytes of each side's look-ahead, and differing
-    records that are looked at one by one."""
+    """Memory limits: records and bytes of each side's look-ahead, and differing records that are
+    examined one by one."""
 
     window_records: int = 65_536
     window_bytes: int = 64 * 1024 * 1024
@@ -51,11 +51,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is known of the range beside its records."""
+    """Known facts about the range besides its records."""
 
     position: int | None = None
-    """Where the mirror goes on: of source offsets before it everything was copied. None: not
-    known; then what follows the last record on both sides was not copied yet."""
+    """The mirror's stored offset: all source offsets before it have been copied. None: unknown;
+    then records after the last match were possibly not copied yet."""
     compacted: bool = False
     """Either topic is."""
     source_trimmed: bool = False
@@ -66,7 +66,7 @@ class Rules:
 
 
 class Alignment:
-    """One range. Make it, `run`, then `finish`."""
+    """Aligns one range. Construct it, call `run`, then `finish`."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class Alignment:
         rules: Rules | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """`result`: with the range's offsets; is filled. Batches of each side in order."""
+        """`result` has the range's offsets and is filled in. Both iterables give batches in
+        order."""
         self._result = result
         self._rules = rules or Rules()
         self._limits = limits or Limits()
@@ -88,15 +89,15 @@ class Alignment:
         self._missing: list[Stray] = []
         self._extra: list[Stray] = []
         self._tail: list[Stray] = []
-        """Missing ones behind the last record on both sides: perhaps not copied yet."""
+        """Missing records after the last match, which may not have been copied yet."""
         self._tail_uncounted = 0
         self._uncounted = {Kind.MISSING: 0, Kind.EXTRA: 0}
         self._spans: dict[Kind, list[list[int]]] = {Kind.MISSING: [], Kind.EXTRA: []}
-        """Where those are: first offset, records."""
+        """Position of those records: first offset, number of records."""
 
     @property
     def extra(self) -> list[Stray]:
-        """After `run`: the target's records whose origin is to be looked for in the source."""
+        """After `run`: target records whose origin still has to be searched for in the source."""
         moved = Counter(stray.digest for stray in self._missing)
         found = []
         for stray in self._extra:
@@ -107,7 +108,7 @@ class Alignment:
         return found
 
     def run(self) -> None:
-        """Read both sides to their ends. Raises what reading them raises."""
+        """Read both sides to their ends. Raises the errors of reading."""
         while self._step():
             pass
         self._rest()
@@ -115,7 +116,7 @@ class Alignment:
         result.bytes = self._source.read_bytes + self._target.read_bytes
 
     def finish(self, copied: Mapping[bytes, int]) -> RangeResult:
-        """The result; `copied`: as in `settle`, of the digests of `extra`."""
+        """Return the result. `copied`: as in `settle`, for the digests of `extra`."""
         result = self._result
         if not result.equal:
             self._settle_one_sided()
@@ -175,7 +176,7 @@ class Alignment:
         self._matched(count, offsets[-1], target_offsets[-1])
 
     def _note_equal(self, add: Callable[[int], int]) -> None:
-        """The same records on both sides: as long as all were, one checksum is both."""
+        """Count equal records. As long as all records are equal, one checksum serves both sides."""
         result = self._result
         before, theirs = result.source_checksum, result.target_checksum
         result.source_checksum = add(before)
@@ -192,10 +193,10 @@ class Alignment:
         result.equal += records
         result.last_source, result.last_target = last_source, last_target
 
-    # Where the sides differ.
+    # Differences.
 
     def _gap(self) -> Gap:
-        """How to go on from here; at least one record is left out."""
+        """Decide how to continue after a mismatch; skips at least one record."""
         size = FIRST_WINDOW
         most = self._limits.window_bytes
         while True:
@@ -259,7 +260,7 @@ class Alignment:
             spans.append([offset, 1])
 
     def _wait(self, kind: Kind, stray: Stray) -> None:
-        """A newer record of its key explains it."""
+        """Record that a newer record with the same key may explain this one."""
         if stray.key is None or self._waiting_strays >= self._limits.keys:
             self._keep(kind, stray)
             return
@@ -273,7 +274,7 @@ class Alignment:
             self._result.compacted += len(explained)
 
     def _rest(self) -> None:
-        """One side has ended."""
+        """Handle the remaining records of one side after the other has ended."""
         size, most = 4096, self._limits.window_bytes
         for side in (self._target, self._source):
             while side.waiting or side.more():
@@ -281,7 +282,7 @@ class Alignment:
                 count = side.waiting
                 self._differ(Gap(count, 0) if side is self._source else Gap(0, count))
 
-    # Records that have reasons to be on one side only.
+    # Records that are on one side only for a known reason.
 
     def _maybe_pending(self, stray: Stray) -> bool:
         if self._rules.position is not None and stray.offset < self._rules.position:
@@ -293,7 +294,8 @@ class Alignment:
         return True
 
     def _settle_tail(self, *, copied: bool = False) -> None:
-        """`copied`: a later record is on the target, so these should be, too."""
+        """Settle records after the last match. `copied`: a later record is on the target, so these
+        should be too."""
         if not self._tail:
             return
         result = self._result
@@ -313,7 +315,7 @@ class Alignment:
             self._keep(Kind.MISSING, stray)
 
     def _settle_head(self) -> None:
-        """The first record on both sides is reached: before it, retention explains."""
+        """Called at the first match: retention explains records before it."""
         if self._rules.source_trimmed:
             self._result.expired_on_source += self._forget(Kind.EXTRA)
         if self._rules.target_trimmed:
@@ -322,7 +324,7 @@ class Alignment:
             self._tail, self._tail_uncounted = [], 0
 
     def _settle_one_sided(self) -> None:
-        """There is no record on both sides: of an empty side, retention may have taken all."""
+        """Called if there is no match: retention may have deleted all records of an empty side."""
         result = self._result
         if self._rules.source_trimmed and not result.source_records:
             result.expired_on_source += self._forget(Kind.EXTRA)
@@ -330,7 +332,7 @@ class Alignment:
             result.expired_on_target += self._forget(Kind.MISSING)
 
     def _forget(self, kind: Kind) -> int:
-        """Drop the differing records of one side; how many they are."""
+        """Drop the differing records of one side and return their number."""
         count = self._uncounted[kind]
         self._uncounted[kind] = 0
         self._spans[kind] = []

@@ -1,7 +1,7 @@
-"""Audits ranges by reading both clusters. What Spark's tasks and local processes run.
+"""Audits ranges by reading both clusters. Spark tasks and local processes run this code.
 
-Each side is read by one connection of its own, ahead of the comparison. Memory: four fetch answers
-and the look-ahead of `Limits`, whatever the range's size.
+Each side has its own connection and is read ahead of the comparison. Memory use is bounded by four
+fetch responses and the look-ahead of `Limits`, whatever the size of the range.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 _OFFSET_OUT_OF_RANGE = 1
 _TRIES = 3
-"""Retention may move a log's start while it is read."""
+"""Maximum number of attempts when retention moves a log's start during the read."""
 
 _Offsets = Mapping[TopicPartition, OffsetResult]
 
@@ -45,27 +45,27 @@ _COMMITTED: Literal[1] = 1
 _LIST_S = 60.0
 
 _BUFFERS = 5
-"""Two for each side, and one."""
+"""Fetch responses held in memory: two per side, plus one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSetup:
-    """What a task needs beside its ranges. Goes to wherever tasks run. The properties are those of
-    Java consumers, and hold secrets."""
+    """The settings a task needs besides its ranges; sent to wherever tasks run. The properties are
+    Java consumer properties and contain secrets."""
 
     source: Mapping[str, str] = field(repr=False)
     target: Mapping[str, str] = field(repr=False)
     read_committed: bool = False
-    """Whether the mirror leaves out what was aborted on the source."""
+    """Whether the mirror skips aborted records of the source."""
     limits: Limits = field(default_factory=Limits)
     stall_s: float = 60.0
     fetch_bytes: int = DEFAULT_FETCH_BYTES
-    """What a side is asked for at a time."""
+    """Bytes requested from one side per fetch."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeOutcome:
-    """A range's result, or why there is none."""
+    """The result of a range, or the error that prevented it."""
 
     range: AuditRange
     result: RangeResult | None
@@ -73,8 +73,8 @@ class RangeOutcome:
 
 
 def audit_ranges(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
-    """Audit these, one after the other; each outcome as it is known. A range that cannot be audited
-    does not keep the others from it."""
+    """Audit these ranges in sequence and yield each outcome as it is known. A range that cannot be
+    audited does not stop the others."""
     with ExitStack() as stack:
         source = stack.enter_context(Auditor.link(setup.source, {r.source[0] for r in ranges}))
         target = stack.enter_context(Auditor.link(setup.target, {r.target[0] for r in ranges}))
@@ -101,10 +101,10 @@ class _Linked:
 
 
 class Auditor:
-    """Audits ranges over two links. Blocks; one thread."""
+    """Audits ranges over two links. Blocking; for one thread."""
 
     def __init__(self, setup: AuditSetup, source: ClusterLink, target: ClusterLink) -> None:
-        """The links watch the ranges' topics."""
+        """The links fetch metadata for the ranges' topics."""
         self._setup = setup
         self._source = source
         self._target = target
@@ -112,12 +112,13 @@ class Auditor:
 
     @staticmethod
     def link(properties: Mapping[str, str], topics: Collection[str]) -> _Linked:
-        """A link to the cluster of these Java consumer properties, which watches `topics`."""
+        """Return a link to the cluster of these Java consumer properties, with metadata for
+        `topics`."""
         settings = wire_settings(properties)
         return _Linked(ClusterLink(settings, lambda: None, name="audit", topics=topics))
 
     def audit(self, wanted: AuditRange) -> RangeResult:
-        """Raises one of `connect.errors`."""
+        """Audit one range. Raises one of `connect.errors`."""
         for attempt in range(_TRIES):
             present = self._present(wanted)
             try:
@@ -125,11 +126,14 @@ class Auditor:
             except BrokerError as error:
                 if broker_code(error) != _OFFSET_OUT_OF_RANGE or attempt + 1 == _TRIES:
                     raise
-                _LOG.info("%s-%d: retention was faster; again", *wanted.source)
+                _LOG.info(
+                    "%s-%d: retention moved the log start during the audit; retrying",
+                    *wanted.source,
+                )
         raise RetriableError("not reached")
 
     def _present(self, wanted: AuditRange) -> AuditRange:
-        """What of a range the logs still have."""
+        """Return the part of a range that the logs still have."""
         asked = _ask_start(self._source, wanted.source)
         there = _ask_start(self._target, wanted.target)
         source, target = (_log_start(each) for each in (asked, there))
@@ -193,8 +197,8 @@ class Auditor:
         return wire_runs(reader, start, end, committed=isolated)
 
     def _look_for(self, digests: set[bytes], wanted: AuditRange) -> dict[bytes, int]:
-        """Source offsets of the records with these digests: in the range, then behind it, then
-        before it."""
+        """Find the source offsets of records with these digests: in the range first, then after it,
+        then before it."""
         found: dict[bytes, int] = {}
         here = wanted.source_start
         first = _log_start(_ask_start(self._source, wanted.source))
@@ -233,7 +237,7 @@ def _ask_start(link: ClusterLink, key: TopicPartition) -> Future[_Offsets]:
 
 
 def _log_start(answer: Future[_Offsets]) -> int:
-    """Of the one partition that was asked about."""
+    """Return the log start offset of the requested partition."""
     (found,) = answer.result(2 * _LIST_S).values()
     if isinstance(found, ConnectError):
         raise found

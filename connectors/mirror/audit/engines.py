@@ -1,6 +1,5 @@
-"""Where ranges are audited: in processes of this machine. Spark is the other way
-(`connectors.mirror.spark.audit`), behind the same call.
-"""
+"""Runs audits in processes of this machine. `connectors.mirror.spark.audit` runs them on Spark,
+behind the same call."""
 
 from __future__ import annotations
 
@@ -15,19 +14,20 @@ from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES, AuditRange
 __all__ = ["AuditEngine", "local_engine", "process_pool", "shares"]
 
 AuditEngine = Callable[[AuditSetup, Sequence[AuditRange]], Iterable[RangeOutcome]]
-"""Audits all ranges; outcomes in any order."""
+"""Audits all ranges and yields outcomes in any order."""
 
 _PER_TASK = 64
-"""Ranges of one task: they share its two connections."""
+"""Maximum number of ranges per task; they share the task's two connections."""
 
 _RANGE_COST = 16 * 1024
-"""In bytes that could be read meanwhile: its offsets are asked for, and its fetches wait."""
+"""Fixed cost of a range, in bytes that could be read meanwhile: its offsets and fetches take round
+trips."""
 
 
 def shares(ranges: Sequence[AuditRange], tasks: int) -> list[list[AuditRange]]:
-    """The ranges in shares for tasks: the large ones first and alone, the small ones together. Not
-    fewer shares than `tasks` where there are ranges enough, and none that takes long: there may be
-    more executors later than there are now."""
+    """Divide the ranges among tasks: large ones first and alone, small ones together. There are at
+    least `tasks` shares if there are enough ranges. No share takes long, because executors may be
+    added later."""
     if not ranges:
         return []
     ordered = sorted(ranges, key=_weight, reverse=True)
@@ -46,12 +46,12 @@ def shares(ranges: Sequence[AuditRange], tasks: int) -> list[list[AuditRange]]:
 
 
 def _weight(wanted: AuditRange) -> int:
-    """Bytes, and what a range costs whatever its size."""
+    """The range's bytes plus its fixed cost."""
     return wanted.bytes + _RANGE_COST
 
 
 def local_engine(processes: int) -> AuditEngine:
-    """So many processes of this machine; with 1, this one."""
+    """Return an engine that uses this many processes of this machine; with 1, only this process."""
 
     def run(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
         if processes == 1 or len(ranges) < 2:
@@ -73,8 +73,8 @@ def local_engine(processes: int) -> AuditEngine:
 
 
 def process_pool(processes: int) -> ProcessPoolExecutor:
-    """A pool of new Python processes that import nothing from the working directory."""
-    # multiprocessing takes no options for its children; this is -P for all that start from now on.
+    """Return a pool of new Python processes that import nothing from the working directory."""
+    # multiprocessing passes no options to its children; this environment variable acts like -P.
     os.environ["PYTHONSAFEPATH"] = "1"
     return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
 

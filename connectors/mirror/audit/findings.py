@@ -1,7 +1,7 @@
-"""What an audit of a range found: counts, checksums, and the differences with their offsets. Pure.
+"""The findings of a range's audit: counts, checksums, and differences with their offsets. Pure.
 
-Differences are found as records of one side without a counterpart where it should be (`Stray`).
-`settle` then says what became of them: changed, moved, copied again, missing or foreign.
+A record without a counterpart at its expected offset is first held as a `Stray`. `settle` then
+classifies it as changed, moved, copied again, missing or foreign.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Any, NamedTuple
 __all__ = ["Difference", "Kind", "RangeResult", "Stray", "settle"]
 
 LISTED = 1_000
-"""Differences of a range that are listed with their offsets; beyond that they are counted."""
+"""Maximum number of differences listed with offsets per range; the rest are only counted."""
 
 
 class Kind(Enum):
-    """What is wrong with records. Offsets of a side on which they are not are None."""
+    """Kinds of difference. The offset of a side that lacks the record is None."""
 
     MISSING = "missing"
     """On the source, not on the target."""
     CHANGED = "changed"
-    """In its place on the target is another record."""
+    """The target has another record at its offset."""
     MOVED = "moved"
-    """On the target, but not where the order wants it."""
+    """On the target, but out of order."""
     DUPLICATE = "duplicate"
-    """Once more on the target, after it was there already."""
+    """On the target again, after it was already there."""
     EXTRA = "extra"
     """On the target, and nowhere in the audited part of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`records` consecutive records of one kind; offsets of the first one."""
+    """`records` consecutive records of one kind; the offsets are those of the first one."""
 
     kind: Kind
     source: int | None
@@ -43,8 +43,8 @@ class Difference:
 
 
 class Stray(NamedTuple):
-    """A record without a counterpart in its place. `digest`: of timestamp and tail; `block`: those
-    of a block stand between the same two records that are on both sides."""
+    """A record without a counterpart at its expected offset. `digest`: of timestamp and tail.
+    `block`: strays of one block lie between the same two matching records."""
 
     offset: int
     digest: bytes
@@ -54,8 +54,8 @@ class Stray(NamedTuple):
 
 @dataclass(slots=True)
 class RangeResult:
-    """The audit of one range. Offsets: first, and first one after. Counts are of records; those
-    that are not differences say why a record has no counterpart."""
+    """The audit of one range. Offsets: first, and end (exclusive). Counts are of records; those
+    that are not differences give the reason why a record has no counterpart."""
 
     source_start: int
     source_end: int
@@ -78,12 +78,12 @@ class RangeResult:
     counts: dict[str, int] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
     last_source: int = -1
-    """Of the last record that is on both sides, in its place; -1: there is none."""
+    """Offset of the last record that matches on both sides; -1: none."""
     last_target: int = -1
 
     @property
     def different(self) -> int:
-        """How many records differ."""
+        """Number of differing records."""
         return sum(self.counts.values())
 
     def count(self, kind: Kind, records: int) -> None:
@@ -91,14 +91,14 @@ class RangeResult:
             self.counts[kind.value] = self.counts.get(kind.value, 0) + records
 
     def add(self, found: Sequence[Difference]) -> None:
-        """Count these, and list as many as there is room for."""
+        """Count these differences, and list as many as the limit allows."""
         for difference in found:
             self.count(difference.kind, difference.records)
         self.differences += found[: max(0, LISTED - len(self.differences))]
 
     def add_more(self, kind: Kind, records: int, spans: Iterable[Sequence[int]]) -> None:
-        """Count these, which were too many to look at each, and list where they are: (first
-        offset, records) on the side that has them."""
+        """Count strays that were too many to classify one by one, and list them as (first offset,
+        records) on the side that has them."""
         self.count(kind, records)
         for first, length in spans:
             source, target = (first, None) if kind is Kind.MISSING else (None, first)
@@ -114,7 +114,7 @@ class RangeResult:
                     self.differences.append(found)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for JSON and for rows."""
+        """Return plain values, for JSON and for rows."""
         plain = asdict(self)
         plain["differences"] = [
             {**asdict(each), "kind": each.kind.value} for each in self.differences
@@ -134,10 +134,10 @@ class RangeResult:
 def settle(
     missing: Sequence[Stray], extra: Sequence[Stray], copied: Mapping[bytes, int]
 ) -> list[Difference]:
-    """What became of these records of source and target, each once, in order of offset.
+    """Classify these source and target strays, given in offset order.
 
-    `copied`: digests of records that are on the target in their place, and their source offsets;
-    those of `extra` are enough.
+    `copied`: source offsets by digest, of records that match on both sides; only the digests of
+    `extra` are needed.
     """
     found: list[tuple[Kind, int | None, int | None]] = []
     at_target: dict[bytes, list[Stray]] = {}
@@ -167,7 +167,8 @@ def settle(
 def _changed(
     gone: Sequence[Stray], foreign: Sequence[Stray]
 ) -> list[tuple[Kind, int | None, int | None]]:
-    """Pair what stands in one place: by key, or one for one where both sides have as many."""
+    """Pair strays of one block as changed: by key, or one to one if both sides have equally
+    many."""
     found: list[tuple[Kind, int | None, int | None]] = []
     theirs: dict[int, list[Stray]] = {}
     for stray in foreign:
@@ -199,7 +200,7 @@ def _changed(
 
 
 def _joined(found: Iterable[tuple[Kind, int | None, int | None]]) -> list[Difference]:
-    """Consecutive ones as one."""
+    """Merge consecutive differences into one."""
 
     def place(entry: tuple[Kind, int | None, int | None]) -> tuple[str, int, int]:
         kind, source, target = entry

@@ -1,6 +1,6 @@
-"""Measures how many bytes a partition has for each offset, so that ranges are cut by bytes.
+"""Estimates bytes per offset of a partition, so that ranges are cut by bytes.
 
-One small answer from the middle of the log tells it, of partitions that are long enough to be cut.
+One small fetch from the middle of the log measures it, for partitions long enough to be cut.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["measured"]
 _LOG = logging.getLogger(__name__)
 
 MEASURED_FROM = 100_000
-"""Offsets: shorter ones are not worth a request."""
+"""Partitions with fewer offsets than this are not measured."""
 
 _SAMPLE_BYTES = 256 * 1024
 _STALL_S = 10.0
@@ -29,8 +29,8 @@ _STALL_S = 10.0
 def measured(
     source: Mapping[str, str], partitions: Collection[PartitionFacts]
 ) -> list[PartitionFacts]:
-    """The same with `offset_bytes`, where that is worth it and can be told. `source`: properties of
-    a Java consumer."""
+    """Return the facts with `offset_bytes`, where measuring is worthwhile and possible. `source`:
+    Java consumer properties."""
     long = {each.source for each in partitions if _length(each) >= MEASURED_FROM}
     if not long:
         return list(partitions)

@@ -1,10 +1,11 @@
-"""The quick audit: what the ledger accounts for, and which samples of it are compared. Pure.
+"""The quick audit: checks which offsets the ledger accounts for, and chooses samples to compare.
+Pure.
 
-The ledger is what the mirror wrote down: the offset map's pages, and the stored positions. Held
-against both logs' offsets it says whether every source offset before the position was copied or
-seen without a record, and whether the target still reaches as far as the copies. That costs no
-reading. What it cannot say is that the records are the same: for that, ranges drawn at random are
-compared, or everything, where that is no more.
+The ledger is the mirror's own bookkeeping: the offset map's pages and the stored offsets. Compared
+with the offsets of both logs, it shows whether every source offset before the stored offset was
+copied or had no record, and whether the target log still reaches the end of the copies. That needs
+no reading of records. It cannot show that records are equal: for that, random ranges are compared,
+or all records of a small flow.
 """
 
 from __future__ import annotations
@@ -24,39 +25,40 @@ from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segme
 __all__ = ["LedgerCheck", "LedgerReport", "check_ledger", "choose_samples", "is_small"]
 
 Span = tuple[int, int]
-"""First offset, and first one after."""
+"""First offset, and end (exclusive)."""
 
 SAMPLE_OFFSETS = 1_000
 LISTED = 100
-"""Spans of a partition that are listed; the counts are of all."""
+"""Maximum number of spans listed per partition; the counts cover all."""
 
 
 @dataclass(slots=True)
 class LedgerCheck:
-    """A partition's ledger against its logs' offsets. Counts are of offsets."""
+    """A partition's ledger compared with the offsets of its logs. Counts are of offsets."""
 
     facts: PartitionFacts
     until: int
-    """The stored position, or the source's end before it: what is to be accounted for."""
+    """End of the offsets to account for: the stored offset, or the source's end if that is
+    lower."""
     accounted: int = 0
-    """Copied by the ledger, or seen without a record."""
+    """Copied according to the ledger, or known to hold no record."""
     unaccounted: list[Span] = field(default_factory=list)
-    """Of the source: the ledger says nothing of them."""
+    """Source offsets that the ledger does not account for."""
     lost: int = 0
-    """By the ledger on the target at or after its end: it has lost them."""
+    """Mapped to target offsets at or after the target's end, so the target has lost them."""
     expired: int = 0
-    """By the ledger on the target before its log start: its retention has deleted them."""
+    """Mapped to target offsets before the target's log start, so retention has deleted them."""
     outside: int = 0
-    """Of the target: no page says anything of them, as of transaction markers, of what another
-    program wrote, and of copies whose pages were not written before a crash."""
+    """Target offsets in no page: transaction markers, records of other programs, and copies whose
+    pages were not written before a crash."""
     copied_again: int = 0
-    """Of the target: copies that later ones replaced, as after a crash."""
+    """Target offsets of copies that later copies replaced, as after a crash."""
     segments: list[Segment] = field(default_factory=list)
-    """What both logs still have of the copies."""
+    """Copied spans that both logs still have."""
 
     @property
     def missing(self) -> int:
-        """Source offsets that the ledger does not account for."""
+        """Number of source offsets that the ledger does not account for."""
         return sum(end - start for start, end in self.unaccounted)
 
     @property
@@ -65,11 +67,11 @@ class LedgerCheck:
 
     @property
     def placed(self) -> int:
-        """Records that samples are drawn from."""
+        """Number of records from which samples are drawn."""
         return 0 if self.facts.compacted else sum(segment.length for segment in self.segments)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values for JSON."""
         facts = self.facts
         return {
             "topic": facts.source[0],
@@ -95,8 +97,8 @@ class LedgerCheck:
 
 @dataclass(slots=True)
 class LedgerReport:
-    """`samples`: the audit of the ranges that were drawn; it also has the partitions without a
-    copy. `whole`: the flow is small, so it is the audit of all of it."""
+    """`samples`: the audit of the sampled ranges; it also lists partitions without a copy. `whole`:
+    the flow is small, so every record was audited."""
 
     checks: list[LedgerCheck]
     samples: AuditReport
@@ -104,16 +106,16 @@ class LedgerReport:
 
     @property
     def different(self) -> bool:
-        """Whether something is wrong: records lost at the target's end, or samples that differ."""
+        """Whether records were lost at the target's end, or a sample differs."""
         return not self.samples.equal or any(check.lost for check in self.checks)
 
     @property
     def accounted(self) -> bool:
-        """Whether the ledger knows of everything before the stored positions."""
+        """Whether the ledger accounts for every offset before the stored offsets."""
         return not any(check.unaccounted for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; nothing secret."""
+        """Return plain values without secrets, for JSON."""
         return {
             "mode": "ledger",
             "different": self.different,
@@ -125,8 +127,8 @@ class LedgerReport:
 
 
 def check_ledger(facts: PartitionFacts, pages: Sequence[MapPage]) -> LedgerCheck:
-    """Hold a partition's pages against its offsets. Without a stored position nothing counts as
-    accounted for."""
+    """Compare a partition's pages with its offsets. Without a stored offset nothing is accounted
+    for."""
     position = facts.first if facts.position is None else facts.position
     until = facts.source_end if facts.position is None else min(position, facts.source_end)
     check = LedgerCheck(facts, until)
@@ -154,7 +156,8 @@ def check_ledger(facts: PartitionFacts, pages: Sequence[MapPage]) -> LedgerCheck
 
 
 def _standing(segments: Sequence[Segment]) -> list[Segment]:
-    """Those whose target offsets were not given again, as those of a target that was made anew."""
+    """Return the segments whose target offsets were not reused, as they are after a target topic
+    was re-created."""
     found: list[Segment] = []
     lowest: int | None = None
     for segment in reversed(segments):
@@ -165,7 +168,7 @@ def _standing(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _place(check: LedgerCheck, segment: Segment, asked: Span) -> None:
-    """Count what of a segment the target lost, and keep what it has."""
+    """Count the part of a segment that the target has lost, and keep the rest."""
     start, end = max(segment.source, asked[0]), min(segment.source + segment.length, asked[1])
     if start >= end:
         return
@@ -180,7 +183,7 @@ def _place(check: LedgerCheck, segment: Segment, asked: Span) -> None:
 
 
 def is_small(facts: Iterable[PartitionFacts], samples: int) -> bool:
-    """Whether all there is costs no more to read than so many samples."""
+    """Whether reading every record costs no more than reading this many samples."""
     offsets = sum(
         max(each.source_end - each.source_start, each.target_end - each.target_start)
         for each in facts
@@ -191,9 +194,9 @@ def is_small(facts: Iterable[PartitionFacts], samples: int) -> bool:
 def choose_samples(
     checks: Iterable[LedgerCheck], samples: int, draw: random.Random
 ) -> list[AuditRange]:
-    """At most so many ranges of SAMPLE_OFFSETS copied records, each record as likely as any other,
-    over all partitions that are not compacted: there a missing record may have a reason that is
-    far away."""
+    """Choose at most this many ranges of SAMPLE_OFFSETS copied records. Each record of the
+    partitions that are not compacted is equally likely. Compacted partitions are left out: the
+    reason for a missing record may be far away."""
     found: list[tuple[PartitionFacts, Segment]] = [
         (check.facts, segment)
         for check in checks
@@ -221,12 +224,12 @@ def _sample(facts: PartitionFacts, segment: Segment, piece: int) -> AuditRange:
         *(start, end),
         *(start + shift, end + shift),
         Rules(position=end, timestamps=facts.timestamps),
-        # Where a foreign record comes from is not looked for in the whole partition.
+        # The origin of a foreign record is searched for only near the sample.
         *(start, end),
     )
 
 
-# Spans in order, none of them empty.
+# Sorted spans, none of them empty.
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
@@ -245,7 +248,7 @@ def _clipped(spans: Iterable[Span], to: Span) -> list[Span]:
 
 
 def _minus(spans: Iterable[Span], without: Sequence[Span]) -> list[Span]:
-    """What of these is in none of the others, which are in order, too."""
+    """Return the parts of these spans outside the others, which are sorted too."""
     found: list[Span] = []
     index = 0
     for start, end in spans:

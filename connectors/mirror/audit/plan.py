@@ -1,8 +1,8 @@
-"""What is to be audited, cut into ranges that can be audited at the same time. Pure.
+"""Cuts the audited partitions into ranges that can be audited in parallel. Pure.
 
-Without the offset map a partition is one range: where its copy of a source offset is, is only found
-by going along. With it a partition is cut where the map says that everything before the cut is on
-both sides before it.
+Without the offset map a partition is one range, because the target offset of a source offset is
+only found by reading along. With it, a partition is cut where the map shows that both sides have
+the same records before the cut.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ __all__ = ["AuditRange", "PartitionFacts", "began_at", "plan_ranges"]
 
 
 DEFAULT_RANGE_BYTES = 256 * 1024 * 1024
-"""Of a size that a task reads in seconds, and decompresses in less than a minute: so a lost
-executor costs little, many can work at one partition, and it is seen how far they are."""
+"""Range size that a task reads in seconds and decompresses in less than a minute. Small ranges
+limit the cost of a lost executor, let many tasks share a partition, and show progress."""
 
 UNMEASURED_BYTES = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """A partition and its copy. Offsets: first, and first one after, as readers may read."""
+    """A partition and its copy. Offsets: first, and end (exclusive), as readers see them."""
 
     source: TopicPartition
     target: TopicPartition
@@ -37,31 +37,32 @@ class PartitionFacts:
     target_start: int
     target_end: int
     position: int | None = None
-    """Where the mirror goes on, as it has stored it."""
+    """The mirror's stored offset."""
     compacted: bool = False
     timestamps: bool = True
     offset_bytes: float = UNMEASURED_BYTES
-    """Of the source's log, for each offset, as measured."""
+    """Measured bytes per offset of the source's log."""
     began: int = 0
-    """Where the flow began, by the map: see `began_at`."""
+    """The source offset at which the flow began, according to the map: see `began_at`."""
     from_begin: bool = False
-    """What is before that is not asked for: it was left out on purpose."""
+    """Whether records before `began` are skipped, because they were left out on purpose."""
 
     @property
     def first(self) -> int:
-        """The first source offset that is to be on the target."""
+        """The first source offset that must be on the target."""
         began = self.began if self.from_begin else 0
         return min(max(self.source_start, began), self.source_end)
 
     @property
     def left_out(self) -> int:
-        """Source offsets before it that are there."""
+        """Number of source offsets before `first` that exist but are skipped."""
         return self.first - self.source_start
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRange:
-    """A piece of a partition: source offsets and the target offsets where they should be."""
+    """One range of a partition: source offsets and the target offsets where their copies should
+    be."""
 
     source: TopicPartition
     target: TopicPartition
@@ -72,16 +73,16 @@ class AuditRange:
     rules: Rules
     partition_start: int
     partition_end: int
-    """Source offsets of the whole partition's audit: the origin of a record that is once more on
-    the target may be in another range."""
+    """Source offsets of the whole partition's audit: the original of a repeated record may be in
+    another range."""
     bytes: int = 0
-    """Of the source's log, about."""
+    """Approximate size in the source's log."""
 
 
 def began_at(pages: Iterable[MapPage]) -> int:
-    """The source offset at which the flow began, as with `auto.offset.reset=latest` or a backfill's
-    `--since`: by the map it is where the copy's very first record comes from. 0: not known, as
-    where Java's MirrorMaker 2 copied before there was a map."""
+    """Return the source offset at which the flow began, for example with `auto.offset.reset=latest`
+    or a backfill's `--since`: the map's source offset of the copy's first record. 0: unknown, for
+    example if Java's MirrorMaker 2 copied before there was a map."""
     ledger = OffsetMap(pages)
     known = ledger.known()
     if not known or all(segment.target > 0 for segment in ledger.segments):
@@ -94,7 +95,8 @@ def plan_ranges(
     pages: Iterable[MapPage] = (),
     range_bytes: int = DEFAULT_RANGE_BYTES,
 ) -> list[AuditRange]:
-    """The ranges of a partition, in order, of about so many bytes; together they are all of it."""
+    """Return the ranges of a partition, in order, each of about this many bytes; together they
+    cover the partition."""
     range_records = max(1, round(range_bytes / facts.offset_bytes))
     cuts: list[tuple[int, int]] = []
     if not facts.compacted:
@@ -109,7 +111,7 @@ def plan_ranges(
             *(start[0], end[0]),
             *(start[1], end[1]),
             Rules(
-                # Behind a cut something was copied, so all before it was.
+                # Records after a cut were copied, so all records before it were copied too.
                 position=facts.position if index == last else end[0],
                 compacted=facts.compacted,
                 source_trimmed=index == 0 and facts.first > 0 and not facts.left_out,
@@ -127,8 +129,8 @@ def plan_ranges(
 def _cuts(
     facts: PartitionFacts, segments: Sequence[Segment], range_records: int
 ) -> list[tuple[int, int]]:
-    """(source offset, target offset) of places where neither side has anything of the other part:
-    no range that was copied again, and no target that was made anew, reaches over them."""
+    """Return (source offset, target offset) pairs where the partition can be cut: no range that was
+    copied again, and no re-created target, spans such a pair."""
     placed = sorted(segments, key=lambda segment: (segment.target, segment.source))
     if not placed:
         return []

@@ -1,8 +1,9 @@
-"""Gathers what an audit must know before it reads: topics, offsets, positions and the map.
+"""Gathers the facts an audit needs before it reads records: topics, offsets, stored offsets and the
+map.
 
-The order matters while the mirror runs: stored positions first, then the target's ends, then the
-source's. So everything before a position is on the target within its end, and everything on the
-target is from before the source's end.
+The order of the requests matters while the mirror runs: stored offsets first, then the target's end
+offsets, then the source's. So every record before a stored offset lies before the target's end, and
+every record on the target comes from before the source's end.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ __all__ = ["AuditPlan", "FlowToAudit", "make_plan"]
 
 @dataclass(frozen=True, slots=True)
 class FlowToAudit:
-    """A flow as its source connector knows it. `properties`: the connector's, resolved.
-    `offsets_topic`: where its positions are stored, reached with `offsets_client`; None: nowhere
-    that is known."""
+    """A flow as its source connector sees it. `properties`: the connector's, resolved.
+    `offsets_topic`: the topic of its source offsets, reached with `offsets_client`; None:
+    unknown."""
 
     properties: Mapping[str, str] = field(repr=False)
     offsets_topic: str | None = None
     offsets_client: Mapping[str, str] = field(default_factory=dict, repr=False)
     producer: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the mirror's tasks write with; for repairs."""
+    """Producer properties of the mirror's tasks, for repairs."""
 
 
 @dataclass(slots=True)
 class AuditPlan:
-    """What to read. `absent`: source partitions that have no copy at all; heartbeats only if the
-    mirror has copied some: it finds their topic when it has run for a while. `pages`: the offset
-    map's."""
+    """The partitions to read. `absent`: source partitions without a copy; heartbeats are listed
+    only if the mirror has copied some, because it discovers their topic late. `pages`: those of the
+    offset map."""
 
     setup: AuditSetup
     facts: list[PartitionFacts] = field(default_factory=list)
@@ -72,9 +73,9 @@ def make_plan(
     *,
     from_begin: bool = False,
 ) -> AuditPlan:
-    """Look at both clusters. `topics`: of those that the flow copies, the ones whose whole name
-    matches this pattern. `from_begin`: what is before where the flow began, by the map, was left
-    out on purpose. Raises one of `connect.errors`."""
+    """Gather facts from both clusters. `topics`: audit only the flow's topics whose whole name
+    matches this pattern. `from_begin`: skip records before the start of the flow according to the
+    map. Raises one of `connect.errors`."""
     return _Planner(flow, topics, range_bytes, from_begin).plan()
 
 
@@ -157,7 +158,7 @@ class _Planner:
             self._plan.ranges += plan_ranges(facts, found, self._range_bytes)
 
     def _positions(self, on_target: Collection[str]) -> dict[TopicPartition, int]:
-        """Where the mirror goes on in each partition, as stored."""
+        """Return the mirror's stored offset of each partition."""
         topic = self._flow.offsets_topic
         if topic is None or topic not in on_target:
             return {}
@@ -166,7 +167,8 @@ class _Planner:
     def _pages(
         self, on_source: Collection[str], on_target: Collection[str], wanted: Collection[str]
     ) -> dict[TopicPartition, list[MapPage]]:
-        """The offset map's pages of these topics, where there is a map; it only helps to cut."""
+        """Return the offset map's pages of these topics, if there is a map; they are only used to
+        cut."""
         pages = map_pages(self._config, self._flow.properties, on_source, on_target, wanted)
         return {key: list(found.values()) for key, found in pages.items()}
 
@@ -178,7 +180,7 @@ def _value(entries: Collection[ConfigEntry], name: str) -> str:
 def _offsets(
     properties: Mapping[str, str], keys: Collection[TopicPartition], isolation: Literal[0, 1]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """First offset, and first one that may not be read yet, of each partition."""
+    """Return the first offset and the last readable offset (exclusive) of each partition."""
     if not keys:
         return {}
     with Auditor.link(properties, {topic for topic, _ in keys}) as linked:

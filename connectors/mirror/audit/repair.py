@@ -1,9 +1,8 @@
-"""Copies again what an audit found missing, where the order allows: at the end of a partition.
+"""Copies missing records again, where the order allows it: at the end of a partition.
 
-A record that is missing between others cannot be put back: it would come after records that it was
-before. What is missing behind the last record that is on both sides, as a target that lost its
-newest records leaves it, is simply what comes next. The mirror of the flow must not run meanwhile:
-where it does, nothing is copied.
+A record missing between others cannot be restored, because it would come after later records.
+Records missing after the last match, as when the target lost its newest records, are simply the
+next ones to copy. The flow's mirror must not run meanwhile: if it does, nothing is copied.
 """
 
 from __future__ import annotations
@@ -31,13 +30,15 @@ __all__ = ["Repair", "repair", "what_to_copy"]
 _STALL_S = 60.0
 _LIST_S = 60.0
 
-_ANEW = "to have all there, delete the copy and reset the flow's stored offset: all is copied anew"
+_ANEW = (
+    "to repair it, delete the copy and reset the flow's stored offset: the mirror copies all again"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What became of one partition's missing records. `reason`: why the rest was not copied, and
-    what helps."""
+    """The result for one partition's missing records. `reason`: why the rest was not copied, and
+    the remedy."""
 
     source: tuple[str, int]
     copied: int
@@ -45,10 +46,10 @@ class Repair:
 
 
 def what_to_copy(partition: PartitionAudit) -> SourceRange | str:
-    """The range that can be copied again, or why there is none. Pure."""
+    """Return the range that can be copied again, or the reason why there is none. Pure."""
     facts = partition.facts
     if partition.errors:
-        return "it was not audited whole"
+        return "the audit of the partition is incomplete"
     last_source = max((result.last_source for result in partition.results), default=-1)
     last_target = max((result.last_target for result in partition.results), default=-1)
     start = max(last_source + 1, facts.first)
@@ -58,25 +59,27 @@ def what_to_copy(partition: PartitionAudit) -> SourceRange | str:
         each.target is not None and each.target + each.records > last_target + 1 for each in listed
     )
     if behind or not whole:
-        return f"the target ends with records that are not the source's next ones; {_ANEW}"
+        return f"the target ends with records that do not follow in the source; {_ANEW}"
     if not any(
         each.kind is Kind.MISSING and each.source is not None and each.source >= start
         for each in listed
     ):
-        return f"what differs is not at the end: put behind others it breaks the order; {_ANEW}"
+        return (
+            f"the differences are not at the end, and appending them would break the order; {_ANEW}"
+        )
     if facts.position is None:
-        return "where the mirror goes on is not known, so starting it is what copies the rest"
+        return "the mirror's stored offset is unknown; start the mirror to copy the rest"
     return SourceRange(facts.source, facts.target, start, min(facts.position, facts.source_end))
 
 
 def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport, live: LiveFlow) -> list[Repair]:
-    """Copy what can be; blocks until it is on the target. `live`: whether the mirror runs. Raises
-    one of `connect.errors`."""
+    """Copy the records that can be copied; block until they are on the target. `live`: whether the
+    mirror runs. Raises one of `connect.errors`."""
     found: list[Repair] = [
         Repair(
             key,
             0,
-            f"{reason}: the mirror creates it when it runs, and copies what it had copied before "
+            f"{reason}: the mirror creates it when it runs, and copies old records again "
             "only with mirror.loss.policy=copy",
         )
         for key, reason in report.absent.items()
@@ -109,7 +112,7 @@ def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport, live: LiveFl
         Repair(each.source, 0, "its copy has grown since: stop the mirror first") for each in moved
     ]
     if still:
-        # As the mirror itself reads: the stored position is where it goes on, whatever is missing.
+        # Like the mirror, start at the stored offset, whatever is missing.
         settings = replace(settings, fetch=replace(settings.fetch, auto_offset_reset="none"))
         stay = {each.facts.source: _stays(each) for each in report.partitions}
         found += [replace(each, reason=stay[each.source]) for each in _copied(still, settings)]
@@ -117,7 +120,7 @@ def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport, live: LiveFl
 
 
 def _stays(partition: PartitionAudit) -> str:
-    """What of a partition's differences is not at its end."""
+    """Return why the differences before a partition's end remain, if there are any."""
     last = max((result.last_source for result in partition.results), default=-1)
     behind = sum(
         each.records
@@ -125,11 +128,13 @@ def _stays(partition: PartitionAudit) -> str:
         if each.kind is Kind.MISSING and each.source is not None and each.source > last
     )
     left = partition.different - behind
-    return f"{left} records differ before the end, and stay so; {_ANEW}" if left > 0 else ""
+    return (
+        f"{left} records differ before the end and were not repaired; {_ANEW}" if left > 0 else ""
+    )
 
 
 class _Copy:
-    """Counts what was copied."""
+    """Counts the copied records."""
 
     def __init__(self) -> None:
         self.records: dict[tuple[str, int], int] = {}
@@ -148,7 +153,7 @@ def _copied(ranges: Sequence[SourceRange], settings: EngineSettings) -> list[Rep
 def _unchanged(
     target: WireSettings, ranges: Sequence[SourceRange], ends: dict[tuple[str, int], int]
 ) -> list[SourceRange]:
-    """Those whose copies still end where they were audited to."""
+    """Return the partitions whose copies still end at the audited end offset."""
     topics = {each.target[0] for each in ranges}
     link = ClusterLink(target, lambda: None, name="audit-repair", topics=topics)
     try:

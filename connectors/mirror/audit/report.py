@@ -1,4 +1,4 @@
-"""An audit's result: partitions from the outcomes of their ranges. Pure."""
+"""Builds the report of an audit from the outcomes of its ranges. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["AuditReport", "PartitionAudit", "make_report"]
 
 @dataclass(slots=True)
 class PartitionAudit:
-    """A partition and its copy. `results`: of its ranges, in order."""
+    """A partition and its copy. `results`: those of its ranges, in order."""
 
     facts: PartitionFacts
     results: list[RangeResult] = field(default_factory=list)
@@ -32,7 +32,7 @@ class PartitionAudit:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Differing records by kind."""
+        """Number of differing records by kind."""
         found: dict[str, int] = {}
         for result in self.results:
             for kind, records in result.counts.items():
@@ -40,13 +40,13 @@ class PartitionAudit:
         return found
 
     def total(self, name: str) -> int:
-        """A count of `RangeResult` over all ranges."""
+        """Return the sum of a `RangeResult` count over all ranges."""
         return sum(int(getattr(result, name)) for result in self.results)
 
 
 @dataclass(slots=True)
 class AuditReport:
-    """`absent`: source partitions whose copy does not exist, and why."""
+    """`absent`: source partitions whose copy does not exist, and the reason."""
 
     partitions: list[PartitionAudit]
     absent: dict[tuple[str, int], str]
@@ -63,7 +63,7 @@ class AuditReport:
         return not self.absent and not any(each.different for each in self.partitions)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; nothing secret."""
+        """Return plain values without secrets, for JSON."""
         return {
             "equal": self.equal,
             "complete": self.complete,
@@ -77,7 +77,7 @@ class AuditReport:
 
 
 def make_report(plan: AuditPlan, outcomes: Iterable[RangeOutcome], seconds: float) -> AuditReport:
-    """Put the outcomes of a plan's ranges together."""
+    """Combine the outcomes of a plan's ranges."""
     partitions = {facts.source: PartitionAudit(facts) for facts in plan.facts}
     for outcome in sorted(outcomes, key=lambda each: (each.range.source, each.range.source_start)):
         partition = partitions[outcome.range.source]

@@ -1,4 +1,4 @@
-"""What a person should know before a backfill: old records meet the target's limits on age.
+"""Warnings before a backfill: old records may exceed the target's age limits.
 
 A record keeps its timestamp. Where that is older than the copy's retention, the target deletes it
 as soon as its segment is closed; where it is older than `message.timestamp.before.max.ms`, the
@@ -27,11 +27,11 @@ from connectors.mirrormaker.check.topic_checks import (
 __all__ = ["backfill_warnings"]
 
 _SAMPLED = 20
-"""Topics of the target that are described to learn what its brokers give a new one."""
+"""Maximum number of target topics described to learn the broker defaults for a new topic."""
 
 
 def backfill_warnings(facts: Facts, jobs: Sequence[PartitionJob], gatherer: Gatherer) -> list[str]:
-    """One sentence each. Asks both clusters; raises one of `connect.errors`."""
+    """Return one sentence per warning. Queries both clusters; raises one of `connect.errors`."""
     warnings = list(facts.warnings)
     for copy in _copies(facts, gatherer):
         of_it = [job for job in jobs if job.source[0] == copy.topic and job.left]
@@ -58,7 +58,8 @@ def backfill_warnings(facts: Facts, jobs: Sequence[PartitionJob], gatherer: Gath
 
 
 def _copies(facts: Facts, gatherer: Gatherer) -> list[CopyConfigs]:
-    """Both sides' effective configs; of a copy that is missing, those it will have."""
+    """Return the effective configs of each topic and its copy; for a missing copy, its future
+    configs."""
     missing = {topic.remote for topic in facts.missing.create}
     remotes = {topic: gatherer.selector.remote(topic) for topic in facts.source_configs}
     on_target = gatherer.target_admin.list_topics()

@@ -1,7 +1,7 @@
-"""`--check`: what a config would do, found by looking at the clusters and changing nothing.
+"""`--check`: reports what a config would do, by reading the clusters and changing nothing.
 
-Only calls that read are made: cluster, topics, topic configs and offsets. The choice of topics and
-the plan of what to create are those that the running connector uses.
+The check calls only read: cluster, topics, topic configs and offsets. Topic selection and the
+creation plan use the code of the running connector.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _KEY_AND_LINE = re.compile(r"(\S*\.\S+(?: \(line \d+\))?) (.*)", re.DOTALL)
 
 
 def check(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> CheckReport:
-    """Look at everything that would run with these target clusters (None: all).
+    """Check everything that would run with these target clusters (None: all).
 
-    Raises `ConfigError` for properties that are wrong in themselves; what the clusters have
-    against them is in the report.
+    Raises `ConfigError` for invalid properties; the report holds the problems found on the
+    clusters.
     """
     config.validate(clusters)
     plans = plan_flows(config, clusters)
@@ -73,7 +73,8 @@ def check(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> C
 
 
 def _warned(warning: str) -> Finding:
-    """A warning about the file; it begins with the key, and the line where it stands."""
+    """Turn a warning about the file into a finding; the warning begins with the key and its
+    line."""
     found = _KEY_AND_LINE.match(warning)
     if found is None:
         return Finding(Level.WARNING, "clusters", warning)
@@ -83,7 +84,7 @@ def _warned(warning: str) -> Finding:
 def _admin_properties(
     config: MirrorMakerConfig, plans: Sequence[FlowPlan]
 ) -> dict[str, dict[str, str]]:
-    """How the connectors reach each cluster: by alias, as the first flow that touches it does."""
+    """Return admin client properties by alias, taken from the first flow that uses the cluster."""
     found: dict[str, dict[str, str]] = {}
     for plan in plans:
         props = resolved_source_config(config, plan)
@@ -95,7 +96,7 @@ def _admin_properties(
 def _look_at_clusters(
     properties: Mapping[str, Mapping[str, str]], report: CheckReport
 ) -> dict[str, ClusterView]:
-    """Contact all clusters at the same time; those that answered, by alias."""
+    """Contact all clusters in parallel; return those that answered, by alias."""
     threads = ShortThreads("check")
     answers = {
         alias: threads.run(alias, partial(_look_at, alias, props))

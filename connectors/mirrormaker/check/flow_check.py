@@ -1,4 +1,4 @@
-"""The check of one flow whose clusters were both reached."""
+"""Checks one flow whose clusters were both reached."""
 
 from __future__ import annotations
 
@@ -70,18 +70,19 @@ EXACTLY_ONCE = "exactly.once.source.support"
 """The worker's property."""
 
 SAMPLED_TOPICS = 20
-"""Topics of the target that are described to learn what its brokers give a new one."""
+"""Maximum number of target topics described to learn the broker defaults for a new topic."""
 
 _GROUP_S = 20.0
 _TOPIC_NAME = re.compile(r"[\w-]+")
-"""Without a dot, which may stand for any character."""
+"""Topic names without a dot; with one, an entry of `topics` may be a pattern."""
 
 Described = Mapping[str, list[ConfigEntry]]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster that was reached. `topics`: name -> partitions. Its maker closes `admin`."""
+    """A cluster that was reached. `topics` maps names to partition counts. The creator closes
+    `admin`."""
 
     alias: str
     admin: Admin
@@ -94,7 +95,7 @@ class ClusterView:
 def check_flow(
     config: MirrorMakerConfig, plan: FlowPlan, source: ClusterView, target: ClusterView
 ) -> tuple[FlowReport, list[Finding]]:
-    """What the flow would do, and what there is to say about it."""
+    """Report what the flow would do, and the findings."""
     checker = _FlowChecker(config, plan, source, target)
     try:
         checker.run()
@@ -161,11 +162,13 @@ class _FlowChecker:
             self.find(Level.NOTE, f"records are copied by Spark's executors, on {master}")
         self._say_if_pyspark_is_missing()
         if self._props.get("transforms", "").strip():
-            self.find(Level.ERROR, "transforms keeps MirrorSourceConnector from running: remove it")
+            self.find(
+                Level.ERROR, "MirrorSourceConnector does not run with transforms: remove transforms"
+            )
         if not reads_committed(self._props):
             self.find(
                 Level.NOTE,
-                "records of aborted transactions are copied too, as the source is read "
+                "records of aborted transactions are copied too, because the source is read "
                 f"uncommitted; set {self.report.source}.consumer.isolation.level=read_committed "
                 "to leave them out",
             )
@@ -215,15 +218,15 @@ class _FlowChecker:
         self._check_ages(copies, selection)
 
     def _described_on_target(self, existing: list[str]) -> Described:
-        """The configs of copies that exist, and of some other topics."""
+        """Return the configs of existing copies and of a sample of other target topics."""
         others = [topic for topic in self._target.topics if topic not in existing]
         return described_configs(self._target.admin, [*existing, *others[:SAMPLED_TOPICS]])
 
     def _new_configs(
         self, plan: TopicPlan, described: Described, on_target: Described
     ) -> dict[str, dict[str, str]]:
-        """What each copy to create would be created with, by its source: without what the target
-        does not know, as far as any topic of it shows what it knows."""
+        """Return the configs of each copy to create, taken from its source. Omits configs that no
+        described target topic has, because the target's version does not know them."""
         known = {entry.name for entries in on_target.values() for entry in entries}
         properties = config_property_filter(self._props)
         found: dict[str, dict[str, str]] = {}
@@ -232,8 +235,8 @@ class _FlowChecker:
             unknown = sorted(configs.keys() - known) if known else []
             if unknown:
                 text = (
-                    f"will have no {', '.join(unknown)}, unlike its source: the target's Kafka "
-                    "version does not know this config"
+                    f"is created without {', '.join(unknown)}, unlike its source: the target's "
+                    "Kafka version does not know this config"
                 )
                 self.findings.append(Finding(Level.NOTE, topic.remote, text))
             found[topic.source] = {
@@ -267,7 +270,8 @@ class _FlowChecker:
         existing = self._target.topics[remote]
         if existing > partitions:
             text = (
-                f"has {existing} partitions, its source {partitions}: the others stay as they are"
+                f"has {existing} partitions, its source {partitions}: the mirror leaves the others "
+                "unchanged"
             )
             self.findings.append(Finding(Level.NOTE, remote, text))
 
@@ -279,7 +283,8 @@ class _FlowChecker:
         on_target: Described,
         new: Mapping[str, dict[str, str]],
     ) -> list[CopyConfigs]:
-        """Effective configs of every topic and its copy; of one to create, as it would be."""
+        """Return the effective configs of each topic and its copy; for a copy to create, its future
+        ones."""
         defaults = topic_defaults(on_target)
         return [
             CopyConfigs(
@@ -302,7 +307,7 @@ class _FlowChecker:
                 self.findings.append(Finding(Level.ERROR, copy.remote, refused))
 
     def _check_ages(self, copies: Iterable[CopyConfigs], selection: Selection) -> None:
-        """Warn of records that the target would refuse, or delete at once, for their age."""
+        """Warn of records that the target would refuse or delete at once because of their age."""
         by_limit: dict[tuple[str, int], list[CopyConfigs]] = {}
         for copy in copies:
             for limit in time_limits(copy).items():
@@ -379,7 +384,7 @@ class _FlowChecker:
             self._replicas.append((self._written(key), name, factor, where.brokers))
         self.report.own_topics.append((where.alias, row))
 
-    # Permissions: what may not be described may not be used at all.
+    # Permissions: a user that may not describe a topic may not use it at all.
 
     def _permissions(self) -> None:
         for where in (self._source, self._target):
@@ -395,14 +400,14 @@ class _FlowChecker:
         needs = "Read and DescribeConfigs"
         if own or where is self._target:
             needs = "Create, Read and Write"
-        text = f"{where.alias} does not let its user describe topic {name}; grant {needs} on it"
+        text = f"user of cluster {where.alias} may not describe topic {name}; grant {needs} on it"
         if is_map:
-            text = f"{text}, or group offsets are translated no more precisely than by Java"
+            text = f"{text}; without it, group offsets are translated only as precisely as by Java"
         beats = name == replication_policy(self._props).heartbeats_topic()
         self.find(Level.WARNING if is_map or beats else Level.ERROR, text)
 
     def _named_topics(self) -> list[str]:
-        """Topics of the source that the properties name, not match."""
+        """Return the source topics that `topics` names literally, not by pattern."""
         named = self._props.get("topics", "").split(",") if self.report.mirrors else []
         return [name for each in named if _TOPIC_NAME.fullmatch(name := each.strip())]
 
@@ -415,11 +420,12 @@ class _FlowChecker:
         if not may_describe_group(client, group, Deadline(_GROUP_S)):
             self.find(
                 Level.ERROR,
-                f"{self._target.alias} does not let its user join group {group}; grant Read on it",
+                f"user of cluster {self._target.alias} may not join group {group}; grant Read on "
+                "it",
             )
 
     def _written(self, key: str) -> str:
-        """The key that the user wrote, or would have to write."""
+        """Return the key that the user wrote, or would have to write."""
         origin = self._origins.get(key)
         return origin.key if origin is not None and origin.key else key
 

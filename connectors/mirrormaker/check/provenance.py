@@ -1,8 +1,8 @@
 """The effective properties of a flow's clients, and which key of the file each came from.
 
-The rules of precedence are not repeated here: each connector property is replaced by its own name,
-the real rules are run over that, and what comes out names where it came from. Pure. Values that may
-be secrets are hidden here already.
+The precedence rules are not repeated here. Each connector property's value is replaced by its own
+name, and the real rules run over those; each resulting value then names the key it came from. Pure.
+Possible secrets are already hidden here.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ CLIENTS: Mapping[str, ClientRules] = {
 _SHAPING = frozenset(
     {"name", "offset-syncs.topic.location", "source.cluster.alias", "target.cluster.alias"}
 )
-"""Connector properties that the rules read, rather than pass on: they keep their values."""
+"""Connector properties that the rules interpret rather than pass on: they keep their values."""
 
 
 def shown_value(key: str, value: str) -> str:
-    """`value` as it may be printed."""
+    """Return `value` with secrets hidden."""
     name = key.removeprefix("producer.").removeprefix("consumer.").removeprefix("admin.")
     secret = name in _PASSWORDS or _MAY_BE_SECRET.search(name) is not None
     return HIDDEN if secret else value
 
 
 def connector_clients(settings: Settings, resolved: Mapping[str, str]) -> list[ClientReport]:
-    """The clients that a source connector makes. `settings`: its properties with their origin;
-    `resolved`: the same with config providers' variables replaced."""
+    """Return the clients that a source connector creates. `settings` holds its properties with
+    their origin; `resolved` the same with config providers' variables replaced."""
     traced = {key: value if key in _SHAPING else key for key, value in resolved.items()}
     reports = []
     for role, rules in CLIENTS.items():
@@ -69,7 +69,8 @@ def data_producer(
     worker: Settings,
     connector: Settings,
 ) -> ClientReport:
-    """The producer of the copied records: the worker's. `properties`: its effective ones."""
+    """Return the producer of the copied records, which belongs to the worker. `properties` are its
+    effective ones."""
     found = []
     for name, value in sorted(properties.items()):
         override = connector.get(f"producer.override.{name}")

@@ -1,4 +1,5 @@
-"""What `--check` found, as plain values: `check.py` fills them in, the command line prints them."""
+"""The result of `--check` as plain values: `check.py` fills them in, the command line prints
+them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ __all__ = [
 
 
 class Level(Enum):
-    """How bad a finding is. ERROR: the flow, or a topic of it, would not work."""
+    """Severity of a finding. ERROR: the flow, or one of its topics, would not work."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -29,7 +30,7 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to know before starting. `subject`: a flow, a key or a topic."""
+    """Something to know before starting. `subject` is a flow, a key or a topic."""
 
     level: Level
     subject: str
@@ -38,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """One cluster. `cluster_id` None: it was not reached, and `error` says why."""
+    """One cluster. If it was not reached, `cluster_id` is None and `error` says why."""
 
     alias: str
     bootstrap: str
@@ -50,9 +51,9 @@ class ClusterReport:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One topic of the target, and what would be done for it.
+    """One topic on the target, and the action the flow would take for it.
 
-    `action`: `create`, `raise from N` or `exists`. `configs`: what it would be created with.
+    `action` is `create`, `raise from N` or `exists`. `configs` are those of a topic to create.
     """
 
     topic: str
@@ -65,8 +66,8 @@ class TopicReport:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One property of a client. `origin`: the key of the file it came from, or what else set it;
-    a secret's `value` is hidden already."""
+    """One client property. `origin` is the key of the file it came from, or its other source. A
+    secret's `value` is already hidden."""
 
     key: str
     value: str
@@ -83,7 +84,7 @@ class ClientReport:
 
 @dataclass(slots=True)
 class FlowReport:
-    """One flow. `mirrors`: topics are copied; else only heartbeats are sent."""
+    """One flow. `mirrors`: it copies topics; otherwise it only sends heartbeats."""
 
     source: str
     target: str
@@ -91,7 +92,7 @@ class FlowReport:
     topics: list[TopicReport] = field(default_factory=list)
     skipped: list[Skip] = field(default_factory=list)
     own_topics: list[tuple[str, TopicReport]] = field(default_factory=list)
-    """(alias of the cluster it is on, topic) for mirroring's own topics."""
+    """MirrorMaker's own topics, as (alias of the cluster that holds it, topic)."""
     clients: list[ClientReport] = field(default_factory=list)
 
     @property
@@ -101,7 +102,7 @@ class FlowReport:
 
 @dataclass(slots=True)
 class CheckReport:
-    """Everything. `can_run`: no finding is an error."""
+    """The whole report. `can_run`: no finding is an error."""
 
     clusters: list[ClusterReport] = field(default_factory=list)
     flows: list[FlowReport] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""What may go wrong with the topics of a flow, found before it runs.
+"""Finds problems with a flow's topics before it runs.
 
-Pure functions over what the clusters said of themselves; `check.py` asks them.
+Pure functions over facts that `check.py` has read from the clusters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RETENTION, BEFORE = "retention.ms", "message.timestamp.before.max.ms"
 
 @dataclass(frozen=True, slots=True)
 class CopyConfigs:
-    """The effective configs of a topic on the source and, as they are or would be, of its copy."""
+    """The effective configs of a topic and of its copy, as it exists or would be created."""
 
     topic: str
     remote: str
@@ -37,12 +37,12 @@ class CopyConfigs:
 
 
 def effective_configs(entries: Iterable[ConfigEntry]) -> dict[str, str]:
-    """All configs of a topic, whoever set them."""
+    """Return all configs of a topic, from every config source."""
     return {entry.name: entry.value for entry in entries if entry.value is not None}
 
 
 def topic_defaults(described: Mapping[str, Iterable[ConfigEntry]]) -> dict[str, str]:
-    """What a new topic of a cluster gets without being told, learned from topics that exist."""
+    """Return a cluster's defaults for a new topic, learned from its existing topics."""
     defaults: dict[str, str] = {}
     for entries in described.values():
         for entry in entries:
@@ -52,16 +52,16 @@ def topic_defaults(described: Mapping[str, Iterable[ConfigEntry]]) -> dict[str, 
 
 
 def replication_findings(flow: str, wanted: Iterable[tuple[str, str, int, int]]) -> list[Finding]:
-    """Topics to create with more replicas than there are brokers: (key of the factor, topic,
-    factor, brokers). One finding for each key."""
+    """Report topics whose replication factor exceeds the number of brokers. `wanted` holds (key of
+    the factor, topic, factor, brokers). One finding per key."""
     worst: dict[str, list[str]] = {}
     texts: dict[str, str] = {}
     for key, topic, factor, brokers in wanted:
         if factor > brokers:
             worst.setdefault(key, []).append(topic)
             texts[key] = (
-                f"{factor} replicas need as many brokers, and there "
-                f"{'is 1' if brokers == 1 else f'are {brokers}'}; set {key} to {brokers} or less"
+                f"{factor} replicas need {factor} brokers, and the cluster has {brokers}; "
+                f"set {key} to {brokers} or less"
             )
     return [
         Finding(Level.ERROR, flow, f"{_named(topics)} cannot be created: {texts[key]}")
@@ -70,8 +70,8 @@ def replication_findings(flow: str, wanted: Iterable[tuple[str, str, int, int]])
 
 
 def config_findings(copy: CopyConfigs, replication_factor: int | None) -> list[Finding]:
-    """Configs of a copy that would keep records out. `replication_factor`: of a copy that is to be
-    created; None for one that exists."""
+    """Report configs that would make the copy refuse records. `replication_factor` is that of a
+    copy to create; None for one that exists."""
     findings = []
     source_max = _number(copy.source, "max.message.bytes")
     target_max = _number(copy.target, "max.message.bytes")
@@ -80,8 +80,8 @@ def config_findings(copy: CopyConfigs, replication_factor: int | None) -> list[F
             Finding(
                 Level.WARNING,
                 copy.remote,
-                f"takes batches of {target_max} bytes at most, its source {source_max}: larger "
-                f"records are refused; raise max.message.bytes of {copy.remote}",
+                f"accepts batches up to {target_max} bytes, its source up to {source_max}: the "
+                f"target refuses larger ones; raise max.message.bytes of {copy.remote}",
             )
         )
     in_sync = _number(copy.target, "min.insync.replicas")
@@ -91,7 +91,7 @@ def config_findings(copy: CopyConfigs, replication_factor: int | None) -> list[F
                 Level.ERROR,
                 copy.remote,
                 f"would have {replication_factor} replicas, and the target's "
-                f"min.insync.replicas={in_sync} refuses every record then; raise "
+                f"min.insync.replicas={in_sync} then refuses every record; raise "
                 "replication.factor",
             )
         )
@@ -110,7 +110,7 @@ def time_limits(copy: CopyConfigs) -> dict[str, int]:
         if not source_deletes or kept is None or kept < 0 or kept > retention:
             limits[RETENTION] = retention
     before = _number(copy.target, BEFORE)
-    # A century and more means no limit; Java's default is the largest 64-bit number.
+    # Treat a century and more as no limit; Java's default is the largest 64-bit number.
     if before is not None and 0 <= before < 100 * 365 * 86_400_000:
         limits[BEFORE] = before
     return limits
@@ -121,7 +121,7 @@ def older_records(
     end: Mapping[TopicPartition, int],
     first_young: Mapping[TopicPartition, int],
 ) -> int:
-    """How many offsets lie before the first record that is young enough (-1: none is)."""
+    """Return how many offsets precede the first record that is young enough (-1: none is)."""
     older = 0
     for partition, start in beginning.items():
         young = first_young.get(partition, start)
@@ -130,7 +130,7 @@ def older_records(
 
 
 def age_finding(copy: CopyConfigs, key: str, limit_ms: int, records: int) -> Finding:
-    """Tell that so many records are older than the target's limit."""
+    """Return a warning that `records` records are older than the target's limit."""
     days = f"{limit_ms / 86_400_000:.1f} days"
     what = (
         "the target deletes them soon after they are copied"

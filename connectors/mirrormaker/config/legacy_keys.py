@@ -1,4 +1,4 @@
-"""Names of the old documents that MirrorMaker 2 has since given up, and their new names."""
+"""Old key names that MirrorMaker 2 has replaced, and their new names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RENAMED = {
 
 
 def rename_legacy_keys(props: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[str]]:
-    """`props` with old names replaced, on whatever level they stand, and a warning for each.
+    """Return `props` with old key names replaced on every level, and a warning for each.
 
-    Where old and new name stand on the same level, the new one counts. A setting keeps the key it
-    was written under, so that errors name what is in the file.
+    If old and new name stand on the same level, the new one wins. A setting remembers the key as
+    written, so that errors name the key in the file.
     """
     result: dict[str, Setting] = {}
     warnings: list[str] = []
@@ -29,9 +29,11 @@ def rename_legacy_keys(props: Mapping[str, Setting]) -> tuple[dict[str, Setting]
             result[key] = setting
             continue
         if new in props:
-            warnings.append(f"{key} is the old name of {new}, which is set too and counts")
+            warnings.append(
+                f"{key} is the old name of {new}; it is ignored, because {new} is set too"
+            )
         else:
-            warnings.append(f"{key} is the old name of {new}; it is taken as that")
+            warnings.append(f"{key} is the old name of {new}; rename it")
             result[new] = setting
     return result, warnings
 

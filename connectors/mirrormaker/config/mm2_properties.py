@@ -74,7 +74,7 @@ MAKER_CONFIG_DEF = ConfigDef(
             ConfigType.STRING,
             DEFAULT_METRICS_LISTENER,
             importance=Importance.LOW,
-            doc="Where the page /metrics is served, as http://host:port; empty: nowhere. Not a key "
+            doc="Listener of the /metrics page, as http://host:port; empty: not served. Not a key "
             "of MirrorMaker 2.",
         ),
     ]
@@ -84,11 +84,12 @@ MAKER_CONFIG_DEF = ConfigDef(
 class MirrorMakerConfig:
     """One mm2.properties. Immutable; may be shared between threads.
 
-    `warnings`: what in it is out of date, has no effect where it stands, or looks like a typo.
+    `warnings` lists keys that are outdated, have no effect on their level, or look like typos.
     """
 
     def __init__(self, settings: Mapping[str, Setting], warnings: Sequence[str] = ()) -> None:
-        """Raises ConfigError for wrong top-level values. See `from_file`, `from_properties`."""
+        """Raises ConfigError for wrong top-level values. Use `from_file` or `from_properties` to
+        construct."""
         self._settings, renamed = rename_legacy_keys(settings)
         self._providers = ConfigProviders.from_properties(values(self._settings))
         resolved = self._providers.resolve(values(self._settings))
@@ -105,32 +106,32 @@ class MirrorMakerConfig:
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> MirrorMakerConfig:
-        """A config from keys and values alone."""
+        """Build a config from keys and values without line numbers."""
         return cls({key: Setting(value, key) for key, value in props.items()})
 
     @classmethod
     def from_file(cls, path: Path) -> MirrorMakerConfig:
-        """A config from a file, remembering its lines. Raises ConfigError."""
+        """Read a config from a file, remembering line numbers. Raises ConfigError."""
         return cls.from_entries(read_properties(path))
 
     @classmethod
     def from_entries(cls, entries: Sequence[Property]) -> MirrorMakerConfig:
-        """A config from a file's entries; of a key that comes twice, the last one counts."""
+        """Build a config from a file's entries; the last entry of a repeated key wins."""
         settings: dict[str, Setting] = {}
         warnings = []
         for entry in entries:
             if entry.key in settings:
                 warnings.append(
                     f"{entry.key} is set on line {settings[entry.key].line} and again on line "
-                    f"{entry.line}, which counts"
+                    f"{entry.line}; the last one is used"
                 )
             settings[entry.key] = Setting(entry.value, entry.key, entry.line)
         return cls(settings, warnings)
 
     def flows(self, targets: Sequence[str] | None = None) -> list[Flow]:
-        """The flows to run: those that mirror or at least send heartbeats, into `targets`
-        (None: every cluster). Raises ConfigError where there are none, or where one of their
-        clusters has no `bootstrap.servers`."""
+        """Return the flows to run into `targets` (None: every cluster): those that mirror or at
+        least send heartbeats. Raises ConfigError if there are none, or if one of their clusters has
+        no `bootstrap.servers`."""
         for alias in targets or ():
             if alias not in self.clusters:
                 raise invalid_value(
@@ -160,15 +161,16 @@ class MirrorMakerConfig:
         return self._flag(f"{flow}.enabled") is True
 
     def effective_worker(self, source: str, target: str) -> dict[str, Setting]:
-        """The worker's settings with their origins, config providers not resolved: for showing."""
+        """Return the worker's settings with their origins, for display; config providers are not
+        resolved."""
         return worker_settings(self._settings, Flow(source, target))
 
     def effective_connector(self, source: str, target: str, connector: str) -> dict[str, Setting]:
-        """A connector's settings with their origins, unresolved: for showing."""
+        """Return a connector's settings with their origins, for display; not resolved."""
         return connector_settings(self._settings, Flow(source, target), connector)
 
     def worker_config(self, source: str, target: str) -> dict[str, str]:
-        """The worker's properties for a flow, resolved."""
+        """Return the worker's resolved properties for a flow."""
         raw = values(self.effective_worker(source, target))
         resolved = self._providers.resolve(raw)
         return {
@@ -177,20 +179,21 @@ class MirrorMakerConfig:
         }
 
     def connector_config(self, source: str, target: str, connector: str) -> dict[str, str]:
-        """A connector's properties, as a worker is given and stores them: unresolved. `connector`
-        is its simple class name."""
+        """Return a connector's unresolved properties, as a worker receives and stores them.
+        `connector` is its simple class name."""
         return values(self.effective_connector(source, target, connector))
 
     def rest_config(self) -> dict[str, str]:
-        """The properties of the internal REST, resolved: those of the top level."""
+        """Return the resolved properties of the internal REST, from the top level."""
         return self._providers.resolve(values(self._settings))
 
     def client_config(self, alias: str) -> dict[str, str]:
-        """What a program that only looks at a cluster gets, resolved."""
+        """Return the resolved properties for a program that only reads from a cluster."""
         return self._providers.resolve(values(client_settings(self._settings, alias)))
 
     def changed(self, other: MirrorMakerConfig) -> list[str]:
-        """The keys, as files have them, that only one of the two sets, or that differ."""
+        """Return the keys, as the files have them, whose values differ or that only one of the two
+        sets."""
         mine, others = self._settings, other._settings
         return sorted(
             (mine.get(key) or others[key]).key
@@ -221,14 +224,15 @@ class MirrorMakerConfig:
         check: Callable[[Mapping[str, str]], None],
         prefixes: Sequence[str],
     ) -> None:
-        """Run `check`; its error then names the key of the file that the wrong value came from."""
+        """Run `check`; if it fails, the error names the key in the file that the wrong value came
+        from."""
         try:
             check(resolved)
         except ConfigError as error:
             if error.key is None:
                 raise
             found = [key for prefix in prefixes if (key := f"{prefix}{error.key}") in effective]
-            # A key may stand in several places, of which one is wrong.
+            # The key may be set on several levels, and only one of the values is wrong.
             wrong = [key for key in found if resolved[key].strip() == error.value] or found
             if not wrong or not effective[wrong[0]].key:
                 where = f"Cluster {flow.target}" if check is _check_worker else str(flow)
@@ -238,7 +242,7 @@ class MirrorMakerConfig:
             message = str(error).replace(error.key, f"{setting.key}{where}", 1)
             value = error.value
             if resolved[wrong[0]] != setting.value:
-                # What a config provider gave may be a secret: the reference to it is shown.
+                # A config provider may return a secret: the error shows the reference instead.
                 message = message.replace(resolved[wrong[0]].strip() or "\0", setting.value)
                 value = setting.value
             raise ConfigError(message, key=setting.key, value=value) from None

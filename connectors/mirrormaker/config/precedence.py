@@ -1,7 +1,7 @@
 """How mm2.properties becomes the configs of workers and connectors: MirrorMaker 2's precedence.
 
-Pure functions over settings that remember which key of the file they came from. The rules were
-read off Kafka 4.3.1; `tests/golden/mirror_maker_config` holds what it makes of several files.
+Pure functions over settings that remember their key in the file. The rules match Kafka 4.3.1;
+`tests/golden/mirror_maker_config` holds its results for several files.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ CONNECTOR_KEY_NAMES: frozenset[str] = frozenset(
     {*SOURCE_CONFIG_DEF.names, *CHECKPOINT_CONFIG_DEF.names, *HEARTBEAT_CONFIG_DEF.names}
 )
 
-# Top-level keys that begin like this reach every worker, and beat the cluster's own. The match is
-# of characters: no dot need follow.
+# Top-level keys with these prefixes reach every worker and override the cluster's own. The prefix
+# need not end at a dot.
 WORKER_FAMILIES = (
     "offset.storage",
     "config.storage",
@@ -58,7 +58,7 @@ WORKER_FAMILIES = (
     "replication.policy",
 )
 
-# Top-level keys that begin like this reach every connector. Not MirrorMaker 2's.
+# Top-level keys with these prefixes reach every connector. Not in MirrorMaker 2.
 SPARK_PREFIX = "spark."
 
 # Java's default is 60 s, after which a crashed mirror copies up to a minute again.
@@ -71,8 +71,8 @@ _BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value and where it stands. `key` is the file's own key, "" for a value nobody wrote;
-    `line` its number from 1. The value may be a secret, or refer to one."""
+    """A value and its origin. `key` is the key in the file, or "" for a value that is not from the
+    file; `line` is its number from 1. The value may be a secret or refer to one."""
 
     value: str
     key: str = ""
@@ -93,13 +93,13 @@ class Flow(NamedTuple):
 
 
 def values(settings: Settings) -> dict[str, str]:
-    """The bare values."""
+    """Return the settings without their origins."""
     return {key: setting.value for key, setting in settings.items()}
 
 
 def cluster_settings(props: Settings, alias: str) -> dict[str, Setting]:
-    """The settings of one cluster: `alias.*`, security spread to each client of it, and what it
-    does not say from the top level."""
+    """Return the settings of one cluster: `alias.*`, its security settings applied to each of its
+    clients, and top-level values for the rest."""
     result = _stripped(props, f"{alias}.")
     for name in sorted(CLIENT_CONFIG_NAMES):
         if name in result:
@@ -111,8 +111,8 @@ def cluster_settings(props: Settings, alias: str) -> dict[str, Setting]:
 
 
 def worker_settings(props: Settings, flow: Flow) -> dict[str, Setting]:
-    """The worker's settings for a flow, config providers not yet resolved. It runs against the
-    flow's target."""
+    """Return the worker's settings for a flow, with config providers not yet resolved. The worker
+    runs against the flow's target."""
     result = cluster_settings(props, flow.target)
     result.update({key: one for key, one in props.items() if key.startswith(WORKER_FAMILIES)})
     result.update(_providers(props))
@@ -133,7 +133,7 @@ def worker_settings(props: Settings, flow: Flow) -> dict[str, Setting]:
 
 
 def connector_settings(props: Settings, flow: Flow, connector: str) -> dict[str, Setting]:
-    """The settings of one connector (its simple class name) of a flow, unresolved."""
+    """Return the settings of one connector (its simple class name) of a flow, unresolved."""
     result = {key: one for key, one in props.items() if key in CONNECTOR_KEY_NAMES}
     result.update(_providers(props))
     families = ("replication.policy", SPARK_PREFIX)
@@ -153,13 +153,14 @@ def connector_settings(props: Settings, flow: Flow, connector: str) -> dict[str,
     result.update(_stripped(props, f"{flow}."))
     result.setdefault("enabled", Setting("false"))
     if connector != MIRROR_CONNECTORS[0]:
-        # So that others need not start anew when they change.
+        # Left out of the other connectors, so that a change does not restart them.
         return {key: one for key, one in result.items() if key not in RATE_NAMES}
     return result
 
 
 def client_settings(props: Settings, alias: str) -> dict[str, Setting]:
-    """What a program that only looks at a cluster gets: everything, the cluster's own on top."""
+    """Return the settings of a program that only reads from a cluster: all top-level settings,
+    overridden by the cluster's own."""
     return {**props, **cluster_settings(props, alias)}
 
 

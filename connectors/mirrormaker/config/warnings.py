@@ -1,7 +1,7 @@
-"""Warnings about keys of mm2.properties that do nothing where they stand, or look like typos.
+"""Warnings about keys of mm2.properties that have no effect on their level, or look like typos.
 
-MirrorMaker 2 ignores all of these without a word; each is a way to believe in a setting that is
-not there. Advice never quotes a value, which may be a secret.
+MirrorMaker 2 silently ignores all of these, and users then believe in settings that do not apply.
+Warnings never quote a value, which may be a secret.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INTERNAL_REST_NAMES = frozenset(
 )
 _INTERNAL_REST_PREFIXES = ("listeners.https.",)
 _CLIENT_KINDS = ("producer", "consumer", "admin")
-# Keys that a flow may have beyond the connectors' own.
+# Keys that a flow may have besides the connectors' own.
 _FLOW_NAMES = frozenset(
     {
         "exactly.once.support",
@@ -65,7 +65,7 @@ _FLOW_PREFIXES = (
     "transforms.",
 )
 _WORKER_NAMES = frozenset(DISTRIBUTED_CONFIG_DEF.names)
-# Free text under a name of their own: topic configs of internal topics, converter options.
+# Prefixes followed by free names: topic configs of internal topics, converter options.
 _WORKER_PREFIXES = (
     "config.providers.",
     "config.storage.",
@@ -89,12 +89,12 @@ _CLIENT_NAMES: dict[str, frozenset[str]] = {
     )
     for kind, table in KINDS.items()
 }
-# How alike two names must be (0 to 1) for one to be taken for a typo of the other.
+# Minimum similarity of two names (0 to 1) to report one as a typo of the other.
 _LIKENESS = 0.8
 
 
 def advise(props: Mapping[str, Setting], clusters: Collection[str]) -> Iterator[str]:
-    """One sentence for each key that deserves it, in the order of the file."""
+    """Return one sentence for each questionable key, in the order of the file."""
     flows = [Flow(a, b) for a in clusters for b in clusters if a != b]
     for key, setting in props.items():
         problem = _problem(key, props, clusters, flows)
@@ -125,7 +125,7 @@ def _unknown_flow(key: str, clusters: Collection[str]) -> str:
     source, target = flow[0], flow[1].split(".", 1)[0]
     missing = [alias for alias in (source, target) if alias not in clusters]
     if not missing:
-        return f"has no effect: {source}->{target} goes from a cluster to itself"
+        return f"has no effect: source and target of {source}->{target} are the same cluster"
     return f"has no effect: {' and '.join(missing)} is not among clusters={','.join(clusters)}"
 
 
@@ -148,7 +148,7 @@ def _top_level_problem(key: str, clusters: Collection[str]) -> str | None:
     prefix = key.split(".", 1)[0]
     alike = difflib.get_close_matches(prefix, clusters, 1, _LIKENESS)
     if alike and "." in key:
-        return f"is not known; is {alike[0]}.{key.split('.', 1)[1]} meant?"
+        return f"is unknown; did you mean {alike[0]}.{key.split('.', 1)[1]}?"
     return _unknown(key, CONNECTOR_KEY_NAMES | MAKER_KEY_NAMES | CLIENT_CONFIG_NAMES)
 
 
@@ -158,7 +158,7 @@ def _cluster_problem(key: str, alias: str, props: Mapping[str, Setting]) -> str 
         return _client_problem(kind, rest)
     if key in CLIENT_CONFIG_NAMES | _WORKER_NAMES or key.startswith(_WORKER_PREFIXES):
         beaten = key.startswith(WORKER_FAMILIES) and key in props
-        return f"has no effect: {key} at the top level beats it" if beaten else None
+        return f"has no effect: {key} at the top level overrides it" if beaten else None
     if key in CONNECTOR_KEY_NAMES | _FLOW_NAMES or key.startswith(_FLOW_PREFIXES):
         return (
             f"has no effect for a cluster; write <source>-><target>.{key} with {alias} as one of "
@@ -184,7 +184,7 @@ def _flow_problem(key: str, flow: Flow) -> str | None:
     kind, _, rest = key.partition(".")
     if kind == "producer" and rest:
         return (
-            f"binds only the producer of offset syncs; for the copied records write "
+            f"applies only to the producer of offset syncs; for copied records write "
             f"{flow}.producer.override.{rest} or {flow.target}.producer.{rest}"
         )
     if kind in _CLIENT_KINDS and rest:
@@ -211,5 +211,5 @@ def _client_problem(kind: str, name: str) -> str | None:
 
 def _unknown(key: str, known: Collection[str], prefix: str = "") -> str:
     alike = difflib.get_close_matches(key, known, 1, _LIKENESS)
-    meant = f"; is {prefix}{alike[0]} meant?" if alike else ""
-    return f"is not known and has no effect{meant}"
+    meant = f"; did you mean {prefix}{alike[0]}?" if alike else ""
+    return f"is unknown and has no effect{meant}"

@@ -83,7 +83,7 @@ def test_it_says_what_would_happen_and_changes_nothing(
     assert f"warning: {first}.topics (line 16): has no effect" in done.stdout
     assert "records of aborted transactions are copied too" in done.stdout
     assert "hunter2" not in done.stdout + done.stderr
-    assert done.stdout.endswith("Nothing stands in the way. Nothing was changed.\n")
+    assert done.stdout.endswith("No error was found. Nothing was changed.\n")
 
 
 def test_it_finds_what_would_keep_records_out(source: str, target: str, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_it_finds_what_would_keep_records_out(source: str, target: str, tmp_path
     create_topic(target, name=f"source.{topic}", configs=limits)
     done = check(tmp_path, properties(source, target, topic))
     assert done.returncode == 0
-    assert f"warning: source.{topic}: takes batches of 1000 bytes at most" in done.stdout
+    assert f"warning: source.{topic}: accepts batches up to 1000 bytes" in done.stdout
     assert f"about 5 records of {topic} are older than retention.ms=604800000" in done.stdout
 
 
@@ -107,10 +107,10 @@ def test_it_fails_where_topics_could_not_be_created(
     done = check(tmp_path, properties(source, target, topic, **only))
     assert done.returncode == 1
     assert (
-        f"error: source->target: source.{topic} cannot be created: 2 replicas need as many "
-        "brokers, and there is 1; set replication.factor to 1 or less" in done.stdout
+        f"error: source->target: source.{topic} cannot be created: 2 replicas need 2 "
+        "brokers, and the cluster has 1; set replication.factor to 1 or less" in done.stdout
     )
-    assert done.stdout.endswith("1 of these must be solved first. Nothing was changed.\n")
+    assert done.stdout.endswith("Errors to fix first: 1. Nothing was changed.\n")
 
 
 def test_it_fails_where_a_cluster_is_not_reached(source: str, tmp_path: Path) -> None:

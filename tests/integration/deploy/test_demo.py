@@ -158,7 +158,7 @@ def test_history_and_live_flow_on_spark_are_audited_and_a_changed_record_is_name
     assert demo.wait(400) == 0, demo.text()
     text = demo.text()
     assert "Backfill of clicks: 300,000 records that were there before" in text
-    assert re.search(r"Audit \(\d+ s\): All is there: [\d,]+ records are equal", text), text
+    assert re.search(r"Audit \(\d+ s\): Complete: [\d,]+ records are equal", text), text
     found = re.search(r"One byte of the record at offset (\d+) of paris.logs-0 changed", text)
     assert found is not None, text
     assert f"1 record changed, at offset {found[1]} of the source, {found[1]} here" in text

@@ -274,7 +274,7 @@ def test_the_command_names_what_is_missing_at_the_end_and_repairs_it(
     assert main([*arguments, "--repair"]) == 3, "what is missing between others stays"
     told = capfd.readouterr().out
     assert f"{flow.prefix}.t-0\t100\t" in told
-    assert f"{topic}-0\t0\twhat differs is not at the end" in told
+    assert f"{topic}-0\t0\tthe differences are not at the end" in told
     program = Path(sys.executable).with_name("connect-mirror-audit")
     ended = subprocess.run(
         [program, arguments[0], "--topics", f"{flow.prefix}[.]t"],
@@ -284,7 +284,7 @@ def test_the_command_names_what_is_missing_at_the_end_and_repairs_it(
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "All is there: 1000 records are equal" in ended.stdout
+    assert "Complete: 1000 records are equal" in ended.stdout
     ours = read_partition(flow.source_servers, f"{flow.prefix}.t")
     assert contents(read_partition(flow.target_servers, flow.remote(f"{flow.prefix}.t"))) == (
         contents(ours)

@@ -237,7 +237,7 @@ def test_the_pages_commands_do_what_it_says(clusters: Clusters, tmp_path: Path, 
             node.kill()
         moved = terminal.type(move)
         assert moved.status == 0
-        assert "going by checkpoints, as A does not answer" in moved.errors
+        assert "using checkpoints, because A does not answer" in moved.errors
         assert consume(b, "last", ["A.orders"]) == orders[70:]
 
 

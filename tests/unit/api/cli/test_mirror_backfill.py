@@ -38,14 +38,14 @@ def test_sizes(text: str, size: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "fast", "-5", "0", "5 parsecs"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="a size such as 50MB"):
+    with pytest.raises(argparse.ArgumentTypeError, match="write for example 50MB"):
         size_of(text)
 
 
 def test_partitions() -> None:
     assert partitions_of("0,2-4") == {0, 2, 3, 4}
     for text in ("", "a", "4-2", "-1"):
-        with pytest.raises(argparse.ArgumentTypeError, match="numbers such as"):
+        with pytest.raises(argparse.ArgumentTypeError, match="write for example 0"):
             partitions_of(text)
 
 
@@ -74,7 +74,7 @@ def test_wrong_usage(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["x", "--since", "1h", "--from", "3"]) == EXIT_USAGE
     assert main([str(tmp_path / "none.properties")]) == EXIT_USAGE
     told = capfd.readouterr().err
-    assert "--since and --from: one of them" in told
+    assert "--since and --from exclude each other: give one of them" in told
     assert "none.properties" in told
 
 

@@ -50,8 +50,8 @@ def test_a_wrong_command_line_ends_with_255(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["clusters"], "--to is missing: one of clusters=A, B, C"),
-        (["topics", "--to", "X"], "Invalid value X for --to: not among clusters=A, B, C"),
+        (["clusters"], "--to is missing: give one of clusters=A, B, C"),
+        (["topics", "--to", "X"], "Invalid value X for --to: give one of clusters=A, B, C"),
         (["translate", "--from", "A", "--to", "C", "--group", "g"], "Neither A->C nor C->A"),
         (
             ["translate", "--from", "A", "--to", "B", "--groups", "("],
@@ -100,7 +100,7 @@ def test_offsets_are_shown_with_what_is_read_again() -> None:
 def test_what_was_committed_is_shown_and_what_was_not() -> None:
     lines = shown({"g": None, "h": "it has members"}).splitlines()
     assert "h: not committed: it has members" in lines
-    assert lines[-1] == "Committed for 1 groups; the others were there already."
+    assert lines[-1] == "Committed for 1 groups; the others already had these offsets."
 
 
 def test_programs_get_one_document() -> None:

@@ -65,16 +65,18 @@ def test_a_ledger_says_what_its_samples_do_not_prove() -> None:
         [RangeResult(n, n + 1, n, n + 1, equal=1) for n in range(100)],
     )
     assert "3 copied again" in text
-    assert "accounts for 900 of 900 source offsets; of the 900 records that it places" in text
-    assert "100 samples with 100 equal ones were read" in text
-    assert "does not prove the rest equal, only that damage to 3 % of it or more" in text
-    assert "; 8 target offsets of which the ledger does not tell were not read." in text
+    assert "accounts for 900 of 900 source offsets; 100 samples" in text
+    assert (
+        "the 900 records that it maps to target offsets, and 100 records in them are equal" in text
+    )
+    assert "does not prove the rest equal, but damage to 3 % of it or more" in text
+    assert "; 8 target offsets outside the ledger were not read." in text
 
 
 def test_a_ledger_of_which_all_was_read_says_so() -> None:
     check = LedgerCheck(FACTS, 100, accounted=100, segments=[Segment(0, 0, 100)])
     results = [RangeResult(0, 100, 0, 100, equal=100)]
-    assert "So they are all there. --mode logs reads everything." in told(check, results)
+    assert "So all of them are on the target. --mode logs reads everything." in told(check, results)
     whole = told(check, results, whole=True)
     assert "so all of it was read: 100 records are equal, in order, each once." in whole
 

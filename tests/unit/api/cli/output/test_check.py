@@ -57,12 +57,12 @@ def test_errors_come_first_and_decide_the_last_sentence() -> None:
     assert out.getvalue().splitlines()[-3:] == [
         "error: B: gone",
         "note: A->B: a note",
-        "1 of these must be solved first. Nothing was changed.",
+        "Errors to fix first: 1. Nothing was changed.",
     ]
     harmless = CheckReport(findings=[Finding(Level.WARNING, "k", "w")])
     assert harmless.can_run
     print_report(harmless, out)
-    assert out.getvalue().endswith("Nothing stands in the way. Nothing was changed.\n")
+    assert out.getvalue().endswith("No error was found. Nothing was changed.\n")
 
 
 def test_a_terminal_gets_tables_and_names_are_never_markup() -> None:

@@ -31,10 +31,10 @@ def test_more_replicas_than_brokers_is_one_finding_for_each_key() -> None:
     first, second = replication_findings("A->B", wanted)
     assert first.level is Level.ERROR
     assert first.text == (
-        "A.a, A.b cannot be created: 3 replicas need as many brokers, and there is 1; "
+        "A.a, A.b cannot be created: 3 replicas need 3 brokers, and the cluster has 1; "
         "set replication.factor to 1 or less"
     )
-    assert second.text.endswith("there are 2; set heartbeats.topic.replication.factor to 2 or less")
+    assert second.text.endswith("has 2; set heartbeats.topic.replication.factor to 2 or less")
     assert replication_findings("A->B", [("replication.factor", "A.a", -1, 1)]) == []
 
 
@@ -43,7 +43,7 @@ def test_smaller_batches_on_the_target_are_a_warning() -> None:
         copy({"max.message.bytes": "2000"}, {"max.message.bytes": "1000"}), None
     )
     assert finding.level is Level.WARNING
-    assert "1000 bytes at most, its source 2000" in finding.text
+    assert "up to 1000 bytes, its source up to 2000" in finding.text
     same = copy({"max.message.bytes": "1000"}, {"max.message.bytes": "1000"})
     assert config_findings(same, None) == []
 

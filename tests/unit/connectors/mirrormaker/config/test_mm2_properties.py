@@ -106,13 +106,13 @@ def test_old_names_are_taken_with_a_warning(old: str, new: str, level: str) -> N
     assert old not in connector
     if level != "A.":
         assert connector[new] == "secret.*"
-    assert f"{level}{old} is the old name of {level}{new}; it is taken as that" in made.warnings
+    assert f"{level}{old} is the old name of {level}{new}; rename it" in made.warnings
 
 
 def test_the_new_name_counts_where_both_are_set() -> None:
     made = of({"topics.blacklist": "old", "topics.exclude": "new"})
     assert made.connector_config("A", "B", "MirrorSourceConnector")["topics.exclude"] == "new"
-    assert any("which is set too and counts" in warning for warning in made.warnings)
+    assert any("it is ignored, because" in warning for warning in made.warnings)
 
 
 @pytest.mark.parametrize(
@@ -126,21 +126,21 @@ def test_the_new_name_counts_where_both_are_set() -> None:
         ("producer.linger.ms", "write <cluster>.producer.linger.ms, for each cluster"),
         ("use.defaults.from", "write <source>-><target>.use.defaults.from"),
         ("source.consumer.fetch.min.bytes", "write <source>-><target>.source.consumer.fetch"),
-        ("refresh.topic.interval.seconds", "is refresh.topics.interval.seconds meant?"),
+        ("refresh.topic.interval.seconds", "did you mean refresh.topics.interval.seconds?"),
         ("task.max", None),
-        ("A->B.topcis", "is not known and has no effect; is A->B.topics meant?"),
+        ("A->B.topcis", "is unknown and has no effect; did you mean A->B.topics?"),
         ("A->B.offset.flush.interval.ms", "never reaches the worker; write B.offset.flush"),
-        ("A->B.producer.linger.ms", "binds only the producer of offset syncs; for the copied"),
-        ("A->B.producer.override.lingr.ms", "is ...producer.linger.ms meant?"),
+        ("A->B.producer.linger.ms", "applies only to the producer of offset syncs; for copied"),
+        ("A->B.producer.override.lingr.ms", "did you mean ...producer.linger.ms?"),
         ("A->B.source.cluster.linger.ms", "only bootstrap and security properties count"),
         ("A->C.enabled", "has no effect: C is not among clusters=A,B"),
-        ("A->A.enabled", "goes from a cluster to itself"),
+        ("A->A.enabled", "source and target of A->A are the same cluster"),
         ("A.topics", "has no effect for a cluster; write <source>-><target>.topics with A"),
-        ("A.consumer.isolation.levels", "is ...consumer.isolation.level meant?"),
-        ("B.bootstrap.server", "is B.bootstrap.servers meant?"),
+        ("A.consumer.isolation.levels", "did you mean ...consumer.isolation.level?"),
+        ("B.bootstrap.server", "did you mean B.bootstrap.servers?"),
         ("B.metrics.listener", "has no effect for a cluster; write metrics.listener at the top"),
-        ("ssl.keystore.lokation", "is ssl.keystore.location meant?"),
-        ("whatever.this.is", "is not known and has no effect"),
+        ("ssl.keystore.lokation", "did you mean ssl.keystore.location?"),
+        ("whatever.this.is", "is unknown and has no effect"),
     ],
 )
 def test_keys_without_effect_are_pointed_out(key: str, advice: str | None) -> None:
@@ -188,7 +188,7 @@ def test_keys_with_effect_are_left_alone(key: str) -> None:
 def test_a_clusters_own_value_that_the_top_level_beats_is_pointed_out() -> None:
     key = "offset.storage.replication.factor"
     assert of({key: "1", f"B.{key}": "2"}).warnings == (
-        f"B.{key} has no effect: {key} at the top level beats it",
+        f"B.{key} has no effect: {key} at the top level overrides it",
     )
 
 
@@ -214,7 +214,9 @@ def write(tmp_path: Path, *lines: str) -> MirrorMakerConfig:
 
 def test_a_key_that_comes_twice_is_pointed_out_with_its_lines(tmp_path: Path) -> None:
     made = write(tmp_path, "tasks.max=1", "tasks.max=2")
-    assert made.warnings == ("tasks.max is set on line 5 and again on line 6, which counts",)
+    assert made.warnings == (
+        "tasks.max is set on line 5 and again on line 6; the last one is used",
+    )
 
 
 @pytest.mark.parametrize(
