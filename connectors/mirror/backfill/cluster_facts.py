@@ -1,6 +1,6 @@
-"""Looks at both clusters: which partitions are wanted, how far they are, and what they weigh.
+"""Reads both clusters: the requested partitions, their offsets and their sizes.
 
-Writes nothing but the topics that are missing, and those only by `create`.
+Writes nothing, except that `create` makes the missing topics.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ _LOG = logging.getLogger(__name__)
 
 _TIMEOUT_S = 60.0
 _GROWTH_S = 3600.0
-"""The rate at which a log grows is that of its last hour."""
+"""The growth rate of a log is measured over the last hour."""
 _UNKNOWN_BYTES = 512.0
-"""Of an offset, where the brokers do not tell the sizes of logs; measured as it is copied."""
+"""Assumed bytes per offset if the brokers do not report log sizes; replaced by measurements during
+the copy."""
 
 
 class _Named(TopicFilter):
-    """What the command names, instead of the flow's own filter."""
+    """The topics that the command names, instead of the flow's own filter."""
 
     def __init__(self, wish: Wish) -> None:
         super().__init__({})
@@ -62,9 +63,9 @@ class _Named(TopicFilter):
 
 @dataclass(slots=True)
 class Facts:
-    """What was found. `starts`: the offsets that were asked for, None: where the flow goes on;
-    `ends`: the first ones that are not wanted. `as_one`: topics whose copies cannot be compared
-    record by record with their sources, as either is compacted."""
+    """The facts. `starts`: the requested start offsets, None: the flow's stored offset; `ends`: the
+    end offsets (exclusive). `as_one`: topics that cannot be compared record by record with their
+    copies, because one of the two is compacted."""
 
     logs: list[PartitionLogs] = field(default_factory=list)
     starts: dict[TopicPartition, int | None] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class Facts:
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     growth: dict[TopicPartition, float] = field(default_factory=dict)
     trimmed: dict[TopicPartition, float] = field(default_factory=dict)
-    """Offsets a second that went at the old end between two looks."""
+    """Offsets per second deleted at the log start between two looks."""
     seen_ms: int = 0
     compacted: frozenset[str] = frozenset()
     append_times: frozenset[str] = frozenset()
@@ -83,13 +84,13 @@ class Facts:
     warnings: list[str] = field(default_factory=list)
 
     def offset_bytes(self, logs: PartitionLogs) -> float:
-        """Bytes of an offset of this partition, on its broker's disk."""
+        """Return the bytes per offset of this partition on its broker's disk."""
         size, offsets = self.sizes.get(logs.source), logs.source_end - logs.source_start
         return max(1.0, size / offsets) if size and offsets > 0 else _UNKNOWN_BYTES
 
 
 class Gatherer:
-    """Makes `Facts`. Its owner calls `close`."""
+    """Gathers `Facts`. The owner calls `close`."""
 
     def __init__(self, flow: DedicatedFlow, wish: Wish) -> None:
         self._flow = flow
@@ -127,8 +128,8 @@ class Gatherer:
         return replace(selector, topics=_Named(self._wish), replicate_heartbeats=False)
 
     def gather(self, *, create: bool) -> Facts:
-        """Look. `create`: make what is missing on the target, and wait until it is there. Raises
-        one of `connect.errors`."""
+        """Gather the facts. `create`: create missing topics on the target, and wait until they
+        exist. Raises one of `connect.errors`."""
         facts = Facts()
         on_source = self.source_admin.list_topics(_TIMEOUT_S)
         selection = self.selector.select(on_source)
@@ -221,7 +222,7 @@ class Gatherer:
         there = {
             key: remote for key, remote in keys.items() if remote[1] < on_target.get(remote[0], 0)
         }
-        # As with an audit: what is stored first, then the target's ends, then the source's.
+        # The order of an audit: stored offsets first, then the target's ends, then the source's.
         flow, offsets_topic = self._flow, self._flow.offsets_topic.name
         stored: dict[TopicPartition, int] = {}
         if offsets_topic in on_target:
@@ -282,7 +283,7 @@ class Gatherer:
             facts.sizes = partition_sizes(self.source, keys, Deadline(_TIMEOUT_S))
         except ConnectError as error:
             facts.warnings.append(
-                f"the sizes of logs are not known, so bytes left are a guess at first: {error}"
+                f"log sizes are unknown, so the bytes left are a rough estimate at first: {error}"
             )
         by_size = {
             logs.source
@@ -301,7 +302,7 @@ class Gatherer:
     def states(
         self, facts: Facts, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, LogState]:
-        """Each partition as urgency sees it, to be copied from `positions` on."""
+        """Return the urgency input of each partition, to be copied from `positions` on."""
         now_ms = SYSTEM_CLOCK.now_ms()
         by_age = {
             logs.source: positions[logs.source]
@@ -326,7 +327,8 @@ class Gatherer:
         }
 
     def looked_again(self, facts: Facts) -> Facts:
-        """The same with the source's log starts as they are now, and how fast they move."""
+        """Return the same facts with the source's current log starts, and the rate at which they
+        move."""
         starts = listed(self.source, {logs.source for logs in facts.logs}, EARLIEST, 0)
         now_ms = SYSTEM_CLOCK.now_ms()
         seconds = max(1e-3, (now_ms - facts.seen_ms) / 1000)
@@ -341,8 +343,8 @@ class Gatherer:
 def described_configs(
     admin: Admin, topics: Sequence[str], *, missing_ok: bool = False
 ) -> dict[str, list[ConfigEntry]]:
-    """The configs of these topics; none of a topic whose configs may not be described.
-    `missing_ok`: a topic that does not exist is absent from the answer."""
+    """Return the configs of these topics, or none for a topic that the user may not describe.
+    `missing_ok`: leave out topics that do not exist."""
     try:
         return admin.describe_topic_configs(topics, missing_ok=missing_ok)
     except ConnectError as error:

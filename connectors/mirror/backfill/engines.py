@@ -17,16 +17,17 @@ __all__ = ["STALL_S", "PieceEngine", "PieceOutcome", "copier_consumer", "local_e
 
 _LEAST_FETCH_BYTES = 16 * 1024
 _FETCH_SHARE_S = 0.25
-"""With a limit on the rate one fetch asks for what may come in this time; a batch comes whole."""
+"""With a rate limit, one fetch requests at most the bytes of this many seconds; batches come
+whole."""
 
 STALL_S = 30.0
-"""A piece in which nothing moves for so long ends with the reason."""
+"""A piece without progress for this long ends with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class PieceOutcome:
-    """What became of a piece. `error`: why it ended early. `sure` False: what it copied is not
-    known, as its executor was lost, say."""
+    """The result of a piece. `error`: why it ended early. `sure` False: it is unknown which records
+    it copied, for example because its executor was lost."""
 
     progress: tuple[RangeProgress, ...]
     lines: tuple[CopiedRange, ...]
@@ -39,11 +40,11 @@ PieceEngine = Callable[[Piece], PieceOutcome]
 
 
 def copier_consumer(consumer: Mapping[str, str], rate: float | None, slots: int) -> dict[str, str]:
-    """The Java properties of the copier's consumer: the flow's, but for two.
+    """Return the Java properties of the copier's consumer: the flow's, with two differences.
 
-    Where retention is faster than the backfill it goes on at what is left; to go on at the end, as
-    a live flow may, would leave out what was asked for. And with a limit on the rate, fetches are
-    so small that it is kept evenly.
+    If retention deletes records before they are copied, it continues at the log start; continuing
+    at the end, as a live flow may, would skip requested records. With a rate limit, fetches are
+    small, so that the rate stays even.
     """
     changed = dict(consumer)
     if changed.get("auto.offset.reset", "").strip().lower() == "latest":
@@ -57,7 +58,7 @@ def copier_consumer(consumer: Mapping[str, str], rate: float | None, slots: int)
 
 
 def local_engine(settings: EngineSettings) -> PieceEngine:
-    """Copies on the calling thread."""
+    """Return an engine that copies on the calling thread."""
 
     def copy(piece: Piece) -> PieceOutcome:
         lines: list[CopiedRange] = []

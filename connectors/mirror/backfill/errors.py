@@ -1,4 +1,4 @@
-"""Why a backfill is not begun, or is given up.
+"""Reasons why a backfill is refused or given up.
 
 ConnectError
 └── BackfillRefused           fatal: somebody has to do something first; the text says what
@@ -22,20 +22,20 @@ __all__ = [
 
 
 class BackfillRefused(ConnectError):
-    """Nothing was written that breaks the order; the message names partition and remedy."""
+    """Nothing was written that breaks the order. The message names the partition and the remedy."""
 
 
 class FlowIsRunning(BackfillRefused):
-    """The live flow copies a partition that the backfill was asked for."""
+    """The live flow copies a requested partition."""
 
 
 class LaterRecordsThere(BackfillRefused):
-    """The target already has later records of the partition, or records of another origin."""
+    """The target already has later records of the partition, or records from another origin."""
 
 
 class WouldLeaveGap(BackfillRefused):
-    """Records between the stored offset and the range asked for would never be copied."""
+    """Records between the stored offset and the requested range would never be copied."""
 
 
 class AnotherBackfill(BackfillRefused):
-    """Two backfills of one flow at a time would copy the same records."""
+    """Two simultaneous backfills of one flow would copy the same records."""

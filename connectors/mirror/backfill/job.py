@@ -1,9 +1,9 @@
-"""Runs a backfill: deals pieces out, writes down what they copied, and looks around meanwhile.
+"""Runs a backfill: hands out pieces, stores their results, and checks for conflicts meanwhile.
 
-One thread owns everything; each piece is copied on a thread of its own, which hands its outcome
-over. A partition is in one piece at most, and its next piece begins after the one before is written
-down, so that its order is kept and a kill repeats nothing but the pieces under way, and of those
-only what cannot be found on the target.
+One thread owns all state. Each piece is copied on its own thread, which passes its outcome back. A
+partition is in at most one piece, and its next piece begins after the previous one is stored. So
+its order is kept, and a kill repeats only unfinished pieces, and of those only records that cannot
+be found on the target.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["DRAIN_S", "BackfillJob", "JobOutcome"]
 _LOG = logging.getLogger(__name__)
 
 DRAIN_S = 12.0
-"""How long a piece may go on behind its time: it waits for answers, and sends nothing."""
+"""Extra time for a piece beyond its limit: it waits for responses and sends nothing."""
 
 _TURN_S = 0.2
 _TELL_S = 1.0
@@ -51,8 +51,8 @@ class _Ended(NamedTuple):
 
 @dataclass(slots=True)
 class _Lost:
-    """A piece of which it is not known what it copied: once it has surely ended, the target
-    tells."""
+    """A piece with an unknown result. Once it has surely ended, the target log shows what it
+    copied."""
 
     piece: Piece
     reason: str
@@ -61,7 +61,7 @@ class _Lost:
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """How it ended. `stopped`: it was asked to, before everything was copied."""
+    """The end of the job. `stopped`: it was stopped before everything was copied."""
 
     progress: JobProgress
     stopped: bool
@@ -72,7 +72,7 @@ class JobOutcome:
 
 
 class BackfillJob:
-    """`run` once."""
+    """Copies the partitions of one backfill; call `run` once."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class BackfillJob:
         tell: Callable[[JobProgress], None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`look`: raises where the backfill must not go on; called every few seconds. `tell`: gets
-        the progress about each second."""
+        """`look`: raises if the backfill must stop; called every few seconds. `tell`: gets the
+        progress about once a second."""
         self._plan = plan
         self._facts = facts
         self._gatherer = gatherer
@@ -108,8 +108,8 @@ class BackfillJob:
         self._told_at, self._looked_at, self._weighed_at = now - _TELL_S, now, now
 
     def run(self, stopping: Callable[[], bool]) -> JobOutcome:
-        """Copy; returns when everything is done, or what is under way once `stopping` says so.
-        Raises why it must not go on, after what is under way was written down."""
+        """Copy; return when everything is done, or, once `stopping` returns true, when the pieces
+        in flight have ended. Raises the reason why it must stop, after their results are stored."""
         try:
             self._look()  # it may be a while since it was prepared
             self._write_found()
@@ -128,8 +128,8 @@ class BackfillJob:
         return JobOutcome(progress, stopped=not self._dealer.finished)
 
     def _write_found(self) -> None:
-        """Where each partition begins, should nothing be left to copy; and what is on the target of
-        a backfill before, and was not written down."""
+        """Store where each partition begins, in case nothing is left to copy, and the records that
+        an earlier backfill copied without storing them."""
         stored = {logs.source: logs.stored for logs in self._facts.logs}
         moved = [
             Reached(job.source, job.position, -1)
@@ -148,16 +148,16 @@ class BackfillJob:
             ).start()
 
     def _copy(self, piece: Piece) -> None:
-        """On the piece's thread."""
+        """Called on the piece's thread."""
         try:
             outcome = self._engine(piece)
         except Exception as error:  # noqa: BLE001 - the top of a thread; its owner gets it
-            _LOG.error("a piece ended unexpectedly", exc_info=error)
+            _LOG.error("copying a piece failed unexpectedly", exc_info=error)
             outcome = PieceOutcome((), (), f"{type(error).__name__}: {error}", sure=False)
         self._ended.put(_Ended(piece, outcome))
 
     def _turn(self, seconds: float) -> None:
-        """Take what has ended."""
+        """Process one ended piece."""
         self._account.poll()
         try:
             ended = self._ended.get(timeout=seconds)
@@ -199,7 +199,7 @@ class BackfillJob:
             if not progress.done and progress.position <= progress.range.start:
                 reason = progress.error or outcome.error
                 if reason is None and piece.rate is None:
-                    reason = f"nothing was copied in {piece.seconds:g} s"
+                    reason = f"no record was copied in {piece.seconds:g} s"
                 if reason is not None:
                     self._fail(progress.range.source, reason)
         if not outcome.progress and outcome.error is not None:
@@ -211,12 +211,12 @@ class BackfillJob:
         self._dealer.failed(source, reason, self._clock.monotonic())
 
     def _note_strangers(self, job: PartitionJob, lines: list[CopiedRange]) -> None:
-        """Where records of others came between ours, it is to be looked who writes."""
+        """If another program's records lie between ours, check soon which program writes."""
         landed = job.landed
         for line in lines:
             if line.target_start > landed:
                 _LOG.warning(
-                    "%s-%d: target offsets %d to %d are not of this backfill",
+                    "%s-%d: another program wrote target offsets %d to %d",
                     *job.target,
                     landed,
                     line.target_start - 1,
@@ -224,10 +224,10 @@ class BackfillJob:
                 self._looked_at = 0.0
             landed = line.target_start + line.records
 
-    # Pieces whose outcome is not known.
+    # Pieces with an unknown result.
 
     def _lose(self, piece: Piece, reason: str, began: float) -> None:
-        _LOG.warning("a piece was lost, and what it copied is looked for: %s", reason)
+        _LOG.warning("lost a piece, searching the target for its records: %s", reason)
         self._lost_in_a_row += 1
         due = began + piece.seconds + DRAIN_S
         self._lost.append(_Lost(piece, reason, max(self._clock.monotonic(), due)))
@@ -264,7 +264,7 @@ class BackfillJob:
         if self._lost_in_a_row >= _LOST_IN_A_ROW:
             raise RetriableError(f"{_LOST_IN_A_ROW} pieces in a row were lost; {lost.reason}")
 
-    # Around.
+    # Checks during the copy.
 
     def _look_around(self) -> None:
         now = self._clock.monotonic()
@@ -284,7 +284,10 @@ class BackfillJob:
         except ConnectError as error:
             if not error.retriable:
                 raise
-            _LOG.warning("the order stays as it is, as the source did not answer: %s", error)
+            _LOG.warning(
+                "cannot update the order of partitions, because the source did not answer: %s",
+                error,
+            )
 
     def _tell_now(self) -> None:
         self._told_at = self._clock.monotonic()
@@ -294,12 +297,14 @@ class BackfillJob:
         return self._arrival.look(self._plan.jobs, self._clock.monotonic())
 
     def _let_end(self) -> None:
-        """Pieces under way end by themselves; what they copied is written down, if that can be."""
+        """Let the pieces in flight end, and store their results if possible."""
         deadline = self._clock.monotonic() + self._dealer.dealing.piece_seconds + STALL_S
         while self._began and self._clock.monotonic() < deadline:
             try:
                 self._turn(_TURN_S)
             except ConnectError as error:
-                _LOG.warning("not written down, to be found by the next backfill: %s", error)
+                _LOG.warning(
+                    "cannot store a result; the next backfill searches the target for it: %s", error
+                )
             except KeyboardInterrupt:
                 return

@@ -1,4 +1,5 @@
-"""Whether a backfill has to leave partitions alone, as the live flow copies them. Pure."""
+"""Decides whether a backfill must leave partitions alone because the live flow copies them.
+Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ __all__ = ["refusal"]
 
 
 def refusal(live: LiveFlow, flow: str, wanted: Collection[TopicPartition]) -> FlowIsRunning | None:
-    """Why these partitions are not to be copied now; None: nothing speaks against it."""
+    """Return why these partitions must not be copied now; None: there is no conflict."""
     if not live.members:
         return None
     held = sorted(key for key in wanted if key in live.assigned)

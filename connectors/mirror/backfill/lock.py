@@ -1,8 +1,8 @@
-"""At most one backfill of a flow at a time, and none before a killed one has surely ended.
+"""Allows one backfill of a flow at a time, and none before a killed one has surely ended.
 
-Whoever backfills is the one member of the group `<the flow's group>-backfill`. A killed program
-stays its member for `SESSION_S`; pieces end by themselves before that, on whatever machine, so once
-the group is empty nobody else writes. Kafka's own means: no topic, no file.
+A running backfill is the single member of the group `<the flow's group>-backfill`. A killed program
+stays a member for `SESSION_S`. Its pieces end before that, on whatever machine, so nobody else
+writes once the group is empty. This uses only Kafka's group membership: no topic, no file.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _CLOSE_S = 10.0
 
 
 class BackfillLock:
-    """`acquire`, then `check` now and then, then `release`: the owner's, on one thread. A thread of
-    its own keeps the membership."""
+    """Call `acquire`, then `check` regularly, then `release`, all on one thread. A thread of its
+    own maintains the membership."""
 
     def __init__(self, flow: DedicatedFlow) -> None:
-        """The flow's offsets topic exists when it is acquired."""
+        """The flow's offsets topic must exist before `acquire`."""
         self._flow = flow
         self._group = f"{flow.group}-backfill"
         self._log = factory.LibrdkafkaLog(self._group)
@@ -47,8 +47,8 @@ class BackfillLock:
         self._thread = threading.Thread(target=self._run, name="backfill-lock", daemon=True)
 
     def acquire(self, on_wait: Callable[[str], None]) -> None:
-        """Wait until a killed one has ended, and take its place. `on_wait` gets a sentence when
-        that takes a while. Raises `AnotherBackfill`."""
+        """Wait until a killed backfill has ended, then take the lock. `on_wait` gets a sentence if
+        that takes long. Raises `AnotherBackfill`."""
         deadline = Deadline(SESSION_S + 5.0)
         told = False
         while peers := self._peers():
@@ -72,12 +72,12 @@ class BackfillLock:
             raise self._another(peers)
 
     def check(self) -> None:
-        """Raise where the membership is lost: then somebody else may begin."""
+        """Raise if the membership is lost, because another backfill may then begin."""
         if self._failure is not None:
             raise self._failure
 
     def release(self) -> None:
-        """Leave. May be called again, and without `acquire`."""
+        """Leave the group. May be called again, and without `acquire`."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(_CLOSE_S)
@@ -136,7 +136,7 @@ class BackfillLock:
     def _assigned(
         self, consumer: confluent_kafka.Consumer, found: list[confluent_kafka.TopicPartition]
     ) -> None:
-        # It is here to be here, and reads nothing.
+        # Only the membership matters; it reads nothing.
         consumer.assign(found)
         consumer.pause(found)
         self._joined.set()
@@ -146,5 +146,6 @@ class BackfillLock:
     ) -> None:
         if self._joined.is_set() and not self._stopping.is_set():
             self._failure = BrokerUnavailable(
-                f"the membership of group {self._group} was lost: another backfill may begin"
+                f"the membership of group {self._group} was lost, so another backfill may begin; "
+                "start this one again"
             )

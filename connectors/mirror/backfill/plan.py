@@ -1,7 +1,7 @@
-"""From facts to a job: where each partition begins, or why the backfill must not.
+"""Turns facts into a job: where each partition begins, or why the backfill is refused.
 
-Reads where that is the only way to know: a target that has more than the books say may have it of a
-backfill that was killed.
+Reads records only if necessary: a target with more records than are accounted for may have them
+from a killed backfill.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ __all__ = ["BackfillPlan", "make_plan", "weigh"]
 
 @dataclass(slots=True)
 class BackfillPlan:
-    """`found`: what is on the target and not in the books yet, by source partition."""
+    """`found`: records on the target that are not stored in the offset map yet, by source
+    partition."""
 
     jobs: list[PartitionJob] = field(default_factory=list)
     found: dict[TopicPartition, Sequence[CopiedRange]] = field(default_factory=dict)
 
 
 def make_plan(facts: Facts, gatherer: Gatherer) -> BackfillPlan:
-    """Raises `BackfillRefused` for the first partition that must not be copied, and what reading
-    raises."""
+    """Make the plan. Raises `BackfillRefused` for the first partition that must not be copied, and
+    the errors of reading."""
     plan = BackfillPlan()
     refused: list[BackfillRefused] = []
     reader = TailReader(gatherer.source, gatherer.target, gatherer.read_committed)
@@ -61,7 +62,7 @@ def make_plan(facts: Facts, gatherer: Gatherer) -> BackfillPlan:
 
 
 def weigh(plan: BackfillPlan, facts: Facts, gatherer: Gatherer) -> None:
-    """Set when each partition would lose records."""
+    """Set the time at which each partition would lose records."""
     states = gatherer.states(facts, {job.source: job.position for job in plan.jobs})
     for job in plan.jobs:
         job.loss_at_ms = loss_at_ms(states[job.source], facts.limits[job.source[0]])
@@ -113,8 +114,8 @@ def _look(facts: Facts, logs: PartitionLogs, begin: Begin, reader: TailReader) -
 
 
 def _first_wanted(facts: Facts, logs: PartitionLogs, gatherer: Gatherer) -> int | None:
-    """The start that was asked for; where what lies between it and the map's first offset holds no
-    record (markers, compacted), the map's."""
+    """Return the requested start, or the map's first offset if no record (only markers, compacted
+    offsets) lies between the two."""
     start = facts.starts[logs.source]
     known = logs.known
     if start is None or known is None or known.first <= max(start, logs.source_start):

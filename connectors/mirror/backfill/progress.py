@@ -1,4 +1,4 @@
-"""How far a backfill is: bytes left, rate, and the time of arrival. Pure."""
+"""Progress of a backfill: bytes left, rate, and expected end. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from connectors.mirror.backfill.scheduler import PartitionJob, PartitionState
 __all__ = ["Arrival", "JobProgress"]
 
 WINDOW_S = 60.0
-"""The rate is that of the last minute: what was before says little of what comes."""
+"""The rate is averaged over the last minute, because older samples predict little."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """The whole job at one moment. `left_s` None: nothing moves, so there is no saying."""
+    """The whole job at one moment. `left_s` None: there is no progress, so no estimate."""
 
     partitions: int
     done: int
@@ -41,20 +41,20 @@ class JobProgress:
 
 @dataclass(slots=True)
 class Arrival:
-    """Remembers how much was copied when. `limit`: bytes a second that are not exceeded."""
+    """Keeps samples of the bytes copied over time. `limit`: the rate limit in bytes per second."""
 
     limit: float | None = None
     _began: float | None = None
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def look(self, jobs: Iterable[PartitionJob], now: float) -> JobProgress:
-        """`now`: monotonic seconds; never less than before."""
+        """Take a sample. `now`: monotonic seconds; never decreasing."""
         every = list(jobs)
         copied = sum(job.copied_bytes for job in every)
         if self._began is None:
             self._began = now
         self._samples.append((now, copied))
-        # The last sample that is older than the window stays, as its begin.
+        # The newest sample older than the window stays as its start.
         while len(self._samples) > 2 and self._samples[1][0] <= now - WINDOW_S:
             self._samples.popleft()
         rate = self._rate()

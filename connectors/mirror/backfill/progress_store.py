@@ -1,7 +1,9 @@
-"""Writes down what a backfill has copied, where the live flow writes it: the same topics and bytes.
+"""Stores the results of a backfill where the live flow stores its own: in the same topics and
+formats.
 
-After each piece: map pages, then source offsets, each acknowledged before the next; offset syncs
-beside them. Before offsets are stored it is looked whether somebody else has stored others.
+After each piece it writes map pages, then source offsets, each acknowledged before the next, and
+also offset syncs. Before it stores offsets it checks whether another program has stored different
+ones.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _TURN_S = 0.02
 
 
 class Account:
-    """`start`, then the rest, then `close`: its owner's, on one thread."""
+    """Call `start`, then the rest, then `close`, all on one thread."""
 
     def __init__(self, flow: DedicatedFlow) -> None:
         self._flow = flow
@@ -52,11 +54,11 @@ class Account:
         self._expected: dict[TopicPartition, int | None] = {}
 
     def start(self) -> None:
-        """Open the offsets topic; it is created where it is missing."""
+        """Open the offsets topic; create it if it is missing."""
         self._store.start(Deadline(_START_S))
 
     def begin(self, positions: Mapping[TopicPartition, int | None]) -> None:
-        """`positions`: where the flow goes on, as it was found; None: not known."""
+        """`positions`: the stored offsets that were found; None: unknown."""
         self._expected = dict(positions)
         self._books = FlowBooks(self._flow.properties, self._flow.config, None)
 
@@ -68,13 +70,13 @@ class Account:
         self._store.stop(Deadline(_CLOSE_S))
 
     def poll(self) -> None:
-        """Take delivery reports. Call often."""
+        """Handle delivery reports. Call often."""
         if self._books is not None:
             self._books.poll()
 
     def add(self, lines: Iterable[CopiedRange], reached: Iterable[Reached]) -> None:
-        """Write this down; returns when it is stored. Raises `FlowIsRunning` where somebody else
-        has stored other offsets meanwhile, and what writing raises."""
+        """Store a result; return when it is acknowledged. Raises `FlowIsRunning` if another program
+        has stored other offsets meanwhile, and the errors of writing."""
         books = self._books
         assert books is not None, "begin was not called"
         runs: dict[TopicPartition, list[CopiedRange]] = defaultdict(list)
@@ -120,7 +122,7 @@ class Account:
                 )
 
     def _await(self, future: Future[T], what: str) -> T:
-        """Also takes delivery reports, without which nothing would be done."""
+        """Wait, and handle delivery reports, without which nothing would complete."""
         deadline = Deadline(_STORE_S)
         while not future.done():
             if deadline.expired():

@@ -1,4 +1,4 @@
-"""What a backfill was asked for."""
+"""The options of a backfill request."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """`topics`: a pattern for whole names of source topics, None: those of the flow. `partitions`:
-    their numbers, None: all. Of times and offsets the first is wanted, the last is not; None: from
-    where the flow goes on, to the end as it is when the backfill begins."""
+    """`topics`: a pattern for whole names of source topics, None: the flow's topics. `partitions`:
+    their numbers, None: all. Of times and offsets the first is included and the last excluded;
+    None: from the flow's stored offset, to the log end at the start of the backfill."""
 
     topics: re.Pattern[str] | None = None
     partitions: frozenset[int] | None = None
@@ -33,8 +33,8 @@ class Wish:
 
 
 def parse_offset_time(text: str, key: str, now_ms: int) -> int:
-    """Milliseconds since the epoch of `2026-11-01`, `2026-11-01T12:00`, with or without an offset
-    from UTC, which is meant without; of epoch milliseconds; or of `36h` ago (s, m, h, d, w)."""
+    """Return milliseconds since the epoch for `2026-11-01` or `2026-11-01T12:00`, UTC unless an
+    offset is given; for epoch milliseconds; or for a duration ago such as `36h` (s, m, h, d, w)."""
     found = _AGO.fullmatch(text.strip())
     if found:
         ago = timedelta(**{_UNITS[found[2]]: int(found[1])})
@@ -45,7 +45,8 @@ def parse_offset_time(text: str, key: str, now_ms: int) -> int:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise ConfigError(
-            f"{key} {text} is no time: allowed are 2026-11-01, 2026-11-01T12:00+01:00 (UTC unless "
+            f"{key} {text} is not a time: allowed are 2026-11-01, 2026-11-01T12:00+01:00 (UTC "
+            "unless "
             "it says so), milliseconds since 1970, or 36h ago as 36h (s, m, h, d, w)",
             key=key,
             value=text,

@@ -1,9 +1,9 @@
-"""Which piece of the backfill is copied next, and how fast. Pure: time is passed in.
+"""Decides which piece of the backfill is copied next, and at which rate. Pure: time is passed in.
 
-A piece is what one task copies at a time: of one large partition so much as `piece_bytes`, or the
-rests of several small ones. A partition is in one piece at most, as its records go one after the
-other. First comes the partition that would lose records soonest, then the largest; what is copied
-is stored after each piece, so the turn of the others comes as soon as they are more urgent.
+A piece is copied by one task: either `piece_bytes` of a large partition, or the rests of several
+small ones. A partition is in at most one piece, so that its records stay in order. The partition
+that would lose records soonest comes first, then the largest. Results are stored after each piece,
+so other partitions get their turn as soon as they are more urgent.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = [
 
 
 MOST_RANGES = 64
-"""Ranges of one piece: they share its connections."""
+"""Maximum number of ranges of one piece; they share its connections."""
 
 _LEAST_SHARE = 0.01
-"""Less than this of the limit is not worth a piece."""
+"""A smaller share of the rate limit than this is not worth a piece."""
 
 GIVE_UP_AFTER = 5
-"""Failures in a row, without one record in between, after which a partition is left."""
+"""A partition is given up after this many failures in a row without a copied record in between."""
 
 RETRY_FIRST_S, RETRY_CAP_S = 1.0, 30.0
 
 
 class PartitionState(Enum):
-    """What becomes of a partition: WAITING <-> COPYING -> DONE; or -> FAILED."""
+    """States of a partition: WAITING <-> COPYING -> DONE; or -> FAILED."""
 
     WAITING = "waiting"
     COPYING = "copying"
@@ -52,8 +52,8 @@ class PartitionState(Enum):
 
 @dataclass(slots=True)
 class PartitionJob:
-    """One partition of the job. `offset_bytes`: bytes of an offset, as far as measured;
-    `loss_at_ms`: from when on it may lose records (`urgency`)."""
+    """One partition of the job. `offset_bytes`: measured bytes per offset; `loss_at_ms`: when it
+    may begin to lose records (`urgency`)."""
 
     source: TopicPartition
     target: TopicPartition
@@ -62,12 +62,12 @@ class PartitionJob:
     position: int
     offset_bytes: float
     landed: int = 0
-    """The target offset that the next record gets, as far as is known."""
+    """The expected target offset of the next record."""
     loss_at_ms: float = NEVER
     copied_bytes: int = 0
     copied_records: int = 0
     found_records: int = 0
-    """Records that were found on the target, and so not copied again."""
+    """Records that were already on the target, and so were not copied again."""
     lost: int = 0
     note: str = ""
     error: str | None = None
@@ -77,7 +77,7 @@ class PartitionJob:
 
     @property
     def left(self) -> int:
-        """Source offsets that are not dealt with yet."""
+        """Number of source offsets still to process."""
         return max(0, self.end - self.position)
 
     @property
@@ -87,7 +87,7 @@ class PartitionJob:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """How far a range of a piece came: everything before `position` is stored."""
+    """Progress of one range of a piece: everything before `position` is stored."""
 
     source: TopicPartition
     position: int
@@ -99,8 +99,8 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task copies: at most one range of each partition, at most `seconds` long, and at
-    `rate` bytes a second, all of them together; None: as fast as it goes."""
+    """The work of one task: at most one range per partition, for at most `seconds`, at `rate` bytes
+    per second in total; None: unlimited."""
 
     number: int
     ranges: tuple[SourceRange, ...]
@@ -111,7 +111,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Dealing:
-    """How the job is cut. `rate`: bytes a second of the whole job."""
+    """Settings of the scheduler. `rate`: bytes per second of the whole job."""
 
     slots: int
     piece_bytes: int
@@ -128,8 +128,8 @@ class _Active:
 
 @dataclass(frozen=True, slots=True)
 class _Resting:
-    """A share of the limit that nobody has before `until`: what was copied with it came faster, as
-    a batch comes whole."""
+    """A share of the rate limit that stays unused until `until`, because a whole batch came faster
+    than its share allowed."""
 
     until: float
     rate: float
@@ -137,13 +137,13 @@ class _Resting:
 
 @dataclass(slots=True)
 class Dealer:
-    """See the module. Belongs to one thread."""
+    """Chooses pieces and tracks the state of each partition. For one thread."""
 
     dealing: Dealing
     jobs: dict[TopicPartition, PartitionJob] = field(default_factory=dict)
     _waiting: list[PartitionJob] = field(default_factory=list)
-    """Those that wait, the most urgent first, and some that were given up since: kept, as sorting
-    all of a large job for each piece takes longer than copying it."""
+    """Waiting partitions, the most urgent first, including some given up since. Kept, because
+    sorting all partitions of a large job for each piece takes longer than copying it."""
     _active: dict[int, _Active] = field(default_factory=dict)
     _resting: list[_Resting] = field(default_factory=list)
     _dealt: int = 0
@@ -158,23 +158,23 @@ class Dealer:
         return dealer
 
     def weighed(self) -> None:
-        """What the order depends on has changed, from outside."""
+        """Called when the inputs of the order have changed."""
         waiting = [job for job in self.jobs.values() if job.state is PartitionState.WAITING]
         self._waiting = urgent_first(waiting)
 
     @property
     def active(self) -> int:
-        """Pieces under way."""
+        """Number of pieces in flight."""
         return len(self._active)
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to be copied, or can be."""
+        """Whether no partition is left that can be copied."""
         waits = any(job.state is PartitionState.WAITING for job in self._waiting)
         return not self._active and not waits
 
     def next_piece(self, now: float) -> Piece | None:
-        """The piece for a free slot; None while there is none to be had. `now`: monotonic."""
+        """Return the piece for a free slot; None if there is none now. `now`: monotonic seconds."""
         free = self.dealing.slots - len(self._active)
         if free <= 0:
             return None
@@ -186,7 +186,7 @@ class Dealer:
             return None
         size = self.dealing.piece_bytes
         if rate is not None:
-            # So short that the limit is dealt out anew soon, and what is stored keeps up.
+            # Short, so that the limit is divided again soon and the stored offsets keep up.
             size = max(1, min(size, round(rate * self.dealing.piece_seconds / 2)))
         chosen = self._choose(ready, size)
         self._dealt += 1
@@ -204,7 +204,7 @@ class Dealer:
         return piece
 
     def _ready(self, most: int, now: float) -> list[PartitionJob]:
-        """So many as matter to the next piece, the most urgent first."""
+        """Return as many waiting partitions as matter for the next piece, the most urgent first."""
         ready = (
             job
             for job in self._waiting
@@ -213,14 +213,14 @@ class Dealer:
         return list(islice(ready, most))
 
     def _take_out(self, last: PartitionJob) -> None:
-        """Up to this one, those that do not wait any more."""
+        """Remove partitions that no longer wait, up to this one."""
         end = self._waiting.index(last) + 1
         left = [job for job in self._waiting[:end] if job.state is PartitionState.WAITING]
         self._waiting[:end] = left
 
     def _share(self, ready: int, now: float) -> float | None:
-        """What of the limit the next piece may have: all pieces under way never have more than the
-        limit together."""
+        """Return the next piece's share of the rate limit: all pieces in flight together never
+        exceed the limit."""
         limit = self.dealing.rate
         if limit is None:
             return None
@@ -231,10 +231,11 @@ class Dealer:
         return (limit - taken) / max(1, free)
 
     def _choose(self, ready: Sequence[PartitionJob], size: int) -> list[tuple[SourceRange, int]]:
-        """The most urgent one; and, where its rest is small, those after it with small rests."""
+        """Return the most urgent partition and, if its rest is small, the following ones with small
+        rests."""
         chosen: list[tuple[SourceRange, int]] = []
         room = size
-        # So many for each slot that the others have something to do, too.
+        # Limit the number per slot, so that work is left for the other slots.
         free = self.dealing.slots - len(self._active)
         most = min(MOST_RANGES, -(-len(ready) // free))
         for job in ready:
@@ -253,8 +254,8 @@ class Dealer:
         return chosen
 
     def copied(self, piece: Piece, advances: Iterable[Advance], now: float) -> None:
-        """A piece has ended, and what it copied is stored. A range without an advance did not get
-        anywhere."""
+        """A piece has ended and its result is stored. A range without an `Advance` made no
+        progress."""
         active = self._active.pop(piece.number)
         by_source = {each.source: each for each in advances}
         if active.rate:
@@ -272,7 +273,7 @@ class Dealer:
                 insort(self._waiting, job, key=_urgency)
 
     def failed(self, source: TopicPartition, reason: str, now: float) -> None:
-        """A partition did not get on; after `GIVE_UP_AFTER` times it is left."""
+        """A partition made no progress; after `GIVE_UP_AFTER` times it is given up."""
         job = self.jobs[source]
         if job.state is PartitionState.DONE:
             return
@@ -284,7 +285,7 @@ class Dealer:
 
 
 def urgent_first(jobs: Iterable[PartitionJob]) -> list[PartitionJob]:
-    """The one that would lose records soonest, then the largest."""
+    """Sort key: the partition that would lose records soonest comes first, then the largest."""
     return sorted(jobs, key=_urgency)
 
 

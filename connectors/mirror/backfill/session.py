@@ -1,4 +1,4 @@
-"""One backfill from its first look to its end: refuse, lock, plan, copy, release."""
+"""Runs one backfill: check for conflicts, lock, plan, copy, release."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ __all__ = ["BackfillSession"]
 
 
 class BackfillSession:
-    """`prepare`, `run`, `close`: its owner's, on one thread."""
+    """Call `prepare`, `run` and `close` on one thread."""
 
     def __init__(self, flow: DedicatedFlow, gatherer: Gatherer, say: Callable[[str], None]) -> None:
-        """`say` gets a sentence where something is waited for. The gatherer stays its owner's."""
+        """`say` gets a sentence when the session has to wait. The caller still owns the
+        gatherer."""
         self._flow = flow
         self._gatherer = gatherer
         self._say = say
@@ -33,18 +34,19 @@ class BackfillSession:
         self._prepared: tuple[BackfillPlan, Facts] | None = None
 
     def look(self) -> tuple[BackfillPlan, Facts]:
-        """What would be copied; changes nothing. Raises `BackfillRefused`, and what asking
-        raises."""
+        """Return the plan without changing anything. Raises `BackfillRefused`, and the errors of
+        the requests."""
         facts = self._gatherer.gather(create=False)
         self._refuse_beside_flow(facts.ends)
         return make_plan(facts, self._gatherer), facts
 
     def prepare(self) -> tuple[BackfillPlan, Facts]:
-        """The same, to be run: topics are created, and nobody else backfills the flow now."""
+        """Like `look`, but to run it: creates topics, and locks the flow against other
+        backfills."""
         self._refuse_beside_flow(self._gatherer.gather(create=False).ends)
         self._account.start()
         self._lock.acquire(self._say)
-        # Only now nothing moves any more.
+        # Read the facts after locking: only now they cannot change any more.
         facts = self._gatherer.gather(create=True)
         self._refuse_beside_flow(facts.ends)
         self._prepared = make_plan(facts, self._gatherer), facts
@@ -57,7 +59,7 @@ class BackfillSession:
         stopping: Callable[[], bool],
         tell: Callable[[JobProgress], None],
     ) -> JobOutcome:
-        """Copy what was prepared; as `BackfillJob.run`."""
+        """Copy the prepared plan; as `BackfillJob.run`."""
         assert self._prepared is not None, "prepare was not called"
         plan, facts = self._prepared
         self._account.begin({logs.source: logs.stored for logs in facts.logs})

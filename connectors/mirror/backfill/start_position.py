@@ -1,8 +1,8 @@
-"""Where the backfill of a partition begins, or why it must not. Pure.
+"""Decides where the backfill of a partition begins, or why it is refused. Pure.
 
-What was copied before is told by the flow's stored offset, by the offset map, which is written
-before it and so may know more, and by the target itself: what is behind the last record that the
-map knows may be of a backfill that was killed, and then is the source's next records one by one.
+Three facts show which records were copied before: the flow's stored offset; the offset map, which
+is written first and so may know more; and the target itself, since records after the map's end may
+come from a killed backfill and then equal the source's next records one by one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["Begin", "MapEnd", "PartitionLogs", "choose_begin", "known_of"]
 
 @dataclass(frozen=True, slots=True)
 class MapEnd:
-    """What the offset map knows of a partition: source offsets from `first` to before `reach`,
-    the last of which is on the target before `target_end`."""
+    """The range that the offset map covers of a partition: source offsets from `first` to before
+    `reach`, the last of which is on the target before `target_end`."""
 
     first: int
     reach: int
@@ -29,8 +29,8 @@ class MapEnd:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLogs:
-    """Both logs of a partition: first offset, and the first one that may not be read. `stored`:
-    where the flow goes on."""
+    """Both logs of a partition: first offset, and end offset (exclusive) for readers. `stored`: the
+    flow's stored offset."""
 
     source: TopicPartition
     target: TopicPartition
@@ -52,10 +52,10 @@ class PartitionLogs:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Begin at source offset `position`. `look_from`: what the target has from this offset on may
-    be the source's next records already: look before copying. `unsure`: whether anything after
-    `position` was copied cannot be told, so it may be copied again. `lost`: so many source offsets
-    were deleted before they were copied. `note`: what a person should know."""
+    """Begin at source offset `position`. `look_from`: from this offset on, the target may already
+    have the source's next records, so compare before copying. `unsure`: records after `position`
+    may be copied again, because it is unknown whether they were copied. `lost`: number of source
+    offsets that were deleted before they were copied. `note`: a note for the user."""
 
     position: int
     look_from: int | None = None
@@ -65,7 +65,7 @@ class Begin:
 
 
 def known_of(pages: Iterable[MapPage]) -> MapEnd | None:
-    """What the pages of one partition say of its copy's beginning and end."""
+    """Return the beginning and end of a partition's copy according to its pages."""
     whole = OffsetMap(pages)
     segments, reach = whole.segments, whole.end_source
     if reach is None:
@@ -75,8 +75,8 @@ def known_of(pages: Iterable[MapPage]) -> MapEnd | None:
 
 
 def choose_begin(logs: PartitionLogs, start: int | None) -> Begin:
-    """`start`: the first source offset that was asked for; None: where the flow goes on, and
-    without a stored offset the log's first. Raises `BackfillRefused`."""
+    """`start`: the requested first source offset; None: the flow's stored offset, or the log start
+    if there is none. Raises `BackfillRefused`."""
     position, target_from = _copied_before(logs)
     if position is None:
         begin = max(logs.source_start, start or 0)
@@ -103,15 +103,15 @@ def choose_begin(logs: PartitionLogs, start: int | None) -> Begin:
 
 
 def _copied_before(logs: PartitionLogs) -> tuple[int | None, int | None]:
-    """The source offset to go on at, and the target offset where that would be: None where it is
-    not known."""
+    """Return the source offset to continue at, and its expected target offset, or None if that is
+    unknown."""
     known = logs.known
     if known is None or known.target_end > logs.target_end:
-        # No map, or one of a target that was deleted since.
+        # There is no map, or it describes a target that has been deleted since.
         return logs.stored, None
     if logs.stored is None or known.reach >= logs.stored:
         return known.reach, known.target_end
-    # Somebody else copied from where the map ends to the stored offset.
+    # Another program copied from the map's end to the stored offset.
     return logs.stored, None
 
 
@@ -130,8 +130,8 @@ def _check_start(logs: PartitionLogs, position: int, start: int) -> None:
             else f"offsets {first} to {logs.known.first - 1} were not copied before it began"
         )
         raise LaterRecordsThere(
-            f"{logs.name}: the flow's stored offset is {position}, and {what}: copied now they "
-            f"would come after later ones in {logs.target_name}. Leave out --from and --since to go"
+            f"{logs.name}: the flow's stored offset is {position}, and {what}: if copied now, they "
+            f"would follow later records in {logs.target_name}. Leave out --from and --since to go"
             " on where the flow stands; to have the history too, delete the copy and reset the "
             "flow's stored offset"
         )

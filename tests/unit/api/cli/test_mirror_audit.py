@@ -58,4 +58,4 @@ def test_a_directory_without_permission_is_refused(
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     assert main([str(properties), "--json", str(closed / "found.json")]) == EXIT_USAGE
-    assert "no permission" in capsys.readouterr().err
+    assert "is not writable" in capsys.readouterr().err
