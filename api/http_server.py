@@ -31,12 +31,12 @@ _LOG = logging.getLogger(__name__)
 
 _BACKLOG = 128
 _GRACE_S = 0.5
-"""How long answers under way may take once the server stops; then they are cut off."""
+"""How long requests in flight may take once the server stops; then they are cut off."""
 
 _STOP_S = 5.0
 
 _KEEP_ALIVE_S = 30
-"""How long an idle connection is kept, as Java does: clients use theirs again."""
+"""How long an idle connection is kept, as in Java, because clients reuse theirs."""
 
 
 class ListenerUnavailable(ConnectError):
@@ -107,7 +107,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Where it is reached, with the real port."""
+        """The server's URL, with the real port."""
         host = self._host or "localhost"
         shown = f"[{host}]" if ":" in host else host
         return f"{self._scheme}://{shown}:{self.port}"
@@ -157,7 +157,7 @@ class ApiServer:
                 self._server.force_exit = True
             self._thread.join(_STOP_S)
             if self._thread.is_alive():
-                _LOG.warning("the server on %s did not end within %g s", self.url, _STOP_S)
+                _LOG.warning("the HTTP server on %s did not stop within %g s", self.url, _STOP_S)
                 return
         if self._socket is not None:
             self._socket.close()
@@ -182,7 +182,9 @@ class ApiServer:
             if self._first_connection(self._socket):
                 self._serve(self._socket)
         except Exception:  # noqa: BLE001 - the top of a thread
-            _LOG.exception("the server on %s ended; its pages are not available", self.url)
+            _LOG.exception(
+                "the HTTP server on %s ended unexpectedly; its pages are not available", self.url
+            )
 
     def _first_connection(self, listening: socket.socket) -> bool:
         """Wait until somebody connects (True) or the server is stopped."""

@@ -1,4 +1,4 @@
-"""What a mirror knows, as DataFrames for people: offset syncs, copied ranges, checkpoints,
+"""The mirror's stored data as Spark DataFrames: offset syncs, copied ranges, checkpoints,
 heartbeats and the history of one flow.
 
     from connectors.dataframes import open_frames
@@ -65,8 +65,8 @@ SYNC_ROWS = StructType(
         StructField("written_at", TimestampType()),
     ]
 )
-"""One offset sync: `upstream` of the source's topic is at `downstream` on the target. The topic is
-compacted: in time only the newest of a partition stays."""
+"""One offset sync: `upstream` on the source topic is at `downstream` on the target. The topic is
+compacted, so in time only the newest sync of a partition remains."""
 
 RANGE_ROWS = StructType(
     [
@@ -76,8 +76,8 @@ RANGE_ROWS = StructType(
         StructField("records", LongType()),
     ]
 )
-"""`records` records from `source_start` on are on the target from `target_start` on, as they are in
-force: what was copied twice is there once, at its later place."""
+"""`records` records from `source_start` on are on the target from `target_start` on. Of records
+that were copied twice, only the later copy is listed."""
 
 CHECKPOINT_ROWS = StructType(
     [
@@ -89,7 +89,7 @@ CHECKPOINT_ROWS = StructType(
         StructField("written_at", TimestampType()),
     ]
 )
-"""The newest checkpoint of each group and partition. The topic is named as on the target."""
+"""The newest checkpoint of each group and partition, with the topic's name on the target."""
 
 HEARTBEAT_ROWS = StructType(
     [
@@ -201,21 +201,21 @@ class MirrorFrames:
         return self._read(topic, self._target_client(), _heartbeats, HEARTBEAT_ROWS)
 
     def events(self) -> DataFrame:
-        """What was lost, re-created or quarantined, and which partitions stood still: the columns
+        """Records lost, topics re-created, batches quarantined, and stalled partitions: the columns
         of `mirror_events` (`connectors.mirror.history.tables`), and `at` as a time."""
         return self._history("mirror_events")
 
     def copied(self) -> DataFrame:
-        """What was copied between two commits of a partition: `mirror_ranges`, and `at`."""
+        """Records copied between two commits of a partition: `mirror_ranges`, and `at`."""
         return self._history("mirror_ranges")
 
     def lags(self) -> DataFrame:
-        """How far behind each partition was at a commit: `mirror_lags`, and `at`."""
+        """The lag of each partition at each commit: `mirror_lags`, and `at`."""
         return self._history("mirror_lags")
 
     def _history(self, name: str) -> DataFrame:
-        """The flow's rows. They are read here, and not by executors: the default is a file of this
-        host."""
+        """Return the flow's rows. They are read in this process, not by executors, because the
+        default database is a file of this host."""
         rows = read_history(self._history_url, name, self._source, self._target)
         columns = TABLES.tables[name].columns
         schema = pa.schema([(c.name, _ARROW_TYPES[c.type.python_type]) for c in columns])

@@ -1,6 +1,6 @@
 """`connect-distributed`: a Kafka Connect worker in a group of workers.
 
-connect-distributed [--workers N] worker.properties
+    connect-distributed [--workers N] worker.properties
 
 Workers with the same `group.id` share connectors and tasks. They may run on any number of hosts,
 and Java workers may join. Connector configs, source offsets and statuses are stored in the topics

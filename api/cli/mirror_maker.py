@@ -1,6 +1,6 @@
 """`connect-mirror-maker`: run the flows of an mm2.properties.
 
-connect-mirror-maker [--clusters ALIAS ...] [--workers N] [--check] mm2.properties
+    connect-mirror-maker [--clusters ALIAS ...] [--workers N] [--check] mm2.properties
 
 Processes with the same properties, on any hosts, share the work of each flow. `--workers N` runs N
 of them on this host. The first uses `metrics.listener` and `listeners` from the properties; the

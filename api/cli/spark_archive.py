@@ -1,6 +1,6 @@
 """`connect-spark-archive`: pack the Python packages that Spark executors need.
 
-connect-spark-archive OUT.tar.gz [--add DISTRIBUTION ...]
+    connect-spark-archive OUT.tar.gz [--add DISTRIBUTION ...]
 
 Spark sessions on a cluster build and send such an archive automatically. Use this command to build
 one on a machine that matches the executors, or to store one where executors read it faster.

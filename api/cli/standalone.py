@@ -1,6 +1,6 @@
 """`connect-standalone`: one Kafka Connect worker without a group, running connectors from files.
 
-connect-standalone worker.properties [connector.properties connector.json ...]
+    connect-standalone worker.properties [connector.properties connector.json ...]
 
 Source offsets are stored in the database file `offset.storage.file.filename`, or in the database of
 `offset.storage.sql.url`. Connectors of the files are created one after the other. More can be

@@ -1,7 +1,7 @@
-"""What `/health` says: every connector, task and partition, and whether that is well.
+"""The body of `/health`: the health of every connector, task and partition.
 
-What is RUNNING but has a partition that does not move, or says that it cannot do its work for now,
-is not healthy: the state alone hides that.
+A RUNNING task is not healthy if one of its partitions makes no progress or if it reports a problem,
+which the state alone would hide.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ HealthSource = Callable[[], Mapping[str, Sequence[ConnectorStatus]]]
 """The connectors of each flow (`a->b`), or of "" outside dedicated mode. Called from any thread."""
 
 _WELL = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
-"""States that somebody wants. In all others (FAILED, UNASSIGNED, RESTARTING) work waits that nobody
-does."""
+"""States that are intended. In all others (FAILED, UNASSIGNED, RESTARTING) work waits without being
+run."""
 
 
 def task_is_healthy(task: TaskStatus) -> bool:
@@ -32,12 +32,12 @@ def connector_is_healthy(connector: ConnectorStatus) -> bool:
 
 
 def _is_well(status: Status) -> bool:
-    """What is RUNNING with a trace goes on trying to do what the trace says."""
+    """RUNNING with a trace means that it keeps retrying the operation in the trace."""
     return status.state in _WELL and status.trace is None
 
 
 def health_document(flows: Mapping[str, Sequence[ConnectorStatus]]) -> dict[str, object]:
-    """The body of `/health`."""
+    """Return the body of `/health`."""
     ill = [
         f"{flow} {connector.name}".strip()
         for flow, connectors in flows.items()

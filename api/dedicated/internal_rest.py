@@ -35,11 +35,11 @@ class MirrorRestServer(RestServer):
 
     @property
     def reach(self) -> InternalRest:
-        """How others reach this process. After `bind`."""
+        """Return how other processes reach this one. Call after `bind`."""
         return InternalRest(self.advertised_url, self.worker_id, self.client)
 
     def serve(self, herder_of_flow: HerderOfFlow) -> None:
-        """From now on these flows answer."""
+        """Begin to answer for these flows."""
         self._herder_of_flow = herder_of_flow
 
     def _main_app(self) -> ASGIApp:

@@ -53,12 +53,12 @@ async def _raw_body(request: Request) -> bytes:
 
 
 def _java_boolean(value: object) -> bool:
-    """As Java's Boolean.valueOf: "true" in any case is true, all else false."""
+    """Parse as Java's Boolean.valueOf: "true" in any case is true, all else false."""
     return str(value).lower() == "true"
 
 
 def _task_number(value: object) -> object:
-    """As Java's Integer.valueOf, which takes a sign and leading zeros, and nothing else."""
+    """Parse as Java's Integer.valueOf, which takes a sign and leading zeros, and nothing else."""
     text = str(value)
     digits = text[1:] if text[:1] in "+-" else text
     if not (digits.isdigit() and digits.isascii()) or not -(2**31) <= int(text) < 2**31:

@@ -99,6 +99,6 @@ def _failure(request: Request, error: ConnectError) -> Response:
 
 
 def _timed_out(request: Request) -> str:
-    """What the worker is busy with is the best hint there is."""
+    """Add the worker's current activity, which is the best hint available."""
     stage = request.app.state.site.stage()
     return f"Request timed out. {stage}" if stage else "Request timed out"

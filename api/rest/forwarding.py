@@ -1,4 +1,4 @@
-"""Requests that another worker has to answer: sent on once or twice, then given up.
+"""Forwards requests to the worker that has to answer them, at most twice.
 
 The herder says who answers (`NotLeader`, `NotAssigned`). A request that a client sent is forwarded
 with `forward=true`, that one once more with `forward=false`, as the leader may have changed or may
@@ -95,7 +95,7 @@ class Forwarding:
 
 
 def _checked(answer: RestAnswer) -> RestAnswer:
-    """Raise the failure that another worker answered with."""
+    """Raise the failure that the other worker answered with."""
     if answer.status >= 400:
         try:
             error = ErrorMessage.model_validate_json(answer.body)

@@ -1,4 +1,4 @@
-"""What Java's REST server does around its resources, as ASGI middlewares.
+"""ASGI middlewares that reproduce the general behaviour of Java's REST server.
 
 `JaxRs` answers by its rules what concerns no handler: paths that name nothing, methods, media
 types, OPTIONS, HEAD, trailing slashes. `Cors` and `AnswerHeaders` add headers; `BasicAuth` keeps

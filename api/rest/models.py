@@ -1,4 +1,4 @@
-"""What requests and answers look like: Kafka Connect's JSON, with its names and order of fields.
+"""Requests and answers of the REST API: Kafka Connect's JSON, with its names and order of fields.
 
 Models of answers are made from the herder's data by their `of` methods; `json_bytes` writes any of
 them, alone or in lists and maps, as compact UTF-8.

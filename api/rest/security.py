@@ -74,8 +74,8 @@ class Users:
 def users_of(
     extensions: Sequence[str], props: Mapping[str, str], environment: Mapping[str, str]
 ) -> Users | None:
-    """The users of a worker; None: it does not ask who comes. Raises ConfigError for an extension
-    that is not this one: leaving it out could leave the worker open."""
+    """Return the users of a worker; None: it requires no authentication. Raises ConfigError for any
+    other extension, since ignoring it could leave the worker open."""
     for name in extensions:
         if name not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_EXTENSION.rpartition(".")[2]):
             raise invalid_value(

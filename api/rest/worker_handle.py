@@ -1,4 +1,4 @@
-"""What the handlers of one worker's REST API share."""
+"""State that the handlers of one worker's REST API share."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class LineCutter:
         self._start = 0
 
     def next_line(self) -> bytes | None:
-        """The next whole line, without its end; None: not there yet."""
+        """Return the next whole line without its line ending; None if it is not complete yet."""
         lf = self._data.find(_LF, self._searched)
         end = len(self._data) if lf < 0 else lf
         cr = self._data.find(_CR, self._searched, end)

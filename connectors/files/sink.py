@@ -45,7 +45,7 @@ class FileStreamSinkConnector(SinkConnector):
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """The consumer group's offsets are all there are."""
+        """Nothing to do: the consumer group's offsets are the connector's only offsets."""
         return True
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -59,11 +59,11 @@ class FileStreamSinkConnector(SinkConnector):
         return [dict(self._config) for _ in range(max_tasks)]
 
     def stop(self) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""
 
 
 class FileStreamSinkTask(SinkTask):
-    """Appends; what was put is in the file before its offsets are committed."""
+    """Appends values to the file; records are in the file before their offsets are committed."""
 
     _out: TextIO | None = None
 

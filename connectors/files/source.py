@@ -1,8 +1,8 @@
 """Kafka's FileStreamSource: the lines of a file, or of the standard input, become records.
 
 Source partition {"filename": <file>}, source offset {"position": <bytes read>}: Java's connector
-goes on where ours stopped, and the other way round. Java counts characters where ours counts bytes;
-the two differ in text beyond ASCII, where Java's resumes at the wrong place.
+can resume from our offset, and the reverse. Java counts characters and we count bytes, so in text
+beyond ASCII Java resumes at a wrong position.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class FileStreamSourceConnector(Connector):
 
     @classmethod
     def exactly_once_support(cls, config: Mapping[str, str]) -> bool:
-        """From a file that is only appended to; nothing is known of where standard input was."""
+        """Supported for a file that is only appended to; the position in standard input is
+        unknown."""
         return bool(_CONFIG_DEF.parse(config).optional_string("file"))
 
     @classmethod
@@ -106,11 +107,11 @@ class FileStreamSourceConnector(Connector):
         return [dict(self._config)]
 
     def stop(self) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""
 
 
 class FileStreamSourceTask(SourceTask):
-    """Reads on from the stored position, and waits at the file's end for more."""
+    """Reads from the stored position on, and waits at the file's end for more."""
 
     _descriptor: int | None = None
 
@@ -156,7 +157,7 @@ class FileStreamSourceTask(SourceTask):
         except FileNotFoundError:
             if not self._missing_said:
                 self._missing_said = True
-                _log.warning("%s does not exist yet; it is looked for again", self._filename)
+                _log.warning("%s does not exist yet; waiting for it", self._filename)
             return
         except OSError as error:
             raise TaskFailed(f"The file {self._filename} cannot be read: {error}") from error

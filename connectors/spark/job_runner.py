@@ -49,7 +49,8 @@ class JobStatus:
 
 
 class PeriodicJob:
-    """See the module. `start` and `stop` once each, by the owner; all else from any thread."""
+    """Runs one job periodically, as described above. The owner calls `start` and `stop` once each;
+    any thread may call the rest."""
 
     def __init__(
         self,
@@ -102,16 +103,16 @@ class PeriodicJob:
         self._loop.start()
 
     def wake(self) -> None:
-        """Run now, or right after the run that goes on."""
+        """Run now, or right after the current run."""
         self._loop.wake()
 
     def request_stop(self) -> None:
-        """Ask the job to end, and Spark to give up what it does for it; waits for neither."""
+        """Ask the job to end and cancel its Spark work; do not wait for either."""
         self._loop.request_stop()
         self._queries.cancel(for_good=True)
 
     def stop(self, timeout: float = STOP_TIMEOUT_S) -> bool:
-        """End the job. False: a run is still going on after `timeout` seconds; it ends by itself,
+        """End the job. False: a run is still going on after `timeout` seconds; it ends by itself
         without effect on others."""
         self.request_stop()
         ended = self._loop.stop(timeout)
@@ -126,11 +127,11 @@ class PeriodicJob:
             )
 
     def register(self, registry: MetricRegistry) -> Callable[[], None]:
-        """Show this job's figures; returns what removes them again."""
+        """Register this job's metrics; return a function that removes them."""
         return registry.register(SPARK_JOB_GROUP, {"job": self.name}, self.read)
 
     def read(self) -> dict[str, MetricValue]:
-        """Figures for the metrics page."""
+        """Return values for the metrics page."""
         status = self.status
         values: dict[str, MetricValue] = {
             "status": status.text,

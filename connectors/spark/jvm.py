@@ -50,7 +50,7 @@ _LEVELS = {
 _UNRESOLVED = re.compile(r"\[?(unresolved dependency: [^\]]+|download failed: [^\]]+)\]?")
 _environment = threading.Lock()
 
-# It tells of each of its connections that ends.
+# This logger reports every connection that ends.
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
@@ -107,7 +107,7 @@ class SparkJvm:
         return self._process is not None and self._process.poll() is None
 
     def last_words(self) -> str:
-        """Why it ended, as far as it said so."""
+        """Return the JVM's last output, which explains why it ended."""
         lines = list(self._lines)
         for line in lines:
             if found := _UNRESOLVED.search(line):

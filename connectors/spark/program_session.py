@@ -57,7 +57,7 @@ def own_session(
         _wait(shared, lease, ready, patience, instead)
         session = lease.session
         if session is None:
-            raise SparkUnavailable(f"Spark was lost as soon as it was there: {lease.state}")
+            raise SparkUnavailable(f"Spark was lost right after its start: {lease.state}")
         yield session
     finally:
         shared.close()
@@ -80,7 +80,7 @@ def _wait(
         if state.phase is SparkPhase.FAILED:
             if failed is None:  # the loop that tries has logged the reason
                 told, failed = True, Deadline(patience.failed)
-                log.warning("Spark on %s is tried for %.0f s more", state.master, patience.failed)
+                log.warning("retrying Spark on %s for %.0f s", state.master, patience.failed)
             # A try that is under way is let end.
             if failed.expired():
                 raise SparkUnavailable(_given_up(state.reason, instead))
@@ -92,5 +92,5 @@ def _wait(
 
 
 def _given_up(reason: str, instead: str) -> str:
-    remedy = f"Given up. See that it can run there, or name another master in {MASTER}"
-    return f"There is no Spark: {reason}. {'; or '.join([remedy, *([instead] if instead else [])])}"
+    remedy = f"Check that Spark can run there, or set another master in {MASTER}"
+    return f"Cannot use Spark: {reason}. {'; or '.join([remedy, *([instead] if instead else [])])}"

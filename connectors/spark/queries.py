@@ -1,7 +1,7 @@
-"""What one user asks of Spark: its lease, one query at a time, and how they go.
+"""The Spark session as one client uses it: its lease, one query at a time, and its metrics.
 
-A query that is not needed any more is cancelled, also one that begins later; one that takes long is
-told of; one that takes too long is ended. All of Spark's errors come out as ours.
+A query that is no longer needed is cancelled, even one that begins later. A slow query is logged,
+and one that exceeds its time limit is cancelled. All errors of Spark are raised as ours.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _LOG = logging.getLogger(__name__)
 
 SPARK_JOB_GROUP = "spark-job-metrics"
 LONGEST_S = 600.0
-"""A query that takes longer is cancelled, and fails."""
+"""Time limit of a query; a longer one is cancelled and fails."""
 LONG_S = 60.0
-"""One that takes longer is told of once, while it goes on."""
+"""A query that runs longer than this is logged once."""
 
 
 class SparkQueries:
-    """See the module. `session`, `query` and `rest` are for one thread, all else for any."""
+    """One client's queries. Call `session`, `query` and `rest` on one thread; any thread may call
+    the rest."""
 
     def __init__(
         self,
@@ -63,8 +64,8 @@ class SparkQueries:
         )
 
     def session(self, *, start: bool = True) -> SparkSession:
-        """The session; it stays until `rest`. Raises `SparkUnavailable` while there is none; it
-        comes then, but for `start` False."""
+        """Return the session and keep it until `rest`. Raises `SparkUnavailable` if there is none;
+        it is then started, unless `start` is False."""
         # Before the look, so that no session comes unnoticed.
         self._waiting = start
         session = self._lease.want(start=start)
@@ -74,17 +75,17 @@ class SparkQueries:
         return session
 
     def look(self) -> None:
-        """Something failed: see now whether the session is still there."""
+        """Called after a failure: check now whether the session still exists."""
         self._lease.look()
 
     def rest(self) -> None:
-        """There is nothing to ask for now."""
+        """Give up the need for a session until the next query."""
         self._waiting = False
         self._lease.rest()
 
     @contextmanager
     def query(self, session: SparkSession, what: str) -> Iterator[None]:
-        """What is asked of Spark within is one query. Raises `SparkJobFailed`."""
+        """Run the block as one query. Raises `SparkJobFailed`."""
         timers = [
             threading.Timer(self._long_s, self._report_long),
             threading.Timer(LONGEST_S, self.cancel),
@@ -108,7 +109,7 @@ class SparkQueries:
             self._end(error)
 
     def cancel(self, *, for_good: bool = False) -> None:
-        """Let Spark give up the query that it is at; `for_good`: also those that follow."""
+        """Cancel the current query; `for_good`: also later ones."""
         session = self._running
         if session is not None:
             try:
@@ -121,7 +122,7 @@ class SparkQueries:
                 _LOG.debug("%s could not be cancelled: %s", self.name, first_line(error))
 
     def close(self) -> None:
-        """End the query that goes on; no other begins."""
+        """Cancel the current query and start no other."""
         with self._lock:
             self._closed = True
         self.cancel(for_good=True)
@@ -129,11 +130,11 @@ class SparkQueries:
 
     @property
     def waiting(self) -> str:
-        """For people: what it waits for; empty while it does not."""
+        """Return the reason for waiting as text; empty if it does not wait."""
         return f"waiting for Spark, which is {self._lease.state}" if self._waiting else ""
 
     def read(self) -> dict[str, MetricValue]:
-        """Figures for the metrics page."""
+        """Return values for the metrics page."""
         with self._lock:
             began, last = self._began, self._last_run_s
             values: dict[str, MetricValue] = {

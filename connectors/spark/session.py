@@ -84,12 +84,13 @@ class SparkLease:
         self.who = who
 
     def want(self, *, start: bool = True) -> SparkSession | None:
-        """Have need of the session until `rest` or `release`. None: it is not there; `on_ready` is
-        called when it is. `start` False: no need if it is not there."""
+        """Request the session until `rest` or `release`. None: it does not exist yet; `on_ready` is
+        called when it does. `start` False: request it only if it exists."""
         return self._shared._want(self, start)
 
     def rest(self) -> None:
-        """Have no need of it. It ends when nobody has had any for a time; `want` brings it back."""
+        """End the request. The session ends when it has been idle for a time; `want` starts it
+        again."""
         self._shared._rest(self)
 
     @property
@@ -102,11 +103,11 @@ class SparkLease:
         return self._shared.state
 
     def look(self) -> None:
-        """Something failed: see now whether the session is still there."""
+        """Called after a failure: check now whether the session still exists."""
         self._shared._loop.wake()
 
     def release(self) -> None:
-        """The user is gone, as with `rest`, and for good."""
+        """End the lease for good; implies `rest`."""
         self._shared._release(self)
 
     def _ready(self) -> None:
@@ -127,7 +128,7 @@ class SharedSession:
         self._state = SparkState(SparkPhase.UNUSED)
         self._closed = False
         self.ended_by: Exception | None = None
-        """What no try can mend, as a `ConfigError`: no session will come."""
+        """A permanent error as a `ConfigError`: no session can be started."""
         self._starts = 0
         self._idle_s = self._last_wanted = 0.0
         self._loop = self._new_loop()
@@ -265,7 +266,7 @@ class SharedSession:
             if wanted or unused < self._idle_s:
                 return False
             self._session = None
-        log.info("Spark ends, as nothing has needed it for %.0f s", unused)
+        log.info("stopping Spark, idle for %.0f s", unused)
         return True
 
     def _look(self) -> None:
@@ -274,7 +275,7 @@ class SharedSession:
             self._shut(SparkState(SparkPhase.IDLE, self._state.master), CLOSE_TIMEOUT_S)
             return
         if self._wanted != self._running:
-            log.info("Starting Spark anew, as something else is wanted of it now")
+            log.info("restarting Spark, because its users need other properties now")
             self._shut(SparkState(SparkPhase.STARTING, self._state.master), CLOSE_TIMEOUT_S)
             return
         jvm, context = self._jvm, self._context

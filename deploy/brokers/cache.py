@@ -1,4 +1,4 @@
-"""Where downloads are kept between runs: the user's cache, shared with what else we run."""
+"""The download cache of this user, shared with the project's other downloads."""
 
 from connect.cache_directory import CACHE_VARIABLE, cache_directory
 

@@ -1,4 +1,4 @@
-"""What can go wrong while brokers are fetched and run.
+"""Errors of fetching and running brokers.
 
 ConnectError
 └── DeployError               one clear sentence for the person at the terminal

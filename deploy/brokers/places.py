@@ -1,4 +1,4 @@
-"""Where a node runs: on loopback, or in a network namespace with an address of its own."""
+"""The location of a node: loopback, or a network namespace with its own address."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The newcomer's first sight: two real clusters, a mirror between them, and a live view of it."""
+"""A first look at the project: two real clusters, a mirror between them, and a live view of it."""

@@ -52,7 +52,7 @@ def demo_seconds(text: str | None) -> float | None:
 
 
 class Told(Protocol):
-    """What a demo gives back to be told."""
+    """The result of a demo, to be printed at its end."""
 
     @property
     def problem(self) -> str | None: ...

@@ -1,4 +1,4 @@
-"""Whether the copy is one: the newest records while all moves, and many records at the end."""
+"""Checks the copy: the newest records while the mirror runs, and many records at the end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def nearly_in_sync(
     ends: Mapping[PartitionKey, PartitionEnds],
     near_s: float = _NEAR_S,
 ) -> bool:
-    """Whether it is worth looking: offsets, where they tell, are less than `near_s` apart."""
+    """Whether a full check is worthwhile: the end offsets, where comparable, are less than `near_s`
+    apart."""
     for topic in topics:
         for key in topic.partition_keys:
             end = ends[key]

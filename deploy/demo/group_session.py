@@ -45,7 +45,7 @@ class GroupSummary:
 
     @property
     def problem(self) -> str | None:
-        """What was wrong, in one sentence; None when all went well."""
+        """Return the problem in one sentence; None if all went well."""
         if self.losses is not None and self.losses.different is not None:
             return "The copy is not equal to its source"
         if self.failed_stops:
@@ -60,7 +60,7 @@ class GroupSummary:
         if self.caught_up_s is not None:
             yield f"Lag was back to zero {self.caught_up_s:.1f} s after the kill"
         if self.losses is None:
-            yield "Not compared, as it was stopped before the end"
+            yield "Not compared, because the demo was stopped before the end"
         elif self.losses.different is None:
             yield (
                 f"Nothing is lost: {self.losses.equal:,} records compared one by one, all equal and"
@@ -173,7 +173,7 @@ class _GroupDemo:
         self._until(lambda: self._workers.leader() is not None, "the group has a leader")
         leader = self._workers.leader()
         if leader is None:
-            raise ProcessFailed("The group has lost its leader by itself")
+            raise ProcessFailed("The group lost its leader before the demo killed it")
         had = sum(place == leader.worker_id for place in self._placed.values())
         self._view.say(
             f"kill -9 {leader.pid}: worker {leader.number}, the leader, with {had} of "

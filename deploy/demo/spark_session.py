@@ -62,7 +62,7 @@ class SparkSummary:
 
     @property
     def problem(self) -> str | None:
-        """What was wrong, in one sentence; None when all went well."""
+        """Return the problem in one sentence; None if all went well."""
         if self.backfill is not None and self.backfill.status:
             return f"The backfill ended with status {self.backfill.status}"
         if self.comparison is not None and self.comparison.different is not None:
@@ -91,13 +91,13 @@ class SparkSummary:
 def run_spark_demo(
     view: View, stop: Stop, seconds: float | None, clock: Clock = SYSTEM_CLOCK
 ) -> SparkSummary:
-    """Run the story to its end, or until `stop`; with `seconds` the mirror goes on until so long
-    after the clusters were up. Raises as `on_two_clusters`."""
+    """Run all steps, or until `stop`; with `seconds` the mirror runs until that long after the
+    clusters started. Raises as `on_two_clusters`."""
     return on_two_clusters(view, stop, seconds, clock, lambda stage: _SparkDemo(stage).run())
 
 
 class _SparkDemo:
-    """What happens once both clusters are up."""
+    """The steps after both clusters have started."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -141,7 +141,9 @@ class _SparkDemo:
             while until is not None and not until.expired():
                 self._look(producer, mirror, "following")
                 self._stage.stop.event.wait(TICK_S)
-            self._view.say("Ending: the producer stops, the last records are copied and compared")
+            self._view.say(
+                "Stopping: the producer stops, then the last records are copied and compared"
+            )
             producer.process.stop(_PRODUCER_STOP_S)
             self._until(producer, mirror, self._stage.drained, "the last records are copied")
             self._told.comparison = self._stage.checker.compare(self._stage.progress.latest.ends)

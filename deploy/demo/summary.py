@@ -1,4 +1,4 @@
-"""What the demo tells at its end."""
+"""Prints the summary of a demo."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BacklogRun:
         return self.ended_at is not None
 
     def describe(self) -> str | None:
-        """None where it was not seen."""
+        """Return the summary line; None if the backlog was not observed."""
         if self.began_at is None or self.ended_at is None or self.ended_at <= self.began_at:
             return None
         seconds = self.ended_at - self.began_at
@@ -67,11 +67,11 @@ class Summary:
 
     @property
     def problem(self) -> str | None:
-        """What was wrong, in one sentence; None when all went well."""
+        """Return the problem in one sentence; None if all went well."""
         if self.comparison is not None and self.comparison.different is not None:
             return "The copy is not equal to its source"
         if self.moved is not None and not self.moved.exact:
-            return "The group that moved did not read each record once"
+            return "The moved group did not read each record exactly once"
         if self.mirror_status:
             return f"connect-mirror-maker ended with status {self.mirror_status} when stopped"
         return None
@@ -95,7 +95,7 @@ class Summary:
                 f"{percentile(self.latencies_ms, 0.99)} ms ({len(self.latencies_ms):,} records)"
             )
         if self.comparison is None:
-            yield "Not compared, as not all had been copied yet"
+            yield "Not compared, because some records had not been copied yet"
         elif self.comparison.different is None:
             yield f"Compared record by record: {self.comparison.equal:,} equal, none different"
         else:

@@ -1,4 +1,4 @@
-"""The Connect workers under the demo's eyes: their properties, their processes, and their REST."""
+"""The demo's Connect workers: their properties, processes and REST."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ class Workers:
         return all(worker.is_ready() for worker in self.running)
 
     def leader(self) -> Worker | None:
-        """None while there is none."""
+        """The group's leader; None if there is none."""
         return next((worker for worker in self.running if worker.leads()), None)
 
     def create(self, name: str, config: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""What workers ask of the leader: to write task configs, and to fence out old tasks.
+"""Requests of workers to the leader: to write task configs, and to fence out old tasks.
 
 Their requests are signed; the herder checks the signature over the exact bytes of the body.
 """

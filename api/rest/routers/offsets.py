@@ -17,7 +17,7 @@ router = APIRouter(prefix="/connectors/{connector}/offsets", responses=FAILURES,
 
 @router.get("", response_model=ConnectorOffsets)
 def connector_offsets(connector: ConnectorName, herder: Herder) -> Response:
-    """How far a connector has come."""
+    """Return the stored offsets of a connector."""
     return json_answer(ConnectorOffsets.of(herder.connector_offsets(connector)))
 
 

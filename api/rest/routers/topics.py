@@ -21,6 +21,6 @@ def active_topics(connector: ConnectorName, herder: Herder) -> Response:
 
 @router.put("/reset", status_code=202)
 def reset_active_topics(connector: ConnectorName, herder: Herder) -> Response:
-    """Forget them."""
+    """Reset the connector's active topics."""
     herder.reset_active_topics(connector)
     return empty(202)

@@ -285,7 +285,7 @@ class Dealer:
 
 
 def urgent_first(jobs: Iterable[PartitionJob]) -> list[PartitionJob]:
-    """Sort key: the partition that would lose records soonest comes first, then the largest."""
+    """Return the jobs sorted: the one that would lose records soonest first, then the largest."""
     return sorted(jobs, key=_urgency)
 
 

@@ -23,7 +23,7 @@ OutcomeRow = tuple[str, str | None, str | None]
 
 
 def share_text(ranges: Sequence[AuditRange]) -> str:
-    """A task's ranges, for `share_auditor`."""
+    """Serialise a task's ranges, for `share_auditor`."""
     return json.dumps([asdict(each) for each in ranges])
 
 
@@ -39,7 +39,7 @@ def share_auditor(setup: AuditSetup, shares: Sequence[str]) -> Callable[[int], l
 
 
 def outcome_of(range_text: str, result: str | None, error: str | None) -> RangeOutcome:
-    """The outcome that an `OutcomeRow` says."""
+    """Parse an `OutcomeRow`."""
     found = None if result is None else RangeResult.from_json(json.loads(result))
     return RangeOutcome(_range(json.loads(range_text)), found, error)
 

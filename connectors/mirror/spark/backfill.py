@@ -19,12 +19,12 @@ __all__ = ["slots_of", "spark_engine"]
 
 
 def slots_of(session: SparkSession) -> int:
-    """How many tasks the session runs at a time."""
+    """Return how many tasks the session runs in parallel."""
     return int(session.sparkContext.defaultParallelism)
 
 
 def spark_engine(session: SparkSession, flow: CopyFlow) -> PieceEngine:
-    """Copies on this session's executors."""
+    """Return an engine that copies on this session's executors."""
 
     def copy(piece: Piece) -> PieceOutcome:
         try:
@@ -42,7 +42,7 @@ def spark_engine(session: SparkSession, flow: CopyFlow) -> PieceEngine:
         except SparkJobFailed as error:
             return PieceOutcome((), (), str(error), sure=False)
         if len(results) != 1:
-            return PieceOutcome((), (), "its task told nothing", sure=False)
+            return PieceOutcome((), (), "its task returned no result", sure=False)
         (result,) = results
         return PieceOutcome(result.progress, result.copied, result.error, sure=not result.again)
 

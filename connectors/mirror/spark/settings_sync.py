@@ -40,7 +40,7 @@ DESCRIBED_AT_ONCE = 500
 """Topics in one request. A topic has some 35 configs, of about 50 bytes each."""
 CHANGED_AT_ONCE = 200
 LOGGED_TOPICS = 20
-"""Changes of so many topics are logged one by one; of the others it is said how many they are."""
+"""Maximum number of topics whose changes are logged one by one; the rest are only counted."""
 
 _UNSUPPORTED_VERSION = 35
 _SECURITY_DISABLED = 54
@@ -94,14 +94,14 @@ class SettingsSync:
         ]
 
     def start(self, metrics: MetricRegistry) -> None:
-        """Begin; the jobs' figures go to `metrics`."""
+        """Begin; the jobs' metrics are registered with `metrics`."""
         self._removers.append(metrics.register(SPARK_SESSION_GROUP, {}, self._shared.read))
         for job in self.jobs:
             self._removers.append(job.register(metrics))
             job.start()
 
     def wake(self) -> None:
-        """Topics are others than before, or known now: look at their settings."""
+        """Called when topics have changed or become known: check their settings."""
         for job in self.jobs:
             job.wake()
 
@@ -253,7 +253,7 @@ class SettingsSync:
         left_out = Counter({key: outcomes[key] for key in ("write", "pattern", "topic")})
         if left_out != self._left_out and left_out.total():
             log.info(
-                "%s: ACLs that are not mirrored: %d let somebody write, %d are not for one topic "
+                "%s: ACLs that are not mirrored: %d grant WRITE, %d are not for one topic "
                 "by name, %d are of topics that are not mirrored",
                 self._flow,
                 left_out["write"],
@@ -264,7 +264,7 @@ class SettingsSync:
 
 
 def _mirrored(clusters: Clusters, timeout: float) -> list[tuple[str, str]]:
-    """Topics that are on both sides, with their names on the target."""
+    """Return topics that exist on both sides, with their names on the target."""
     copied = clusters.selector.select(clusters.source.list_topics(timeout)).copied
     there = clusters.target.list_topics(timeout)
     pairs = [(topic, clusters.selector.remote(topic)) for topic in copied]

@@ -234,7 +234,7 @@ def test_without_a_spark_master_it_ends_soon_and_the_next_one_copies(
     file = properties_file(flow.properties({"spark.master": "spark://127.0.0.1:1"}), tmp_path)
     assert main([str(file)]) == EXIT_ERROR
     said = capsys.readouterr().err
-    assert "There is no Spark: The Spark master spark://127.0.0.1:1 cannot be reached" in said
+    assert "Cannot use Spark: The Spark master spark://127.0.0.1:1 cannot be reached" in said
     assert "use --engine local" in said
     assert main([str(file), "--engine", "local"]) == 0, "nothing is locked any more"
     assert end_offset(flow.target_servers, flow.remote(topic)) == 10

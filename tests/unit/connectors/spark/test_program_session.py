@@ -56,11 +56,11 @@ def test_an_unreachable_master_is_told_at_once_and_given_up_with_what_to_do(
         pytest.fail("there is no session")
     told = caplog.messages
     assert f"The Spark master {nowhere} cannot be reached" in told[0]
-    assert told[1] == f"Spark on {nowhere} is tried for 0 s more"
+    assert told[1] == f"retrying Spark on {nowhere} for 0 s"
     assert len(told) == 2
     said = str(raised.value)
-    assert f"There is no Spark: The Spark master {nowhere} cannot be reached" in said
-    assert said.endswith("or name another master in spark.master; or walk")
+    assert f"Cannot use Spark: The Spark master {nowhere} cannot be reached" in said
+    assert said.endswith("or set another master in spark.master; or walk")
 
 
 def test_a_start_that_takes_long_is_told_and_given_up(
