@@ -144,7 +144,7 @@ def test_a_signal_after_the_kill_ends_the_workers_too(kafka: KafkaRuntime, direc
     demo.process.send_signal(signal.SIGINT)
 
     assert demo.wait(_END_S) == 0, demo.text()
-    assert "Not compared, as it was stopped before the end" in demo.text()
+    assert "Not compared, because the demo was stopped before the end" in demo.text()
     assert demo.leftovers() == []
 
 
