@@ -190,7 +190,7 @@ class BackgroundLoop:
         first = self._backoff.failures == 0
         wait = self._backoff.next()
         level = logging.WARNING if first else logging.DEBUG
-        _log.log(level, "%s: %s; next try in %.1f s", self._name, error, wait)
+        _log.log(level, "%s: %s; retrying in %.1f s", self._name, error, wait)
         if not first:
             self._on_trouble(f"{self._name}: {error}")
         return wait

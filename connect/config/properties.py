@@ -70,7 +70,7 @@ def read_properties(path: Path) -> list[Property]:
         if not (entry.key + entry.value).isascii() and _looks_like_utf8(entry.key + entry.value):
             log.warning(
                 "%s, line %d: the value of %s looks like UTF-8, but property files are read as "
-                "ISO-8859-1, as Java does; write \\uXXXX escapes to be sure",
+                "ISO-8859-1, as Java does; write \\uXXXX escapes for other characters",
                 path,
                 entry.line,
                 entry.key,

@@ -246,7 +246,7 @@ def _make_provider(
         return factory(parameters, prefix)
     if find is None:
         known = ", ".join(_JAVA_PACKAGE + name for name in _FACTORIES)
-        raise invalid_value(class_key, class_name, f"unknown config provider; there are: {known}")
+        raise invalid_value(class_key, class_name, f"unknown config provider; use one of {known}")
     provider = find(class_name, class_key)()
     provider.configure(parameters)
     return provider

@@ -102,7 +102,7 @@ class WorkerConfig:
         if file is None and url is None:
             raise ConfigError(
                 'Missing required configuration "offset.storage.file.filename" which has no default'
-                " value. It, or offset.storage.sql.url, says where source offsets are kept.",
+                " value. Set it, or set offset.storage.sql.url.",
                 key="offset.storage.file.filename",
             )
         return cls(**_shared(parsed), offset_storage_file=file, offset_storage_sql_url=url)

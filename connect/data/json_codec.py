@@ -96,7 +96,7 @@ def _write_map(value: Mapping[str, JsonValue], out: list[str]) -> None:
     separator = "{"
     for name, member in value.items():
         if not isinstance(name, str):
-            raise ConnectError(f"A JSON object's names are strings, not {type(name).__name__}")
+            raise ConnectError(f"A JSON object's names must be strings, not {type(name).__name__}")
         out.append(f"{separator}{_string(name)}:")
         _write(member, out)
         separator = ","

@@ -48,7 +48,7 @@ def parse_families(texts: Sequence[str]) -> tuple[Family, ...]:
     except ValueError:
         unknown = ", ".join(name for name in names if name not in Family.__members__)
         raise ConfigError(
-            f"Invalid value {unknown} for family: use A, B or C, or several as in A,B",
+            f"Invalid value {unknown} for family: use A, B or C, or a list such as A,B",
             key="family",
             value=unknown,
         ) from None

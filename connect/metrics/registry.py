@@ -130,7 +130,7 @@ class MetricRegistry:
         if not registration.failing:
             registration.failing = True
             _LOG.warning(
-                "metrics of %s cannot be read and are left out: %s",
+                "Cannot read the metrics of %s, leaving them out: %s",
                 registration.name,
                 error,
                 exc_info=error,

@@ -114,11 +114,14 @@ def read_headers(records: memoryview) -> list[BatchHeader]:
         base = header.base_offset
         if base < after:
             raise CorruptData(
-                f"record batch at offset {base}, where {after} is the first that can be"
+                f"record batch at offset {base} overlaps the batch before it, which ends before"
+                f" offset {after}"
             )
         after = base + header.last_offset_delta + 1
     if after > _LAST_OFFSET:
-        raise CorruptData(f"record batches to offset {after - 1}, beyond all that can be")
+        raise CorruptData(
+            f"record batches end at offset {after - 1}, beyond the largest valid offset"
+        )
     return headers
 
 
@@ -142,7 +145,7 @@ def _read_headers(records: memoryview) -> list[BatchHeader]:
         if size < HEADER_SIZE or fields[6] < 0 or fields[12] < 0:
             raise CorruptData(
                 f"record batch at offset {fields[0]}: batchLength {fields[1]}, lastOffsetDelta "
-                f"{fields[6]}, recordsCount {fields[12]} cannot be"
+                f"{fields[6]}, recordsCount {fields[12]} are invalid"
             )
         if at + size > end:
             break
@@ -168,7 +171,7 @@ def _legacy_header(
     if magic == 2:
         return None
     if magic > 1 or length < _MIN_LEGACY_SIZE:
-        raise CorruptData(f"message at offset {offset}: magic {magic}, length {length} cannot be")
+        raise CorruptData(f"message at offset {offset}: magic {magic}, length {length} is invalid")
     if at + size > end:
         return None
     (crc,) = _LEGACY_CRC.unpack_from(records, at + _LEGACY_CRC_AT)

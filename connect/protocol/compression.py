@@ -109,7 +109,7 @@ def decompress(codec: int, data: Data, *, limit: int = DEFAULT_LIMIT) -> Data:
 
 
 def _unknown(codec: int) -> CorruptData:
-    return CorruptData(f"compression codec {codec} is unknown; known are 0 to 4")
+    return CorruptData(f"unknown compression codec {codec}; valid codecs are 0 to 4")
 
 
 def _too_large(codec: int, limit: int) -> CorruptData:

@@ -55,15 +55,15 @@ _LEGACY_MIN_SIZE = 26  # a magic 0 message without key and value
 def check_frame(batch: memoryview) -> int:
     """The magic of `batch`, which must be one whole entry. Raises CorruptData."""
     if len(batch) < _LEGACY_MIN_SIZE:
-        raise CorruptData(f"{len(batch)} bytes cannot hold a record batch")
+        raise CorruptData(f"{len(batch)} bytes are too few for a record batch")
     magic = batch[_MAGIC_POSITION]
     length = int.from_bytes(batch[8:12], "big", signed=True)
     if length + LOG_OVERHEAD != len(batch):
         raise CorruptData(f"batch of {len(batch)} bytes claims {length} after its length field")
     if magic > 2:
-        raise CorruptData(f"batch magic {magic} is unknown; known are 0 to 2")
+        raise CorruptData(f"unknown batch magic {magic}; valid values are 0 to 2")
     if magic == 2 and len(batch) < HEADER_SIZE:
-        raise CorruptData(f"{len(batch)} bytes cannot hold a record batch header")
+        raise CorruptData(f"{len(batch)} bytes are too few for a record batch header")
     return magic
 
 

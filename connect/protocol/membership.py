@@ -185,7 +185,9 @@ def decode_assignment(data: bytes) -> Assignment:
 def _string(text: str) -> bytes:
     data = text.encode()
     if len(data) > _MAX_STRING:
-        raise CorruptData(f"a name of {len(data)} bytes; the group protocol takes {_MAX_STRING}")
+        raise CorruptData(
+            f"a name of {len(data)} bytes exceeds the group protocol's limit of {_MAX_STRING} bytes"
+        )
     return _INT16.pack(len(data)) + data
 
 
@@ -263,7 +265,8 @@ class _Reader:
         end = self._at + size
         if size < 0 or end > len(self._data):
             raise CorruptData(
-                f"{self._what} of {len(self._data)} bytes has none of {size} at {self._at}"
+                f"{self._what} of {len(self._data)} bytes is too short for {size} bytes at"
+                f" position {self._at}"
             )
         taken = self._data[self._at : end]
         self._at = end

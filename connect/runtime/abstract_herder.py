@@ -219,7 +219,8 @@ class AbstractHerder(ABC):
 def await_ready(
     ready: Future[None],
     deadline: Deadline,
-    otherwise: str = "The connector takes long to start; it may start later",
+    otherwise: str = "The connector has not started within the request's time limit; it may"
+    " still start later",
 ) -> None:
     """Wait for what a request began. Raises its error, or `DeadlineExceeded` with `otherwise`."""
     try:

@@ -64,7 +64,7 @@ class Loggers:
         """
         number = self.check_level(level)
         name = _named(name)
-        _log.info("Log level of %s and what is below it: %s", name, level.upper())
+        _log.info("Set the log level of %s and its child loggers to %s", name, level.upper())
         now = self._clock.now_ms()
         with self._lock:
             affected = {name, *(n for n in _existing() if name == _ROOT or n.startswith(name))}

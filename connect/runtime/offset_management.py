@@ -135,7 +135,7 @@ def _ask(
     except ConnectError:
         raise
     except Exception as error:
-        raise ConnectError(f"Connector {name} failed to judge these offsets: {error}") from error
+        raise ConnectError(f"Connector {name} failed in alter_offsets: {error}") from error
 
 
 def _check_primitive(fields: Mapping[str, OffsetValue]) -> None:
@@ -143,8 +143,8 @@ def _check_primitive(fields: Mapping[str, OffsetValue]) -> None:
         if value is not None and not isinstance(value, str | int | float | bool):
             shown = json_codec.encode(dict(fields)).decode()
             raise BadRequest(
-                f"Field {field} of {shown} is neither text, number nor boolean: partitions and"
-                " offsets have no other fields"
+                f"Field {field} of {shown} is not a string, number or boolean; use only these"
+                f" types in partitions and offsets"
             )
 
 

@@ -116,7 +116,7 @@ class ConnectorStores:
         topic = connector_config.get(OWN_TOPIC_KEY)
         if topic is not None and not self._config.offset_storage_topic:
             _log.info(
-                "A standalone worker keeps all offsets in its own store; %s is ignored",
+                "Ignoring %s: a standalone worker keeps all source offsets in its own offset store",
                 OWN_TOPIC_KEY,
             )
             return None

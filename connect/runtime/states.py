@@ -112,7 +112,9 @@ class StatusBook:
             history = self._histories.setdefault(instance, deque(maxlen=_HISTORY))
             if state not in ALLOWED_MOVES[before]:
                 told = " -> ".join(past.value for past in history) or "nothing"
-                raise InvalidTransition(f"{instance} cannot become {state.value}; so far: {told}")
+                raise InvalidTransition(
+                    f"{instance} cannot become {state.value}; its states so far: {told}"
+                )
             history.append(state)
             self._put(instance, state, trace)
 

@@ -119,7 +119,7 @@ class TaskMaker:
                     return self._exactly_once_transfer(new, task, exactly_once)
                 _refuse_if_required(task, new.connector_config)
                 _log.warning(
-                    "Task %s moves its data at least once: %s does not write in transactions",
+                    "Task %s delivers at least once: %s does not write in transactions",
                     new.instance,
                     type(task).__name__,
                 )
@@ -353,8 +353,8 @@ def _refuse_transforms(connector: str, connector_config: Mapping[str, str]) -> N
 def _refuse_if_required(task: TransferTask, connector_config: Mapping[str, str]) -> None:
     if connector_config.get(_SUPPORT, "").strip().lower() == "required":
         raise ConfigError(
-            f"{_SUPPORT}=required: {type(task).__name__} moves its data by itself and does not"
-            " write in transactions; use requested to have it copy at least once",
+            f"{_SUPPORT}=required: {type(task).__name__} writes with its own clients and not in"
+            f" transactions; set requested to accept at-least-once delivery",
             key=_SUPPORT,
             value="required",
         )

@@ -236,7 +236,7 @@ class Worker:
         raise ConfigError(
             f"Invalid value {name} for configuration {TASK_CLASS}: connectors of class"
             f" {self.plugins.name_of(connector)} have tasks of class {self.plugins.name_of(own)};"
-            " restart the connector to have its tasks made anew",
+            " restart the connector to recreate its tasks",
             key=TASK_CLASS,
             value=name,
         )
@@ -276,7 +276,7 @@ class Worker:
         """Done when earlier runs of tasks 0 to `tasks` - 1 can write no more (KIP-618); fails with
         what kept the brokers from it, after 90 s at most. For workers of groups."""
         if self._fence is None:
-            raise ConnectError("This worker has no group: there is nothing to fence")
+            raise ConnectError("Zombie fencing needs a worker group, and this worker has none")
         self._check_overrides(connector, connector_config)
         return self._fence.fence(connector, tasks, connector_config)
 

@@ -133,7 +133,7 @@ class ConnectorHost:
             if self._start_decided or self._stop_requested:
                 return
             self._start_decided = True
-        text = f"Connector {self.instance} did not start within {timeout:g} s; it is here:"
+        text = f"Connector {self.instance} did not start within {timeout:g} s; its stack:"
         text = f"{text}\n{where(self._thread)}"
         _log.error("%s", text)
         self._end()
@@ -163,7 +163,7 @@ class ConnectorHost:
         if not self._thread.is_alive():
             return True
         _log.error(
-            "Connector %s did not stop in time and is left behind; it is here:\n%s",
+            "Connector %s did not stop in time and is abandoned; its stack:\n%s",
             self.instance,
             where(self._thread),
         )

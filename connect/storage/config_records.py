@@ -266,7 +266,7 @@ def _target_state(connector: str, content: JsonValue) -> ConfigRecord:
     try:
         return TargetStateRecord(connector, TargetState(text))
     except ValueError:
-        return UnusableRecord(f"{key} has no target state but {text!r}")
+        return UnusableRecord(f"{key} has the unknown target state {text!r}")
 
 
 def _connector_config(connector: str, content: JsonValue) -> ConfigRecord:
@@ -282,7 +282,7 @@ def _task_config(name: str, content: JsonValue) -> ConfigRecord:
     connector, dash, number = name.rpartition("-")
     task = task_number(number)
     if not dash or task is None:
-        return UnusableRecord(f"key '{_TASK}{name}' names no task")
+        return UnusableRecord(f"key '{_TASK}{name}' does not name a task")
     config = _properties(content)
     if config is None:
         return UnusableRecord(f"{_TASK}{name} has no properties")

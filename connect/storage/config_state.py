@@ -297,7 +297,10 @@ class ConfigStateBuilder:
             self._forget(connector)
             return ()
         if count is None:
-            _log.error("Ignoring a commit of tasks of connector %s: no number of tasks", connector)
+            _log.error(
+                "Ignoring a task commit record of connector %s: it has no number of tasks",
+                connector,
+            )
             return ()
         waiting = self._deferred.get(connector)
         if waiting == {} and 0 < count == self._task_counts.get(connector):
@@ -314,7 +317,12 @@ class ConfigStateBuilder:
             self._inconsistent.discard(connector)
             self._applied_configs[connector] = AppliedConfig(config)
         else:
-            _log.debug("Only tasks %s of %d of %s have configs", present, count, connector)
+            _log.debug(
+                "Only tasks %s of the %d tasks of connector %s have configs",
+                present,
+                count,
+                connector,
+            )
             self._inconsistent.add(connector)
         if waiting is not None:
             # Emptied, not removed: a commit that follows without configs is a new generation.

@@ -314,7 +314,7 @@ class KafkaConfigStore:
             finally:
                 self._privileged.release()
         else:
-            _log.warning("A write to topic %s did not end in time", self._topic)
+            _log.warning("A write to topic %s did not finish in time", self._topic)
         self._log.stop(deadline)
 
     def _budget(self) -> Deadline:
@@ -332,7 +332,7 @@ class KafkaConfigStore:
 
     def _send_privileged(self, records: Sequence[_Record], deadline: Deadline) -> None:
         if not self._privileged.acquire(timeout=deadline.remaining()):
-            raise DeadlineExceeded("Other writes to the config topic took too long")
+            raise DeadlineExceeded("Earlier writes to the config topic did not finish in time")
         try:
             if self._transactional_id is None:
                 for sent in [self._log.send(key, value) for key, value in records]:
@@ -384,7 +384,7 @@ def _await(sent: Future[RecordMetadata], deadline: Deadline) -> None:
     try:
         sent.result(deadline.remaining())
     except FutureTimeout as error:
-        raise DeadlineExceeded("The brokers did not acknowledge in time") from error
+        raise DeadlineExceeded("The brokers did not acknowledge the write in time") from error
 
 
 @contextmanager

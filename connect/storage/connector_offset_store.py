@@ -206,7 +206,7 @@ def _say_if_failed(written: Future[None]) -> None:
     error = written.exception()
     if error is not None:
         _log.warning(
-            "Offsets that are stored in the connector's offsets topic could not be written to the"
-            " worker's, too: %s",
+            "Cannot write offsets to the worker's offsets topic; the connector's offsets topic"
+            " has them: %s",
             error,
         )

@@ -43,8 +43,8 @@ def read_offsets(
             offset = decode_value(values.get(key))
         except CorruptData as error:
             raise CorruptData(
-                f"The offset of partition {json_codec.encode(partition).decode()} of connector"
-                f" {connector} cannot be read: {error}. Reset it to go on without it"
+                f"Cannot read the offset of partition {json_codec.encode(partition).decode()} of"
+                f" connector {connector}: {error}. Reset this offset to continue without it"
             ) from error
         if offset is not None:
             found.append((partition, offset))

@@ -47,17 +47,17 @@ def decode_value(value: bytes | None) -> SourceOffset | None:
         return None
     decoded = json_codec.decode(value)
     if decoded is not None and not isinstance(decoded, dict):
-        raise CorruptData(f"A source offset is a JSON object, not {type(decoded).__name__}")
+        raise CorruptData(f"A source offset must be a JSON object, not {type(decoded).__name__}")
     return decoded
 
 
 def _primitives(values: Mapping[str, OffsetValue], what: str) -> Mapping[str, OffsetValue]:
     for name, value in values.items():
         if not isinstance(name, str):
-            raise ConnectError(f"A {what} has strings as field names, not {name!r}")
+            raise ConnectError(f"A {what} must have strings as field names, not {name!r}")
         if value is not None and not isinstance(value, str | int | float | bool):
             raise ConnectError(
-                f"Field {name} of a {what} is a {type(value).__name__}; allowed"
-                " are strings, numbers, booleans and null"
+                f"Field {name} of a {what} is a {type(value).__name__}; use a string, number,"
+                f" boolean or null"
             )
     return values

@@ -39,7 +39,7 @@ class OffsetWriter:
     def flush(self) -> Future[None]:
         """Store everything waiting. One flush at a time: end it with `flushed` or `failed`."""
         if self._flushing is not None:
-            raise ConnectError("A flush of offsets is under way already")
+            raise ConnectError("An offset flush is already in progress")
         self._flushing, self._waiting = self._waiting, {}
         return self._store.set(self._flushing)
 

@@ -102,9 +102,9 @@ class SqlOffsetStore:
             ) from error
         if start == _JAVA_SERIALIZED:
             raise ConfigError(
-                f"Invalid value {path} for configuration {_FILE_KEY}: this file was written by a"
-                " Java worker, in a format that only Java reads; give another path. To go on from"
-                " its offsets, list them with the Java worker's REST API and alter them here",
+                f"Invalid value {path} for configuration {_FILE_KEY}: a Java worker wrote this"
+                f" file in Java's own serialization format; set another path. To continue from"
+                f" its offsets, list them with the Java worker's REST API and alter them here",
                 key=_FILE_KEY,
             )
         return cls(URL.create("sqlite", database=str(path)))
@@ -118,9 +118,9 @@ class SqlOffsetStore:
             # A driver's name at most: a URL that does not parse is not in the text.
             reason = "not a URL" if isinstance(error, ArgumentError) else str(error)
             raise ConfigError(
-                f"Invalid value [hidden] for configuration {_URL_KEY}: {reason}; such a URL looks"
-                " like postgresql+psycopg://user:password@host/database, and the driver's package"
-                " (psycopg) has to be installed",
+                f"Invalid value [hidden] for configuration {_URL_KEY}: {reason}; use a URL like"
+                f" postgresql+psycopg://user:password@host/database, and install the driver's"
+                f" package (psycopg)",
                 key=_URL_KEY,
             ) from error
 
@@ -184,7 +184,9 @@ class SqlOffsetStore:
         if self._thread.ident is not None:
             self._thread.join(deadline.remaining())
             if self._thread.is_alive():
-                _log.error("Offsets are still being written to %s; left behind", self._name)
+                _log.error(
+                    "Writing offsets to %s did not finish in time and is abandoned", self._name
+                )
         self._engine.dispose()
 
     def _main(self) -> None:

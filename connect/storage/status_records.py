@@ -215,7 +215,9 @@ def _parse_task(name: str) -> InstanceId | None:
     connector, dash, number = name.rpartition("-")
     task = task_number(number)
     if not dash or task is None:
-        _log.warning("Ignoring a record of the status topic: '%s%s' is no task", _TASK, name)
+        _log.warning(
+            "Ignoring a record of the status topic: key '%s%s' does not name a task", _TASK, name
+        )
         return None
     return InstanceId(connector, task)
 
@@ -248,7 +250,7 @@ def _decode_topic_status(value: bytes) -> TopicStatus:
 
 def _object(value: JsonValue) -> Mapping[str, JsonValue]:
     if not isinstance(value, Mapping):
-        raise CorruptData(f"A JSON object is expected, not {type(value).__name__}")
+        raise CorruptData(f"expected a JSON object, got {type(value).__name__}")
     return value
 
 

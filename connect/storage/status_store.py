@@ -245,17 +245,19 @@ class KafkaStatusStore:
         passing = error is not None and is_retriable(error)
         with self._changed:
             if passing and self._wanted(write):
-                _log.debug("Status %r is written again: %s", write.key, error)
+                _log.debug("Retrying to write status %r: %s", write.key, error)
                 self._failed.append(write)
                 self._retries.wake()
                 return
             self._unsettled -= 1
             self._changed.notify_all()
         if passing:
-            _log.debug("Status %r is no longer true, and not written: %s", write.key, error)
+            _log.debug(
+                "Dropping outdated status %r, which could not be written: %s", write.key, error
+            )
         elif error is not None:
             # Java, too, goes on without the status: what it is about is not harmed.
-            _log.error("Status %r was not written: %s", write.key, error)
+            _log.error("Cannot write status %r: %s", write.key, error)
 
     def _wanted(self, write: _Write) -> bool:
         if write.instance is None or write.status is None:
@@ -303,7 +305,7 @@ class KafkaStatusStore:
         if value == standing.value:
             standing.seen = True
         elif standing.seen and is_late_word(value, standing.status):
-            _log.info("Status %r is written again, after an old one of another worker", key)
+            _log.info("Writing status %r again after another worker wrote an older one", key)
             status = replace(standing.status, generation=self._generation)
             self._put(standing.instance, status, safe=False)
 

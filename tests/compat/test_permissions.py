@@ -272,7 +272,7 @@ def test_check_says_that_a_password_is_wrong(
     assert found.returncode == 1, found.stdout
     assert f"Cannot reach cluster {a}" in found.stdout
     assert "SASL PLAIN" in found.stdout
-    assert "does security.protocol match the listener?" in found.stdout
+    assert "check that security.protocol matches the listener" in found.stdout
 
 
 @pytest.mark.slow

@@ -235,7 +235,7 @@ def stop_cleanly(mirror: GuardedProcess, log: Path) -> None:
     status = mirror.stop(_STOP_S)
     text = log.read_text()
     assert status == 0, text
-    for sign in ("Traceback", "left behind", "will be copied again", "not written before"):
+    for sign in ("Traceback", "abandoned", "will be copied again", "not written before"):
         assert sign not in text, text
 
 

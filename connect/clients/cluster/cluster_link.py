@@ -200,7 +200,7 @@ class ClusterLink:
         if self._thread.is_alive():
             left.append(self._thread.name)
         if left:
-            log.warning("%s: threads that did not end in time: %s", self._name, ", ".join(left))
+            log.warning("%s: threads that did not stop in time: %s", self._name, ", ".join(left))
         else:
             self._cancellation.close()
 
@@ -246,7 +246,9 @@ class ClusterLink:
             if self._closed:
                 raise BrokerUnavailable(f"{self._name} is closed")
             if not self._snapshot.version:
-                raise self._failure or BrokerUnavailable(f"{self._name}: no metadata in time")
+                raise self._failure or BrokerUnavailable(
+                    f"{self._name}: did not get metadata in time"
+                )
 
     def _pause(self, attempt: int, deadline: Deadline) -> None:
         settings = self._settings
@@ -281,8 +283,8 @@ class ClusterLink:
             raise error_from_code(response.error_code, f"InitProducerId at {connection}")
         if response.producer_id < 0 or response.producer_epoch < 0:
             raise CorruptData(
-                f"{connection} gave out the producer id {response.producer_id}, epoch "
-                f"{response.producer_epoch}"
+                f"{connection} returned the invalid producer id {response.producer_id}, epoch"
+                f" {response.producer_epoch}"
             )
         return response.producer_id, response.producer_epoch
 
@@ -356,7 +358,7 @@ class ClusterLink:
             self._bootstrap_only = response.error_code == REBOOTSTRAP_REQUIRED
             raise error_from_code(response.error_code, f"MetadataRequest to {connection}")
         if not response.brokers:
-            raise BrokerUnavailable(f"{connection} knows no brokers yet")
+            raise BrokerUnavailable(f"{connection} returned metadata without brokers")
         return response
 
     def _publish(self, response: Any, asked: frozenset[str]) -> None:

@@ -87,7 +87,7 @@ class OffsetsQuery:
                 elif answer.offset < 0 and self.timestamp < 0:
                     # Only for a time that is later than all records there is no offset.
                     found[key] = CorruptData(
-                        f"{where} says that {topic.name} is at {answer.offset}"
+                        f"{where} returned the invalid offset {answer.offset} for {topic.name}"
                     )
                 else:
                     found[key] = answer.offset
@@ -169,7 +169,9 @@ def _ask_all(
         except ConnectError as error:
             found = dict.fromkeys(epochs, error)
         for key in epochs:
-            missing = RetriableError(f"the leader of {key[0]}-{key[1]} did not answer for it")
+            missing = RetriableError(
+                f"the leader of {key[0]}-{key[1]} left the partition out of its response"
+            )
             answers[key] = found.get(key, missing)
     return answers
 

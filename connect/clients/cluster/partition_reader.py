@@ -139,7 +139,7 @@ class PartitionReader:
 
     def _next_answer(self) -> tuple[FetchedPartition, list[BatchHeader]]:
         deadline = Deadline(self._stall_s, self._clock)
-        reason = "it has no records there"
+        reason = "the broker returned no records"
         while not deadline.expired() and not self._stopped.is_set():
             try:
                 answer = self._fetch(deadline)
@@ -182,7 +182,7 @@ class PartitionReader:
             what = f"Fetch of {self._key[0]}-{self._key[1]} at {connection}"
             raise error_from_code(code, what, needs=f"Read on topic {self._key[0]}")
         if not answers:
-            raise BrokerUnavailable(f"{connection} did not answer for {self._key[0]}")
+            raise BrokerUnavailable(f"{connection} left {self._key[0]} out of its response")
         return answers[0]
 
     def _ask_ahead(self) -> None:

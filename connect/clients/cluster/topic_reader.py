@@ -281,7 +281,7 @@ class TopicReader:
             self._loop.after(_RETRY_S, self._place)
             return
         _LOG.warning(
-            "%s-%d does not have offset %d any more; reading goes on at %d",
+            "%s-%d: offset %d is no longer in the log; continuing at offset %d",
             self._topic,
             partition,
             self._positions[partition],
@@ -329,8 +329,8 @@ def _records(answer: FetchedPartition, headers: list[BatchHeader], start: int) -
             continue
         if not verify_crc(batch):
             raise CorruptData(
-                f"{answer.topic}-{answer.partition}: the batch at offset {header.base_offset} does "
-                "not have its checksum"
+                f"{answer.topic}-{answer.partition}: the checksum of the batch at offset"
+                f" {header.base_offset} does not match"
             )
         found.extend(
             LogRecord(answer.partition, offset, key, value, timestamp, record_headers)

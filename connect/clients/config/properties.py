@@ -149,8 +149,8 @@ def produce_settings(props: Mapping[str, str]) -> ProduceSettings:
     if in_flight > MAX_IDEMPOTENT_IN_FLIGHT:
         warn_once(
             "max.in.flight.requests.per.connection",
-            f"max.in.flight.requests.per.connection={in_flight}: idempotence keeps the order of "
-            f"{MAX_IDEMPOTENT_IN_FLIGHT} requests at most; {MAX_IDEMPOTENT_IN_FLIGHT} are used",
+            f"max.in.flight.requests.per.connection={in_flight}: idempotence keeps the order of"
+            f" at most {MAX_IDEMPOTENT_IN_FLIGHT} requests, so {MAX_IDEMPOTENT_IN_FLIGHT} is used",
         )
     return ProduceSettings(
         compression=_compression(parsed),
@@ -175,7 +175,7 @@ def _converted(mapped: Mapped, given: Mapping[str, str]) -> Mapping[str, Any]:
 def _warn_without_counterpart(name: str) -> None:
     reason = WITHOUT_COUNTERPART[name]
     tail = f": {reason}" if reason else ""
-    warn_once(name, f"The Kafka client property {name} has no effect here{tail}")
+    warn_once(name, f"The Kafka client property {name} has no effect in this program{tail}")
 
 
 def _security_protocol(given: Mapping[str, str]) -> str:

@@ -72,8 +72,8 @@ def wire_sasl(props: Mapping[str, str]) -> dict[str, object]:
         if _option(module, "keyTab"):
             warn_once(
                 "keyTab",
-                f"{JAAS_KEY}: the keyTab is used for administration only; connections that copy "
-                "data use the Kerberos credential cache, or KRB5_CLIENT_KTNAME",
+                f"{JAAS_KEY}: only admin clients use the keyTab; for connections that copy data,"
+                f" provide a Kerberos credential cache or set KRB5_CLIENT_KTNAME",
             )
         return {"sasl_kerberos_service_name": _service_name(props, module)}
     if mechanism == "OAUTHBEARER":
@@ -260,7 +260,7 @@ def _client_credentials(
         )
         raise ConfigError(
             f'Missing required configuration "{_OAUTH}{missing}" (or clientId and clientSecret in '
-            f"{JAAS_KEY}): {_TOKEN_URL} is asked with client credentials",
+            f"{JAAS_KEY}): the request to {_TOKEN_URL} needs client credentials",
             key=_OAUTH + missing,
         )
     connect_ms = props.get("sasl.login.connect.timeout.ms") or "10000"
@@ -301,7 +301,7 @@ def _unsecured_claims(module: LoginModule) -> dict[str, str]:
     if "sub" not in claims:
         raise ConfigError(
             f'Missing required configuration "{_TOKEN_URL}": OAUTHBEARER needs an endpoint that '
-            f"gives tokens (or, for tests, {_UNSECURED_CLAIM}sub in {JAAS_KEY})",
+            f"(or, for tests, {_UNSECURED_CLAIM}sub in {JAAS_KEY})",
             key=_TOKEN_URL,
         )
     return claims

@@ -122,7 +122,7 @@ class ConsumerGroups:
         except confluent_kafka.KafkaException as error:
             raise from_librdkafka(error, what, "Describe on the cluster") from error
         except concurrent.futures.TimeoutError as error:
-            raise DeadlineExceeded(f"{what} had no answer in time") from error
+            raise DeadlineExceeded(f"{what} got no response in time") from error
         finally:
             # Only a poll hands librdkafka's log lines over; without it they pile up.
             if self._client is not None:

@@ -109,7 +109,7 @@ class GroupOffsets:
             if broker_code(found) != _GROUP_ID_NOT_FOUND:
                 raise found from error
         except concurrent.futures.TimeoutError as error:
-            raise DeadlineExceeded(f"{what} had no answer within {timeout:g} s") from error
+            raise DeadlineExceeded(f"{what} got no response within {timeout:g} s") from error
 
     def _delete_request(self, partitions: Collection[Partition]) -> Any:
         of_topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
@@ -136,7 +136,7 @@ def _with_patience(attempt: Callable[[], None], deadline: Deadline) -> None:
             wait = backoff.next()
             if not error.retriable or deadline.remaining() <= wait:
                 raise
-            _log.info("Trying again in %.1f s: %s", wait, error)
+            _log.info("Retrying in %.1f s: %s", wait, error)
             threading.Event().wait(wait)
         else:
             return

@@ -156,9 +156,11 @@ class GroupMember:
         leaving = self._coordinator.maybe_leave_group_async
         done = self._network.start(leaving, reason, timeout_s * 1000)
         if not _wait(done, timeout_s):
-            log.warning("Group %s: no answer to leaving within %g s", self._group_id, timeout_s)
+            log.warning(
+                "Group %s: no response to LeaveGroup within %g s", self._group_id, timeout_s
+            )
         elif done.exception is not None:
-            log.warning("Group %s: leaving failed: %s", self._group_id, done.exception)
+            log.warning("Group %s: LeaveGroup failed: %s", self._group_id, done.exception)
 
     def close(
         self, reason: str = "the worker is shutting down", deadline: Deadline | None = None
@@ -234,7 +236,7 @@ class GroupMember:
         coordinator = self._coordinator
         if coordinator.evicted and coordinator.has_assignment:
             coordinator.evicted = False
-            log.warning("Group %s: the group went on without us; rejoining", self._group_id)
+            log.warning("Group %s: the coordinator removed this member; rejoining", self._group_id)
             self._callbacks.on_evicted()
 
     def _check_lost(self) -> bool:
@@ -245,7 +247,8 @@ class GroupMember:
         if lost_at is None or not coordinator.has_assignment or time.monotonic() < lost_at:
             return False
         log.warning(
-            "Group %s: no coordinator; giving up the assignment, others may have it%s",
+            "Group %s: coordinator lost; stopping the assigned work, which other workers may"
+            " take over%s",
             self._group_id,
             self._why(),
         )
@@ -270,7 +273,7 @@ class GroupMember:
         if failure is not None and not failure.retriable:
             raise failure
         log.warning(
-            "Group %s: finds no coordinator%s",
+            "Group %s: cannot find the coordinator%s",
             self._group_id,
             self._why() if failure is None else f"; {failure}",
         )

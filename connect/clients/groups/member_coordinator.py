@@ -398,8 +398,8 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         if reason is None:
             reason = _LEFT_ON_POLL_TIMEOUT
             log.warning(
-                "Group %s: the worker was busy for longer than rebalance.timeout.ms (%d); "
-                "leaving, and joining again when it is done",
+                "Group %s: the worker was busy for longer than rebalance.timeout.ms (%d);"
+                " leaving the group and rejoining when it is done",
                 self.group_id,
                 self._timeouts.rebalance_ms,
             )

@@ -381,7 +381,7 @@ class Admin:
         except confluent_kafka.KafkaException as error:
             raise from_librdkafka(error, what, needs) from error
         except concurrent.futures.TimeoutError as error:
-            raise DeadlineExceeded(f"{what} had no answer within {timeout:g} s") from error
+            raise DeadlineExceeded(f"{what} got no response within {timeout:g} s") from error
         finally:
             # Only a poll hands librdkafka's log lines over; without it they pile up.
             if self._client is not None:

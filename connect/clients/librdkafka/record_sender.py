@@ -151,7 +151,7 @@ class RecordSender:
         del producer
         self._thread.join(deadline.remaining() if delivered else 2 * _POLL_S)
         if not delivered and self._thread.is_alive():
-            _log.warning("%s did not end: a delivery callback is stuck", self._thread.name)
+            _log.warning("%s did not stop: a delivery callback is blocked", self._thread.name)
 
     def _serve(self, producer: confluent_kafka.Producer) -> None:
         pause_s = _POLL_S

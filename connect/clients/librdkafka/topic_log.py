@@ -103,8 +103,9 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
     policy = next((e.value for e in entries[spec.name] if e.name == _CLEANUP_POLICY), None)
     if {part.strip() for part in (policy or "").split(",")} != {_COMPACT}:
         raise ConfigError(
-            f"Topic '{spec.name}' has {_CLEANUP_POLICY}={policy}, but records kept in it would be"
-            f" lost with anything but '{_COMPACT}'. Set {_CLEANUP_POLICY}={_COMPACT} on the topic",
+            f"Topic '{spec.name}' has {_CLEANUP_POLICY}={policy}, but its records would be"
+            f" deleted unless the policy is '{_COMPACT}'. Set {_CLEANUP_POLICY}={_COMPACT} on"
+            f" the topic",
             key=_CLEANUP_POLICY,
             value=policy,
         )
@@ -231,7 +232,7 @@ class TopicLog:
         if self._thread.ident is not None:
             self._thread.join(max(_LEAST_STOP_S, min(_LAST_POLL_S, deadline.remaining())))
             if self._thread.is_alive():
-                _log.warning("%s did not end in time", self._thread.name)
+                _log.warning("%s did not stop in time", self._thread.name)
         with self._moved:
             self._moved.notify_all()
         if self._admin is not None:
@@ -292,7 +293,7 @@ class TopicLog:
                 except _Refused as refused:
                     error = refused.error
                     if not backoff.failures:
-                        _log.error("%s; reading is tried again", error)
+                        _log.error("%s; retrying to read", error)
                     self._fail(error)
                     self._stopping.wait(backoff.next())
         except Exception as error:  # noqa: BLE001 - the top of a thread; waiting callers get it

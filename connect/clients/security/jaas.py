@@ -61,7 +61,7 @@ def parse_jaas(text: str) -> LoginModule:
     else:
         raise _wrong("the entry must end with a semicolon")
     if next(words, None) is not None:
-        raise _wrong("it must hold one login module only")
+        raise _wrong("it must contain exactly one login module")
     return LoginModule(module.rpartition(".")[2], options)
 
 

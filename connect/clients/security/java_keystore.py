@@ -66,7 +66,7 @@ def read_jks(data: bytes, password: str | None) -> list[JksEntry]:
     if password is not None:
         expected = hashlib.sha1(_utf16(password) + _WHITENER + body).digest()
         if not hmac.compare_digest(expected, digest):
-            raise WrongPassword("The key store's password is wrong, or the file was changed")
+            raise WrongPassword("The key store's password is wrong, or the file is corrupt")
     try:
         return _read_entries(_Reader(body))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
@@ -107,7 +107,7 @@ class _Reader:
 def _read_entries(reader: _Reader) -> list[JksEntry]:
     version = reader.integer()
     if version not in (1, 2):
-        raise CorruptData(f"JKS version {version} is not known; 1 and 2 are")
+        raise CorruptData(f"JKS version {version} is not supported; use version 1 or 2")
     return [_read_entry(reader, version) for _ in range(reader.integer())]
 
 
@@ -153,7 +153,7 @@ def _encrypted_data(protected: bytes) -> bytes:
     outer, _ = _der_value(protected, 0)
     algorithm, after = _der_value(outer, 0)
     if not algorithm.startswith(_SUN_KEY_PROTECTOR):
-        raise CorruptData("The private key is protected by an algorithm that JKS does not have")
+        raise CorruptData("The private key is encrypted with an algorithm that JKS does not define")
     content, _ = _der_value(outer, after)
     if len(content) < 2 * _DIGEST_SIZE:
         raise CorruptData("The protected private key is too short")

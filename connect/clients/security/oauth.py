@@ -128,10 +128,12 @@ class ClientCredentialsProvider(_Provider):
                     f"{error.code}; check client id, secret and scope",
                     key="sasl.oauthbearer.token.endpoint.url",
                 ) from None
-            raise BrokerUnavailable(f"The token endpoint {url} gave HTTP {error.code}") from None
+            raise BrokerUnavailable(
+                f"The token endpoint {url} returned HTTP {error.code}"
+            ) from None
         except (OSError, ValueError) as error:
             raise BrokerUnavailable(
-                f"The token endpoint {url} could not be used: {type(error).__name__}"
+                f"The request to token endpoint {url} failed: {type(error).__name__}"
             ) from error
         return _token_of(answer, url, now_ms)
 

@@ -73,8 +73,8 @@ def librdkafka_tls(props: Mapping[str, str]) -> dict[str, str]:
     if _enabled_versions(props) != _DEFAULT_VERSIONS:
         warn_once(
             "ssl.enabled.protocols",
-            "ssl.protocol and ssl.enabled.protocols bind the connections that copy data; "
-            "librdkafka, used for administration, negotiates TLSv1.2 or newer whatever they say",
+            "ssl.protocol and ssl.enabled.protocols apply only to connections that copy data;"
+            " admin clients (librdkafka) negotiate TLSv1.2 or newer",
         )
     return config
 
@@ -131,7 +131,7 @@ def _set_versions_and_ciphers(context: ssl.SSLContext, props: Mapping[str, str])
             context.set_ciphers(ciphers)
         except ssl.SSLError as error:
             raise invalid_value(
-                "ssl.cipher.suites", props["ssl.cipher.suites"], "OpenSSL knows none of these"
+                "ssl.cipher.suites", props["ssl.cipher.suites"], "OpenSSL supports none of these"
             ) from error
 
 
@@ -186,8 +186,8 @@ def _openssl_ciphers(props: Mapping[str, str]) -> str:
     if len(older) != len(suites):
         warn_once(
             "ssl.cipher.suites TLSv1.3",
-            "ssl.cipher.suites: cipher suites of TLS 1.3 cannot be chosen one by one; all that "
-            "OpenSSL has are offered",
+            "ssl.cipher.suites: TLS 1.3 cipher suites cannot be selected individually; all"
+            " suites of OpenSSL are offered",
         )
     return ":".join(_openssl_name(suite) for suite in older)
 

@@ -177,7 +177,7 @@ class TransactionCoordinator:
         if self._thread is not None:
             self._thread.join(_ABORT_AT_CLOSE_S + _JOIN_S)
             if self._thread.is_alive():
-                _log.warning("%s did not end in time", self._thread.name)
+                _log.warning("%s did not stop in time", self._thread.name)
                 return
         self._cancellation.close()
 
@@ -220,7 +220,8 @@ class TransactionCoordinator:
                 connection.call(self._end_request(connection, committed=False), deadline)
         except ConnectError as error:
             _log.warning(
-                "The last transaction of %s was not aborted: %s; readers wait until its time is up",
+                "Cannot abort the last transaction of %s: %s; read_committed consumers wait"
+                " until transaction.timeout.ms has passed",
                 self.transactional_id,
                 error,
             )
@@ -244,7 +245,7 @@ class TransactionCoordinator:
                 now = self._clock.monotonic()
                 if now - said > _SAY_S:
                     said = now
-                    _log.warning("%s takes long: %s", self.transactional_id, error)
+                    _log.warning("%s is still waiting: %s", self.transactional_id, error)
                 if now - began > _TROUBLE_S:
                     self.trouble = str(error)
                 waits = markers if code == CONCURRENT_TRANSACTIONS else others
@@ -260,7 +261,8 @@ class TransactionCoordinator:
         lack = BrokerApis(str(connection), connection.api_versions).lacks(CLAIM)
         if lack is not None:
             raise BrokerError(
-                f"Broker {connection} is too old for exactly-once: it {lack} (KIP-360). Upgrade the"
+                f"Broker {connection} does not support exactly-once: it {lack} (KIP-360)."
+                f" Upgrade the"
                 " cluster to Kafka 2.5 or newer, or turn exactly.once.source.support off",
                 UNSUPPORTED_VERSION,
             )

@@ -100,7 +100,7 @@ def claim_producers(
         wait = backoff.next()
         if deadline.remaining() <= wait:
             raise error
-        _log.debug("%d producers are not fenced out yet: %s", len(pending), error)
+        _log.debug("Still fencing out %d producers: %s", len(pending), error)
         _pause(wait, cancellation)
         _check(cancellation, error)
     return claimed
@@ -248,7 +248,7 @@ def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
 def _check(cancellation: Cancellation | None, error: ConnectError) -> None:
     """Raise, if it is cancelled. `error`: what asking ended with, then or before."""
     if cancellation is not None and cancellation.is_set():
-        raise Interrupted("Claiming transactional ids was given up") from error
+        raise Interrupted("Fencing out producers was cancelled") from error
 
 
 def _pause(seconds: float, cancellation: Cancellation | None) -> None:

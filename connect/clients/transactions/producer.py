@@ -64,7 +64,7 @@ class TransactionalProducer:
         given = properties.get("transactional.id", transactional_id)
         if given != transactional_id:
             _log.warning(
-                "transactional.id=%s is ignored: it is %s under exactly-once",
+                "Ignoring transactional.id=%s: exactly-once uses %s",
                 given,
                 transactional_id,
             )
@@ -165,7 +165,10 @@ class TransactionalProducer:
                 with translated(f"Aborting the last transaction of {self._id}"):
                     self._sender.producer.abort_transaction(_ABORT_AT_CLOSE_S)
             except ConnectError as error:
-                _log.warning("%s; readers wait until its time is over", error)
+                _log.warning(
+                    "%s; read_committed consumers wait until transaction.timeout.ms has passed",
+                    error,
+                )
         self._sender.close(Deadline(0.0, self._clock))
 
     @property
@@ -188,7 +191,7 @@ class TransactionalProducer:
                     return False
                 if self._clock.monotonic() - said > _SAY_S:
                     said = self._clock.monotonic()
-                    _log.warning("%s (%s) takes long: %s", what, self._id, error)
+                    _log.warning("%s (%s) is still waiting: %s", what, self._id, error)
             else:
                 self._ending = False
                 return True
@@ -202,8 +205,8 @@ class TransactionalProducer:
                 return ProducerFenced(
                     f"{what} failed: {inner.str()}. Another producer has claimed the transactional"
                     f" id {self._id}, as a newer run of the task does, or the transaction took"
-                    " longer than the producer's transaction.timeout.ms: then commit more often, or"
-                    " give it more time"
+                    f" longer than the producer's transaction.timeout.ms; in that case commit"
+                    f" more often or raise the timeout"
                 )
         told = from_librdkafka(error, f"{what} ({self._id})")
         return with_transaction_remedy(told, self._id, transaction_timeout(self._properties))

@@ -31,9 +31,9 @@ def with_transaction_remedy(
     asked for as its transaction.timeout.ms."""
     if isinstance(error, DeadlineExceeded):
         return DeadlineExceeded(
-            f"{error}; the cluster has no transaction coordinator that answers: look whether"
-            " __transaction_state is there and has leaders, which takes as many brokers as the"
-            " brokers' transaction.state.log.replication.factor says"
+            f"{error}; no transaction coordinator of the cluster responds: check that topic"
+            f" __transaction_state exists and its partitions have leaders; creating it takes as"
+            f" many brokers as transaction.state.log.replication.factor"
         )
     code = broker_code(error)
     if code == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:

@@ -263,7 +263,7 @@ class Channel:
     def _start_body(self) -> None:
         (size,) = _SIZE.unpack(self._size_bytes)
         if not 4 <= size <= MAX_RESPONSE_BYTES:
-            raise CorruptData(f"{self.name}: a response of {size} bytes cannot be")
+            raise CorruptData(f"{self.name}: invalid response size {size}")
         self._incoming = self._pool.acquire(min(size, _BELIEVED_BYTES))
         self._incoming_view = memoryview(self._incoming)
         self._size = size
@@ -289,7 +289,7 @@ class Channel:
         (correlation_id,) = _CORRELATION.unpack_from(buffer)
         if not self._awaited or self._awaited[0].correlation_id != correlation_id:
             raise CorruptData(
-                f"{self.name}: response {correlation_id} answers no request that is waiting"
+                f"{self.name}: response {correlation_id} matches no request in flight"
             )
         awaited = self._awaited.popleft()
         self.responses += 1

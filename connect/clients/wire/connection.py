@@ -101,11 +101,11 @@ class WireConnection:
         offered = self.api_versions.get(api_key)
         label = name or f"api {api_key}"
         if offered is None:
-            raise BrokerError(f"{self} does not know {label}", UNSUPPORTED_VERSION)
+            raise BrokerError(f"{self} does not support {label}", UNSUPPORTED_VERSION)
         if lowest > offered[1] or highest < offered[0]:
             raise BrokerError(
-                f"{self} takes versions {offered[0]} to {offered[1]} of {label}, "
-                f"we speak {lowest} to {highest}",
+                f"{self} supports versions {offered[0]} to {offered[1]} of {label}; this program"
+                f" needs {lowest} to {highest}",
                 UNSUPPORTED_VERSION,
             )
         return min(highest, offered[1])
@@ -215,16 +215,17 @@ class WireConnection:
         if not 4 <= size <= MAX_FRAME_BYTES:
             hint = ""
             if size >> 16 == TLS_ALERT:
-                hint = "; the listener speaks TLS: set security.protocol to SSL or SASL_SSL"
+                hint = "; the listener uses TLS: set security.protocol to SSL or SASL_SSL"
             raise CorruptData(
-                f"{what} was answered with a frame of {size} bytes, "
-                f"allowed are 4 to {MAX_FRAME_BYTES}{hint}"
+                f"{what} got a response of {size} bytes, outside the valid range of 4 to"
+                f" {MAX_FRAME_BYTES}{hint}"
             )
         frame = self._receive(size, deadline, what, buffer)
         (correlation_id,) = struct.unpack_from(">i", frame)
         if correlation_id != self._correlation_id:
             raise CorruptData(
-                f"{what} has correlation id {self._correlation_id}, its answer has {correlation_id}"
+                f"{what} has correlation id {self._correlation_id}, but its response has"
+                f" {correlation_id}"
             )
         return frame
 
@@ -253,7 +254,7 @@ class WireConnection:
             else:
                 if count:
                     return count
-                hint = "" if self._proven else "; does security.protocol match the listener?"
+                hint = "" if self._proven else "; check that security.protocol matches the listener"
                 raise BrokerUnavailable(f"{self} closed the connection during {what}{hint}")
 
     def _wait(self, events: int, deadline: Deadline, what: str) -> None:
@@ -333,6 +334,6 @@ def _connection_error(error: OSError, what: str) -> ConnectError:
         and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
     ):
         return AuthenticationFailed(
-            f"{what} failed: TLS says {error.reason}; check security.protocol and ssl.*"
+            f"{what} failed with TLS error {error.reason}; check security.protocol and ssl.*"
         )
     return BrokerUnavailable(f"{what} failed: {error.strerror or type(error).__name__}")

@@ -51,6 +51,6 @@ def _no_answer(
     response_class: Any, frame: bytearray | memoryview, what: str, error: Exception
 ) -> CorruptData:
     return CorruptData(
-        f"{what} was answered with {len(frame)} bytes that are no {response_class.__name__}:"
-        f" {error}"
+        f"{what} got a response of {len(frame)} bytes that is not a valid"
+        f" {response_class.__name__}: {error}"
     )

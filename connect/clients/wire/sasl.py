@@ -64,7 +64,7 @@ def _handshake(connection: WireConnection, name: str, deadline: Deadline) -> Non
         if error.retriable:
             raise error
         raise AuthenticationFailed(
-            f"{error}; does security.protocol match the listener?"
+            f"{error}; check that security.protocol matches the listener"
         ) from error
 
 
@@ -104,7 +104,7 @@ def _step(connection: WireConnection, name: str, action: Any, *arguments: bytes)
         raise
     except Exception as error:  # noqa: BLE001 - mechanisms and token providers are plugins
         raise AuthenticationFailed(
-            f"SASL {name} at {connection} failed on our side: {type(error).__name__}"
+            f"SASL {name} at {connection} failed in the client: {type(error).__name__}"
         ) from None
 
 

@@ -39,7 +39,7 @@ def connect(
     """Connect to the first address of a name that answers, each tried for at most
     socket.connection.setup.timeout.ms. Raises `BrokerUnavailable` with the reason of each."""
     if not 0 < port < 1 << 16:
-        raise BrokerUnavailable(f"{host}:{port} is no address: ports are 1 to 65535")
+        raise BrokerUnavailable(f"{host}:{port} is not a valid address: use a port from 1 to 65535")
     failures: list[str] = []
     for family, address in _resolve(host, port, deadline, cancellation):
         limit = min(deadline.remaining(), settings.socket_connection_setup_timeout_ms / 1000)
@@ -79,7 +79,7 @@ def _try_connect(
         code = error.errno or errno.EINVAL
     if code == errno.EINPROGRESS:
         if not _poll(sock, select.POLLOUT, limit, cancellation):
-            return f"no answer within {limit:g} s"
+            return f"no response within {limit:g} s"
         if cancellation is not None and cancellation.is_set():
             return "cancelled"
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -96,7 +96,7 @@ def _resolve(
     except socket.gaierror:
         pass
     except ValueError as error:
-        raise BrokerUnavailable(f"{host!r} is no name of a host: {error}") from error
+        raise BrokerUnavailable(f"{host!r} is not a valid host name: {error}") from error
     answers: queue.SimpleQueue[list[tuple[int, Any]] | OSError] = queue.SimpleQueue()
 
     def resolve() -> None:
@@ -116,7 +116,7 @@ def _resolve(
         if isinstance(answer, OSError):
             raise BrokerUnavailable(f"cannot resolve {host}:{port}: {answer.strerror}") from answer
         return answer
-    raise BrokerUnavailable(f"the name in {host}:{port} was not resolved in time")
+    raise BrokerUnavailable(f"resolving {host}:{port} did not finish in time")
 
 
 def _addresses(host: str, port: int, flags: int) -> list[tuple[int, Any]]:

@@ -23,8 +23,8 @@ class ByteArrayConverter(Converter):
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
         raise DataError(
-            f"ByteArrayConverter takes bytes, but a record for topic {topic} has a"
-            f" {type(value).__name__}; set the converter that fits the connector's data"
+            f"ByteArrayConverter needs bytes, but a record for topic {topic} has a"
+            f" {type(value).__name__}; set a converter that matches the connector's data"
         )
 
     def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:

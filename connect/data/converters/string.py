@@ -46,9 +46,7 @@ class StringConverter(Converter):
         try:
             self._codec = codecs.lookup(name).name
         except LookupError as error:
-            raise invalid_value(
-                "converter.encoding", name, "no character set of this name is known"
-            ) from error
+            raise invalid_value("converter.encoding", name, "unknown character set") from error
 
     def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if value is None:

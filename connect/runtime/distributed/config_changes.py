@@ -141,4 +141,4 @@ class PendingChanges:
             self._apply_level(namespace, level)
         except ConnectError as error:
             # Any worker, also Java's, may have written what is no level here.
-            _log.warning("The level of logger %s is not changed: %s", namespace, error)
+            _log.warning("Cannot change the level of logger %s: %s", namespace, error)

@@ -50,7 +50,7 @@ class ConfigFollower:
         try:
             plan = self._plan_restart(request)
         except ConnectError as error:
-            _log.warning("Connector %s is not restarted: %s", request.connector, error)
+            _log.warning("Not restarting connector %s: %s", request.connector, error)
             return
         herder, name = self._herder, request.connector
         tasks = [InstanceId(name, number) for number in plan.tasks]
@@ -77,7 +77,7 @@ class ConfigFollower:
                     herder.work.set_target(name, target)
         self._end_outdated(changes.tasks)
         if changes.connectors:
-            with herder.stages.during("giving tasks other values of their connectors"):
+            with herder.stages.during("passing changed connector configs to running tasks"):
                 herder.work.renewal.take_live(configs)
 
     def _end_outdated(self, committed: frozenset[InstanceId]) -> None:

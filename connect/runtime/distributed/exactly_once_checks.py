@@ -191,7 +191,9 @@ class ExactlyOnceRuns:
             retry(once, patience, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), cancelled.wait)
         except ConnectError as error:
             if cancelled.is_set():
-                raise Interrupted("the leader had not let it begin yet") from error
+                raise Interrupted(
+                    "the task was stopped before the leader allowed it to start"
+                ) from error
             raise
 
     def _wait(self, answer: Future[T], deadline: Deadline, cancelled: threading.Event) -> T:
@@ -202,6 +204,8 @@ class ExactlyOnceRuns:
                 if answer.done():
                     return answer.result(0)
                 if cancelled.is_set():
-                    raise Interrupted("the leader had not let it begin yet") from error
+                    raise Interrupted(
+                        "the task was stopped before the leader allowed it to start"
+                    ) from error
                 if deadline.expired():
                     raise DeadlineExceeded("the leader did not answer in time") from error

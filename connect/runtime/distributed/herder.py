@@ -306,7 +306,9 @@ class DistributedHerder(AbstractHerder):
         stage = f"fencing out earlier tasks of connector {name}"
         fenced = self._run(stage, lambda: self._do.fence(name))
         await_ready(
-            fenced, deadline, f"Earlier tasks of connector {name} are still being fenced out"
+            fenced,
+            deadline,
+            f"Fencing out earlier tasks of connector {name} has not finished in time; retry later",
         )
 
     # The parts of the base.

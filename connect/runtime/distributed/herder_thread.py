@@ -179,7 +179,7 @@ class HerderLoop:
         if not self._thread.is_alive():
             return self._ended_well
         _log.error(
-            "The herder did not stop in time and is left behind; it is here:\n%s\n%s",
+            "The herder thread did not stop in time and is abandoned; its stack:\n%s\n%s",
             where(self._thread),
             self.stages.summary() or "",
         )
@@ -226,7 +226,11 @@ class HerderLoop:
             for each in self._rebalancing.of_this_worker():
                 ended = each == deleted or InstanceId(each.connector) == deleted
                 if ended and self._statuses.get(each) is None:
-                    _log.info("The status of %s was deleted while it runs; written again", each)
+                    _log.info(
+                        "The status of %s was deleted while it is running; writing the"
+                        " status again",
+                        each,
+                    )
                     self._worker.statuses.tell_again(each)
 
         # On the herder's thread, and not before this worker has read the configs of its present
@@ -269,7 +273,7 @@ class HerderLoop:
         except ConnectError as error:
             if not error.retriable:
                 raise
-            _log.warning("The config topic could not be read to its end: %s", error)
+            _log.warning("Cannot read the config topic to its end: %s", error)
             return False
         self.configs = self._store.snapshot()
         return True
@@ -282,10 +286,10 @@ class HerderLoop:
                 self.turn()
         except ConnectError as error:
             # Its owner tells of it: `check` raises it.
-            _log.debug("The worker ends: %s", error, exc_info=error)
+            _log.debug("Stopping the worker: %s", error, exc_info=error)
             self.failure = error
         except Exception as error:  # noqa: BLE001 - the top of the herder's thread
-            _log.exception("The herder has failed and ends the worker")
+            _log.exception("Stopping the worker because the herder failed")
             self.failure = error
         finally:
             deadline = self._stop_deadline or Deadline(
@@ -340,7 +344,10 @@ class HerderLoop:
         self.member.leave("taking too long to read the log")
         wait = self._unsync.next(eager=self.membership.eager)
         if wait is None:
-            _log.warning("Giving up all work: the config topic could not be read for too long")
+            _log.warning(
+                "Stopping all connectors and tasks: the config topic has been"
+                " unreadable for too long"
+            )
             self.membership.give_up()
         else:
             self._wait(self._stopping, max(wait, _SHORTEST_UNSYNC_S))
@@ -370,7 +377,7 @@ class HerderLoop:
         try:
             self.leading.renew_key()
         except ConnectError as error:
-            _log.warning("A new session key could not be written: %s", error)
+            _log.warning("Cannot write a new session key: %s", error)
             self._can_read = False
 
     # What the config topic says.

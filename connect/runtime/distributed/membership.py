@@ -177,7 +177,7 @@ class Membership:
         ours = self.assigned
         self._lost = {each: last for each, last in self._lost.items() if each not in ours}
         _log.info(
-            "Joined generation %d as %s: %d assigned, %d revoked, leader %s, delay %d ms%s",
+            "Joined generation %d as member %s: %d assigned, %d revoked, leader %s, delay %d ms%s",
             generation,
             member_id,
             len(self.assignment.assigned),

@@ -92,11 +92,11 @@ class Rebalancing:
             return None
         due = self._scheduled_ms
         if due is None:
-            return "It is about to be assigned to a worker"
+            return "The leader is about to assign it to a worker"
         wait_s = max(0.0, (due - self._clock.now_ms()) / 1000)
         return (
-            "The worker that ran it has left the group. Should it not come back, others take over"
-            f" in {wait_s:.0f} s (scheduled.rebalance.max.delay.ms)"
+            "The worker that ran it has left the group. If that worker does not return, another"
+            f" one takes over in {wait_s:.0f} s (scheduled.rebalance.max.delay.ms)"
         )
 
     def until_scheduled_s(self) -> float | None:
@@ -160,7 +160,7 @@ class Rebalancing:
             return True
         if self._next_step(assignment) is NextStep.REJOIN:
             herder.member.request_rejoin(
-                "what was assigned is not of the newest configs, or is late"
+                "the assignment was made from older configs, or the scheduled rebalance is due"
             )
             return False
         self.assigned_connectors = frozenset(herder.configs.connectors())
@@ -178,7 +178,9 @@ class Rebalancing:
             self._on_leading()
         if assignment.revoked:
             membership.forget_revocations()
-            herder.member.request_rejoin("what was revoked here can be assigned elsewhere")
+            herder.member.request_rejoin(
+                "revoked connectors and tasks can now be assigned to other workers"
+            )
             return False
         return True
 

@@ -176,7 +176,7 @@ class AssignedWork:
         if self._statuses.is_failed(InstanceId(name)) and target is not TargetState.STOPPED:
             # Only a restart heals a failure; the target counts from then on.
             return
-        _log.info("Connector %s goes from %s to %s", name, before.value, target.value)
+        _log.info("Connector %s changes from %s to %s", name, before.value, target.value)
         self._stop_hosts([entry.host])
         entry.host = None
         try:
@@ -277,7 +277,7 @@ class AssignedWork:
     def _expire(self, name: str, entry: _Connector) -> None:
         """What config providers gave the connector is not right any more."""
         if self._connectors.get(name) is entry:
-            _log.info("Values of connector %s that config providers gave have run out", name)
+            _log.info("Config provider values of connector %s have expired", name)
             self._expired(name)
 
     def _begin(self, name: str, entry: _Connector, ready: Future[None]) -> None:

@@ -165,7 +165,7 @@ class TaskConfigPublisher:
         if not unread and not task_configs_changed(connector, configs, kept, config, live):
             self._published(connector, host)
             return False
-        _log.info("Connector %s has %d tasks to commit", connector, len(kept))
+        _log.info("Committing %d task configs of connector %s", connector, len(kept))
         self._sent[connector] = (host, kept)
         if self._group.is_leader or self._group.publishes_itself:
             self._group.write_task_configs(connector, kept)
@@ -210,7 +210,7 @@ class TaskConfigPublisher:
         expired_key = isinstance(error, LeaderRefused) and error.status == _FORBIDDEN and young
         _log.log(
             logging.INFO if expired_key else logging.ERROR,
-            "The tasks of connector %s were not committed; trying again in %.2f s: %s",
+            "Cannot commit the task configs of connector %s; retrying in %.2f s: %s",
             connector,
             wait,
             str(error) or type(error).__name__,
@@ -218,9 +218,9 @@ class TaskConfigPublisher:
         )
         if backoff.failures > 1 and not expired_key:
             host.note_unpublished(
-                f"Its tasks could not be committed, so nobody runs them: {error}"
+                f"Cannot commit the connector's task configs, so its tasks are not running: {error}"
                 if not self._group.configs.tasks(connector)
-                else f"Changes of its tasks could not be committed: {error}"
+                else f"Cannot commit changed task configs of the connector: {error}"
             )
         self._waiting[connector] = host
 
@@ -258,4 +258,4 @@ def _check_count(connector: str, count: int, config: Mapping[str, str]) -> None:
     if not enforces_tasks_max(config):
         _log.warning("%s tasks.max.enforce=false allows it.", text)
         return
-    raise TaskFailed(f"{text} This is a bug of the connector; with tasks.max.enforce=false it may.")
+    raise TaskFailed(f"{text} Fix the connector, or set tasks.max.enforce=false.")

@@ -66,7 +66,7 @@ class TaskRenewal:
             wanted = resolved(self._worker, configs.raw_connector_config(connector))
             return sorted(task for task in here if self._is_outdated(task, configs, wanted))
         except Exception as error:  # noqa: BLE001 - a provider's; the tasks, begun again, show it
-            _log.warning("Tasks of connector %s are begun again: %s", connector, error)
+            _log.warning("Restarting tasks of connector %s: %s", connector, error)
             return sorted(here)
 
     def _is_outdated(
@@ -99,7 +99,7 @@ class TaskRenewal:
         answers = all_offered([(host, config) for _, host, config, _ in changed])
         for (instance, host, config, connector_config), taken in zip(changed, answers, strict=True):
             if taken:
-                _log.info("Task %s goes on with other values of its connector", instance)
+                _log.info("Task %s continues with its connector's changed config", instance)
                 task = self._tasks[instance]
                 task.connector_config, task.config = connector_config, config
             elif host.alive:
@@ -140,14 +140,14 @@ class TaskRenewal:
         try:
             committed = resolved(self._worker, raw)
         except Exception as error:  # noqa: BLE001 - a provider's; the task, begun again, shows it
-            _log.warning("A task's new config cannot be resolved: %s", error)
+            _log.warning("Cannot resolve a task's new config: %s", error)
             return False
         if committed is None or task.host is None:
             return False
         config = self._as_running(committed, task)
         if not offered(task.host, config):
             return False
-        _log.info("Task %s goes on with more work", task.host.instance)
+        _log.info("Task %s continues with additional work", task.host.instance)
         task.config = config
         return True
 
@@ -164,7 +164,7 @@ def resolved_or_none(
     try:
         return resolved(worker, configs.raw_connector_config(name))
     except Exception as error:  # noqa: BLE001 - a provider's; who is begun anew, shows it
-        _log.warning("The config of connector %s cannot be resolved: %s", name, error)
+        _log.warning("Cannot resolve the config of connector %s: %s", name, error)
         return None
 
 

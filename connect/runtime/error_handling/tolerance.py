@@ -100,8 +100,8 @@ def warn_of_error_handling(connector: str, config: Mapping[str, str]) -> None:
     for key, values in _UNASKED.items():
         if config.get(key, "").strip().lower() not in values:
             _log.warning(
-                "%s of connector %s has no effect: its tasks forward batches as they are, and what"
-                " cannot be forwarded fails them",
+                "%s has no effect on connector %s: its tasks forward record batches unchanged"
+                " and fail if they cannot forward one",
                 key,
                 connector,
             )

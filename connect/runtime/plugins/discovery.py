@@ -54,7 +54,7 @@ def _locations(plugin_path: Sequence[str]) -> Iterator[Path]:
     for text in plugin_path:
         directory = Path(text).expanduser().absolute()
         if not directory.is_dir():
-            _log.warning("plugin.path: %s is no directory; there are no plugins there", text)
+            _log.warning("plugin.path: ignoring %s, which is not a directory", text)
             continue
         if any(_module_names(directory)):
             yield directory
@@ -95,7 +95,7 @@ def _register_location(sink: PluginSink, location: Path) -> None:
     try:
         names = list(_module_names(location))
     except (OSError, zipfile.BadZipFile) as error:
-        _log.error("The plugins of %s cannot be read: %s", location, error)
+        _log.error("Cannot read the plugins in %s: %s", location, error)
         return
     if str(location) not in sys.path:
         sys.path.append(str(location))
@@ -110,12 +110,13 @@ def _register_module(sink: PluginSink, name: str, location: Path, version: str |
     try:
         module = importlib.import_module(name)
     except Exception:  # noqa: BLE001 - a broken plugin must not hide the others
-        _log.exception("The plugins of %s in %s could not be loaded", name, location)
+        _log.exception("Cannot load the plugins of %s in %s", name, location)
         return
     origin = getattr(module, "__file__", None)
     if origin is None or not Path(origin).is_relative_to(location):
         _log.error(
-            "%s in %s is not loaded: another module of this name comes from %s; rename one",
+            "Not loading %s from %s: a module of the same name is already loaded from %s; rename"
+            " one of them",
             name,
             location,
             origin,
@@ -148,4 +149,4 @@ def _register_entry_points(sink: PluginSink, distribution: importlib.metadata.Di
             else:
                 found(sink)
         except Exception:  # noqa: BLE001 - a broken package must not hide the others
-            _log.exception("The plugins of %s could not be registered", entry.value)
+            _log.exception("Cannot register the plugins of %s", entry.value)

@@ -116,7 +116,7 @@ def transforms_refused(connector: str, config: Mapping[str, str]) -> ConfigError
     """The error of transformations on a connector whose tasks move bytes by themselves."""
     return ConfigError(
         f"Invalid value {config['transforms']} for configuration transforms: the tasks of"
-        f" {connector} forward batches as they are and do not run transformations; remove the key",
+        f" {connector} forward record batches unchanged and run no transformations; remove the key",
         key="transforms",
         value=config["transforms"],
     )

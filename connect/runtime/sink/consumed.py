@@ -54,4 +54,4 @@ class ConsumedRecord:
 def _bytes(data: object) -> bytes | None:
     if data is None or isinstance(data, bytes):
         return data
-    raise TypeError(f"{type(data).__name__} where the client gives bytes")
+    raise TypeError(f"expected bytes from the client, got {type(data).__name__}")

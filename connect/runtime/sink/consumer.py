@@ -145,7 +145,7 @@ class SinkConsumer:
         wait([answer], deadline.remaining())
         if not answer.done():
             self._late.append(answer)
-            raise DeadlineExceeded("Committing offsets was not answered in time")
+            raise DeadlineExceeded("No response to an offset commit in time")
         answer.result()
 
     def close(self, deadline: Deadline) -> bool:
@@ -183,7 +183,7 @@ class SinkConsumer:
                 raise
             wait_s = self._refresh_backoff.next()
             self._refresh_due = self._clock.monotonic() + wait_s
-            _log.warning("%s; the topics of topics.regex are asked again in %g s", error, wait_s)
+            _log.warning("%s; retrying to list the topics for topics.regex in %g s", error, wait_s)
             return
         self._refresh_backoff.reset()
         self._refresh_due = self._clock.monotonic() + self._refresh_s

@@ -97,8 +97,9 @@ def create_dead_letter_topic(config: Mapping[str, str], admin: Mapping[str, str]
             client.close()
     except ConnectError as error:
         raise TaskFailed(
-            f"Could not initialize dead letter queue with topic={topic}: {error}; create the topic,"
-            " or set errors.deadletterqueue.topic.replication.factor to what the cluster can have"
+            f"Could not initialize dead letter queue with topic={topic}: {error}; create the"
+            f" topic, or set errors.deadletterqueue.topic.replication.factor to at most the"
+            f" number of brokers"
         ) from error
 
 
@@ -167,7 +168,7 @@ class DeadLetterQueue:
         for _, future in (entry for entries in left.values() for entry in entries):
             if future.done() and (error := future.exception()) is not None:
                 raise TaskFailed(
-                    f"A record that the task reported did not get into dead letter queue"
+                    f"Cannot write a record that the task reported to dead letter queue"
                     f" {self._topic}: {error}"
                 ) from error
         return not any(left.values())

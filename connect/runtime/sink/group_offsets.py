@@ -116,7 +116,7 @@ def _whole(value: OffsetValue, what: str, key: str) -> int:
         number = -1
     if number < 0:
         raise BadRequest(
-            f"Could not read {value!r}, the value of '{key}' of a sink connector's {what}, as a"
-            " whole number from 0 on"
+            f"Invalid value {value!r} for '{key}' in a sink connector's {what}: use an integer"
+            f" that is at least 0"
         ) from None
     return number

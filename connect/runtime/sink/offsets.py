@@ -63,10 +63,14 @@ class SinkOffsets:
         offsets: dict[TopicPartition, int] = {}
         for partition, offset in allowed.items():
             if partition not in asked:
-                _log.warning("No offset of %s-%d is committed: it is not the task's", *partition)
+                _log.warning(
+                    "Not committing an offset for %s-%d: the partition is not assigned to the task",
+                    *partition,
+                )
             elif offset > asked[partition]:
                 _log.warning(
-                    "Offset %d of %s-%d is not committed: records were put up to %d only",
+                    "Not committing offset %d for %s-%d: the task has been given records only up"
+                    " to offset %d",
                     offset,
                     *partition,
                     asked[partition],

@@ -167,8 +167,8 @@ class WorkerSinkTask(WorkerTask):
     def _close_consumer(self, deadline: Deadline) -> None:
         if self._consumer is not None and not self._consumer.close(deadline):
             _log.warning(
-                "The consumer of task %s did not leave its group in time; its partitions may be"
-                " given to others only after session.timeout.ms",
+                "The consumer of task %s did not leave its group in time; its partitions may"
+                " stay unassigned until session.timeout.ms has passed",
                 self._name,
             )
 
@@ -181,8 +181,8 @@ class WorkerSinkTask(WorkerTask):
             if not error.retriable:
                 raise
             level = logging.DEBUG if self._poll_backoff.failures else logging.WARNING
-            _log.log(level, "Task %s cannot read now: %s; it goes on trying", self._name, error)
-            self._unread = f"It cannot read for now: {error}"
+            _log.log(level, "Task %s cannot consume: %s; retrying", self._name, error)
+            self._unread = f"The task cannot consume: {error}"
             self._woken.wait(self._poll_backoff.next())
             return ()
         self._unread = None
@@ -202,14 +202,12 @@ class WorkerSinkTask(WorkerTask):
             self._errors.check()
         except Exception as error:
             if not is_retriable(error):
-                raise TaskFailed(f"Task {self._name} could not put records: {error}") from error
+                raise TaskFailed(f"put of task {self._name} failed: {error}") from error
             wait = _RETRY_S if self._context.retry_s is None else self._context.retry_s
             self._context.retry_s = None
             self._retry_at = self._clock.monotonic() + wait
-            self._unput = f"It could not put records, and tries again: {error}"
-            _log.warning(
-                "Task %s could not put records: %s; again in %g s", self._name, error, wait
-            )
+            self._unput = f"put failed and will be retried: {error}"
+            _log.warning("put of task %s failed: %s; retrying in %g s", self._name, error, wait)
         else:
             self._retry_at = None
             if self._batch.records:
@@ -300,7 +298,7 @@ class WorkerSinkTask(WorkerTask):
     def _lose(self, partitions: Collection[TopicPartition]) -> None:
         """Others have them already: nothing can be committed."""
         self._commits.begin(self._clock.monotonic())
-        self._commits.ended(ConnectError(f"Task {self._name} has lost partitions"))
+        self._commits.ended(ConnectError(f"Task {self._name} lost partitions in a rebalance"))
         self._errors.forget(partitions)
         self._close_partitions(sorted(partitions))
 
@@ -327,7 +325,9 @@ class WorkerSinkTask(WorkerTask):
             return self._offsets.to_commit(asked, self._task.pre_commit(dict(asked)))
         except Exception:  # noqa: BLE001 - plugin code; its records come again
             _log.exception(
-                "Task %s could not prepare a commit; it goes back to the last one", self._name
+                "Task %s failed to prepare an offset commit; rewinding to the last committed"
+                " offsets",
+                self._name,
             )
             return None
 
@@ -336,12 +336,12 @@ class WorkerSinkTask(WorkerTask):
     ) -> ConnectError | None:
         """What went wrong. `offsets` None: it was not possible to say what to commit."""
         if offsets is None:
-            return ConnectError(f"Task {self._name} could not prepare its last commit")
+            return ConnectError(f"Task {self._name} failed to prepare its final offset commit")
         try:
             if offsets:
                 self._need_consumer().commit_now(offsets, deadline)
         except ConnectError as error:
-            _log.error("The last offsets of task %s are not committed: %s", self._name, error)
+            _log.error("Cannot commit the final offsets of task %s: %s", self._name, error)
             return error
         return None
 
@@ -365,7 +365,9 @@ class WorkerSinkTask(WorkerTask):
         offsets = self._allowed(assigned)
         if offsets is None:
             self._go_to(self._offsets.rewind(assigned))
-            self._commits.ended(ConnectError(f"Task {self._name} could not prepare a commit"))
+            self._commits.ended(
+                ConnectError(f"Task {self._name} failed to prepare an offset commit")
+            )
         elif offsets:
             self._commit_soon(offsets)
         else:
@@ -377,7 +379,7 @@ class WorkerSinkTask(WorkerTask):
         except ConnectError as error:
             if not error.retriable:
                 raise
-            _log.warning("Offsets of task %s are not committed now: %s", self._name, error)
+            _log.warning("Cannot commit offsets of task %s: %s", self._name, error)
             self._commits.ended(error)
         else:
             self._commits.sent(offsets)
@@ -386,7 +388,7 @@ class WorkerSinkTask(WorkerTask):
         """An asynchronous commit was answered."""
         counts = self._commits.answered(offsets, error)
         if error is not None:
-            _log.warning("Offsets of task %s are not committed now: %s", self._name, error)
+            _log.warning("Cannot commit offsets of task %s: %s", self._name, error)
         elif counts:
             self._offsets.committed(offsets)
 

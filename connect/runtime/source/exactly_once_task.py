@@ -242,7 +242,7 @@ class ExactlyOnceSourceTask(SourceLoop):
             return True
         self._unfinished = ending
         if ending is Ending.ABORT and self._producer.open:
-            _log.info("Task %s aborts its transaction, as its connector asked", self._name)
+            _log.info("Task %s aborts its transaction at the connector's request", self._name)
             if not self._abort(keep_trying):
                 return False
             self._unfinished = Ending.COMMIT
@@ -290,7 +290,7 @@ class ExactlyOnceSourceTask(SourceLoop):
                 stored.result()
         failure = self._store.offsets.failure()
         if failure is not None:
-            raise ConnectError(f"Its source offsets were not written: {failure}") from failure
+            raise ConnectError(f"Cannot write the task's source offsets: {failure}") from failure
         return True
 
     def _commit_failed(self, error: ConnectError) -> None:

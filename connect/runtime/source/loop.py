@@ -145,8 +145,8 @@ class SourceLoop(WorkerTask):
             if not error.retriable:
                 raise
             wait = self._poll_backoff.next()
-            _log.warning("Task %s has no records now: %s; next in %.1f s", self._name, error, wait)
-            self._waits_because = f"It has no records for now: {error}"
+            _log.warning("poll of task %s failed: %s; retrying in %.1f s", self._name, error, wait)
+            self._waits_because = f"poll failed and will be retried: {error}"
             self._wait(wait)
             return
         self._poll_backoff.reset()
@@ -171,8 +171,8 @@ class SourceLoop(WorkerTask):
                 if not error.retriable:
                     raise
                 if self._waits_because is None:
-                    _log.warning("Task %s waits to send: %s", self._name, error)
-                self._waits_because = f"It waits to send: {error}"
+                    _log.warning("Task %s cannot send, retrying: %s", self._name, error)
+                self._waits_because = f"The task cannot send: {error}"
                 self._wait(_SEND_RETRY_S)
                 return False
             self._waits_because = None
@@ -230,8 +230,8 @@ class SourceLoop(WorkerTask):
         timestamp_ms = None if transformed.timestamp_ms == -1 else transformed.timestamp_ms
         if timestamp_ms is not None and timestamp_ms < 0:
             raise ConnectError(
-                f"A record for topic {topic} has the timestamp {timestamp_ms}; allowed are -1"
-                " (none) and milliseconds since 1970"
+                f"A record for topic {topic} has the invalid timestamp {timestamp_ms}; use -1"
+                f" (none) or milliseconds since 1970"
             )
         return OutgoingRecord(topic, transformed.partition, timestamp_ms, key, value, headers)
 

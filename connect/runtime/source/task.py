@@ -112,7 +112,7 @@ class WorkerSourceTask(SourceLoop):
         """Its producer goes on trying without a word."""
         if self._sent == self._answered or self._clock.monotonic() - self._heard_at < _SILENT_S:
             return None
-        return f"Kafka has not acknowledged anything for {_SILENT_S:g} s, though records were sent"
+        return f"Kafka has not acknowledged any of the sent records for {_SILENT_S:g} s"
 
     def commit_soon(self) -> Future[None]:
         return self._committer.request()
@@ -123,7 +123,8 @@ class WorkerSourceTask(SourceLoop):
             arrived = self._acknowledged.wait_for(lambda: self._answered >= self._sent, budget)
         if not arrived:
             _log.warning(
-                "%d records of %s were not acknowledged in %.1f s; they will be sent again",
+                "%d records of %s were not acknowledged in %.1f s; they will be sent again after"
+                " a restart",
                 self._sent - self._answered,
                 self._name,
                 budget,

@@ -44,7 +44,7 @@ class TopicCreator:
         """
         if topic in self._known:
             return
-        _log.info("The task writes to topic %s for the first time: does it exist?", topic)
+        _log.info("Checking whether topic %s exists before the task's first write to it", topic)
         if self._admin is None:
             self._admin = self._open_admin()
         if not self._described(self._admin, topic):
@@ -69,7 +69,9 @@ class TopicCreator:
             raise TaskFailed(f"{text}: {error}") from error
 
     def _create(self, admin: Admin, topic: str, group: TopicGroup) -> None:
-        _log.info("Creating topic %s by the topic creation group %s", topic, group.name)
+        _log.info(
+            "Creating topic %s with the settings of topic creation group %s", topic, group.name
+        )
         try:
             created = admin.create_topic(
                 topic, group.partitions, group.replication_factor, group.configs, timeout=_CREATE_S
@@ -79,7 +81,7 @@ class TopicCreator:
         if created:
             _log.info("Created topic %s: %s", topic, group)
         else:
-            _log.info("Topic %s was created by somebody else", topic)
+            _log.info("Topic %s was already created by another client", topic)
 
 
 def _creation_failed(topic: str, group: TopicGroup, error: ConnectError) -> TaskFailed:

@@ -151,8 +151,8 @@ def transfer_boundary_s(
     boundary = connector_config.get(_BOUNDARY, "poll").strip().lower()
     if boundary == "connector":
         raise ConfigError(
-            f"{_BOUNDARY}=connector: {connector_config['connector.class']} does not say where its"
-            " transactions end; allowed are poll and interval",
+            f"{_BOUNDARY}=connector is not supported by {connector_config['connector.class']},"
+            f" which does not define its own transaction boundaries; use poll or interval",
             key=_BOUNDARY,
             value="connector",
         )

@@ -277,7 +277,7 @@ class ConnectorSet:
         """What config providers gave the connector is not right any more."""
         entry = self._current(host)
         if entry is not None:
-            _log.info("Values of connector %s that providers gave have run out", entry.name)
+            _log.info("Config provider values of connector %s have expired", entry.name)
             self.restart(entry.name)
 
     def _settle_host(self, host: ConnectorHost, error: BaseException) -> None:
@@ -334,7 +334,7 @@ class ConnectorSet:
     def _ask_later(self, entry: _Entry, host: ConnectorHost, error: BaseException) -> None:
         wait = entry.backoff.next()
         _log.error(
-            "Connector %s gave no task configs: %s; asked again in %.1f s",
+            "Cannot get task configs from connector %s: %s; retrying in %.1f s",
             entry.name,
             error,
             wait,
@@ -377,9 +377,7 @@ class ConnectorSet:
         if not enforces_tasks_max(entry.config):
             _log.warning("%s tasks.max.enforce=false allows it.", text)
             return False
-        error = TaskFailed(
-            f"{text} This is a bug of the connector; with tasks.max.enforce=false it may."
-        )
+        error = TaskFailed(f"{text} Fix the connector, or set tasks.max.enforce=false.")
         _log.error("%s", error)
         self._move(entry.name, State.FAILED, str(error))
         return True

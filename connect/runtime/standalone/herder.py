@@ -247,7 +247,7 @@ class StandaloneHerder(AbstractHerder):
         try:
             return self._commands.run(stop_all, deadline.remaining() + _CLOSE_STORE_S)
         except DeadlineExceeded as error:
-            _log.error("Stopping did not end in time: %s", error)
+            _log.error("Stopping did not finish in time: %s", error)
             return False
         finally:
             self._worker.stop(

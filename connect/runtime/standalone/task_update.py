@@ -64,7 +64,7 @@ def update_tasks(
     kept = [number for number in plan.keep if number not in restart]
     if len(kept) < max(len(running), len(wanted)):
         _log.info(
-            "Tasks of %s: %d unchanged, %d changed in place, %d restarted, %d new, %d ended",
+            "Tasks of %s: %d unchanged, %d reconfigured in place, %d restarted, %d new, %d stopped",
             connector,
             len(kept),
             len(wanted) - len(kept) - len(restart) - len(plan.start),
@@ -94,9 +94,9 @@ def _taken(host: TaskHost, answer: Future[bool], deadline: Deadline) -> bool:
     try:
         return answer.result(max(0.0, deadline.remaining()))
     except FutureTimeout:
-        _log.warning("Task %s did not answer to a new config; it is restarted", host.instance)
+        _log.warning("Restarting task %s: it did not accept its new config in time", host.instance)
     except Exception as error:  # noqa: BLE001 - plugin code; a restart gives it the config, too
-        _log.warning("Task %s failed to take a new config: %s", host.instance, error)
+        _log.warning("Task %s failed to apply its new config: %s", host.instance, error)
     return False
 
 
@@ -107,7 +107,7 @@ def _commit(worker: Worker, hosts: Sequence[TaskHost]) -> None:
             stored.result(deadline.remaining())
         except Exception as error:  # noqa: BLE001 - whatever it is, the cost is copying twice
             _log.warning(
-                "Task %s did not store its offsets before others take over from it: %s",
+                "Task %s did not store its offsets before other tasks take over its partitions: %s",
                 host.instance,
                 error or type(error).__name__,
             )

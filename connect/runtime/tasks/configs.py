@@ -53,7 +53,7 @@ def check_task_count(connector: str, count: int, connector_config: Mapping[str, 
     """Raises `TaskFailed`: a connector that made too many tasks gets none of them."""
     text = too_many_tasks(connector, count, connector_config)
     if text is not None and enforces_tasks_max(connector_config):
-        raise TaskFailed(f"{text} This should be reported as a bug of the connector.")
+        raise TaskFailed(f"{text} Fix the connector, or set tasks.max.enforce=false.")
 
 
 def kept_task_configs(

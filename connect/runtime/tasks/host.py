@@ -133,7 +133,7 @@ class TaskHost:
         with self._lock:
             self._abandoned = True
         _log.error(
-            "Task %s did not stop in time and is left behind; it is here:\n%s",
+            "Task %s did not stop in time and is abandoned; its stack:\n%s",
             self.instance,
             where(self._thread),
         )
@@ -275,7 +275,7 @@ class TaskHost:
         if self._stop_deadline is not None:
             # As in Connect: the last status of a task that was told to stop is UNASSIGNED.
             if isinstance(error, Interrupted):
-                _log.info("Task %s is stopped before it began: %s", self.instance, error)
+                _log.info("Task %s was stopped before it started: %s", self.instance, error)
             else:
                 _log.warning("Task %s failed while it was stopping", self.instance, exc_info=error)
             return
@@ -292,8 +292,8 @@ class TaskHost:
         try:
             if not self._task.finish(deadline, failed=self._failed):
                 _log.warning(
-                    "Task %s ended before its final offsets were stored; what they cover will be"
-                    " copied again",
+                    "Task %s ended before its final offsets were stored; the records since its"
+                    " last stored offsets will be copied again",
                     self.instance,
                 )
         except Exception as error:  # noqa: BLE001 - plugin code; the task ends anyway

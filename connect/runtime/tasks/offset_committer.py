@@ -182,8 +182,8 @@ class OffsetCommitter:
             waiting.set_exception(error)
         if not is_retriable(error):
             raise error
-        self.trouble = f"Its source offsets could not be {what}: {error}"
-        _log.warning("Source offsets of %s could not be %s now: %s", self._name, what, error)
+        self.trouble = f"The task's source offsets could not be {what}: {error}"
+        _log.warning("Source offsets of %s could not be %s: %s", self._name, what, error)
 
     def _measure(self, *, success: bool) -> None:
         if self._metrics is not None:
@@ -199,12 +199,12 @@ class OffsetCommitter:
         if self._step is not _Step.IDLE and late and not self._late_said:
             self._late_said = True
             self.trouble = self.trouble or (
-                "Storing its source offsets takes longer than offset.flush.timeout.ms"
-                f" ({self._timeout_s:g} s)"
+                "Storing the task's source offsets takes longer than offset.flush.timeout.ms"
+                " ({self._timeout_s:g} s)"
             )
             _log.warning(
                 "Storing source offsets of %s takes longer than offset.flush.timeout.ms (%g s);"
-                " it goes on",
+                " still waiting",
                 self._name,
                 self._timeout_s,
             )

@@ -157,7 +157,7 @@ def what_stands_still(found: Sequence[PartitionHealth]) -> str | None:
     ill = sorted((p.name, p.error) for p in found if p.error is not None)
     if not ill:
         return None
-    lines = [f"{len(ill)} of {len(found)} partitions do not move:"]
+    lines = [f"{len(ill)} of {len(found)} partitions make no progress:"]
     lines += [f"{name}: {error}" for name, error in ill[:_TOLD]]
     if len(ill) > _TOLD:
         lines.append(f"and {len(ill) - _TOLD} more")

@@ -64,7 +64,7 @@ def test_a_stuck_partition_is_seen_everywhere_and_only_it(
 
         wait_until(trouble, SOON_S, "the status says what does not move")
         assert newest_status(flow)["state"] == "RUNNING"
-        assert "1 of 2 partitions do not move" in trouble()
+        assert "1 of 2 partitions make no progress" in trouble()
         assert f"{stuck}-0: " in trouble()
         assert "max.message.bytes" in trouble()
         health = json.dumps(health_of(listener))
@@ -191,7 +191,7 @@ def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_gone(
             wait_until(lambda: hidden in told(CONNECTOR), SOON_S, "the connector names the topic")
             assert "grant Describe" in told(CONNECTOR)
             wait_until(lambda: hidden in told(TASK), SOON_S, "and the task its partition")
-            assert "1 of 2 partitions do not move" in told(TASK)
+            assert "1 of 2 partitions make no progress" in told(TASK)
             assert health_of(listener)["status"] == "unhealthy"
         wait_until(lambda: not told(CONNECTOR) + told(TASK), SOON_S, "all is well again")
         with denied(flow.source_servers, flow.syncs_topic, AclOperation.WRITE):

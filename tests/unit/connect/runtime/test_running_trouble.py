@@ -78,11 +78,11 @@ def test_the_trace_of_a_failure_is_not_covered_up() -> None:
 def test_a_task_with_a_store_of_its_own_says_what_the_task_says() -> None:
     class Ill(WorkerTask):
         def trouble(self) -> str | None:
-            return "1 of 2 partitions do not move"
+            return "1 of 2 partitions make no progress"
 
     Ill.__abstractmethods__ = frozenset()
     task = TaskWithOwnOffsets(Ill(), MemoryOffsetStore())  # type: ignore[abstract]
-    assert task.trouble() == "1 of 2 partitions do not move"
+    assert task.trouble() == "1 of 2 partitions make no progress"
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_refused_move_tells_the_history(book: StatusBook) -> None:
     book.move(TASK, State.RUNNING)
     book.move(TASK, State.FAILED, "why")
     with pytest.raises(
-        InvalidTransition, match="c-0 cannot become RUNNING; so far: RUNNING -> FAILED"
+        InvalidTransition, match="c-0 cannot become RUNNING; its states so far: RUNNING -> FAILED"
     ):
         book.move(TASK, State.RUNNING)
 

@@ -190,7 +190,7 @@ def test_a_key_without_counterpart_is_warned_about_once(caplog: pytest.LogCaptur
     for _ in range(3):
         librdkafka_config(props, "producer")
     assert len(caplog.records) == 1
-    assert "interceptor.classes has no effect here" in caplog.text
+    assert "interceptor.classes has no effect in this program" in caplog.text
     assert "org.example.Secret" not in caplog.text
 
 

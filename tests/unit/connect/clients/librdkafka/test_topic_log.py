@@ -18,6 +18,6 @@ def test_a_reading_thread_that_hangs_does_not_use_up_the_time_to_stop(
     log = TopicLog("configs", {}, lambda _: None)
     log._thread.start()
     log.stop(Deadline(1_000.0))  # longer than a test may take
-    assert "log-configs did not end in time" in caplog.text
+    assert "log-configs did not stop in time" in caplog.text
     hanging.set()
     log._thread.join(10.0)

@@ -113,7 +113,7 @@ def test_an_answer_that_arrives_byte_by_byte_is_put_together(pair: Pair) -> None
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (frame(2, EMPTY_METADATA), "correlation id 1, its answer has 2"),
+        (frame(2, EMPTY_METADATA), "correlation id 1, but its response has 2"),
         (frame(1, b"", size=-1), "a frame of -1 bytes"),
         (frame(1, b"", size=3), "a frame of 3 bytes"),
         (frame(1, b"", size=MAX_FRAME_BYTES + 1), f"a frame of {MAX_FRAME_BYTES + 1} bytes"),

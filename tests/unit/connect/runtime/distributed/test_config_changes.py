@@ -90,7 +90,7 @@ def test_levels_are_set_at_once_and_one_that_is_none_harms_nobody(
         noted.changes.on_logger_level("a", "DEBUG")
         noted.changes.on_logger_level("b", "LOUD")
     assert noted.levels == [("a", "DEBUG")]
-    assert "The level of logger b is not changed: invalid log level 'LOUD'." in caplog.text
+    assert "Cannot change the level of logger b: invalid log level 'LOUD'." in caplog.text
 
 
 def test_the_herder_is_woken_for_everything_that_it_has_to_do(noted: Noted) -> None:

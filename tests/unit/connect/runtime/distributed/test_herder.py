@@ -446,7 +446,7 @@ def test_a_herder_that_never_stops_says_where_it_is(
     with caplog.at_level("ERROR"):
         assert not rig.herder.stop(Deadline(1.5))
     hanging.set()
-    assert "The herder did not stop in time and is left behind" in caplog.text
+    assert "The herder thread did not stop in time and is abandoned" in caplog.text
     assert "hanging.wait(LONGER_THAN_A_TEST_S)" in caplog.text
 
 

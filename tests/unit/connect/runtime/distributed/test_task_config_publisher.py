@@ -106,8 +106,8 @@ def test_a_leader_that_refuses_is_asked_again_with_growing_waits(
     rig.leader.answers.extend([RestAnswer(500, b'{"error_code":500,"message":"no way"}')] * 2)
     own(rig)
     asked(rig, 3)
-    assert "trying again in 0.25 s" in caplog.text
-    assert "trying again in 0.50 s" in caplog.text
+    assert "retrying in 0.25 s" in caplog.text
+    assert "retrying in 0.50 s" in caplog.text
     assert "the leader answered 500: no way" in caplog.text
 
 
@@ -118,13 +118,13 @@ def test_while_one_retry_waits_no_others_are_added(
     rig.leader.answers.extend([RestAnswer(500, b"x")] * 3)
     own(rig)
     asked(rig, 1)
-    rig.until(lambda: "trying again" in caplog.text, "the failure")
+    rig.until(lambda: "retrying" in caplog.text, "the failure")
     for count in (2, 3):
         Steered.last.context.request_task_reconfiguration()
         # What the connector asks for itself comes at once.
         asked(rig, count)
     rig.member.turns(3)
-    assert caplog.text.count("trying again in") == 1
+    assert caplog.text.count("retrying in") == 1
 
 
 def test_after_a_success_waits_begin_anew(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -135,7 +135,7 @@ def test_after_a_success_waits_begin_anew(rig: Rig, caplog: pytest.LogCaptureFix
     rig.member.turns(2)
     Steered.regroup({"n": "1"})
     asked(rig, 4)
-    assert caplog.text.count("trying again in 0.25 s") == 2
+    assert caplog.text.count("retrying in 0.25 s") == 2
 
 
 def test_a_key_that_may_just_be_unread_is_no_error(
@@ -145,7 +145,7 @@ def test_a_key_that_may_just_be_unread_is_no_error(
     with caplog.at_level(logging.INFO):
         own(rig)
         asked(rig, 2)
-    (record,) = [each for each in caplog.records if "trying again" in each.message]
+    (record,) = [each for each in caplog.records if "retrying" in each.message]
     assert record.levelno == logging.INFO
 
 
@@ -166,8 +166,8 @@ def test_a_connector_that_gives_no_configs_is_asked_again(
     Steered.failures.extend([ConnectError("source away"), ValueError("odd")])
     own(rig)
     asked(rig, 1)
-    assert "trying again in 0.25 s: source away" in caplog.text
-    assert "trying again in 0.50 s: odd" in caplog.text
+    assert "retrying in 0.25 s: source away" in caplog.text
+    assert "retrying in 0.50 s: odd" in caplog.text
 
 
 def test_a_connector_whose_tasks_are_not_committed_says_so_until_they_are(rig: Rig) -> None:

@@ -231,4 +231,4 @@ def test_tasks_that_move_bytes_say_what_has_no_effect(caplog: pytest.LogCaptureF
         warn_of_error_handling("m", {"errors.tolerance": " none", "errors.retry.timeout": "0"})
         assert caplog.messages == []
         warn_of_error_handling("m", {"errors.tolerance": "all"})
-    assert "errors.tolerance of connector m has no effect" in caplog.text
+    assert "errors.tolerance has no effect on connector m" in caplog.text

@@ -103,7 +103,7 @@ def test_a_broken_plugin_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptur
     assert set(found(tmp_path, tmp_path / "none")) == {"b_good_plugin.GoodConverter"}
     assert "a_broken_plugin in" in caplog.text
     assert "no luck" in caplog.text
-    assert "c_broken_plugin-1-py3-none-any.whl cannot be read" in caplog.text
+    assert "c_broken_plugin-1-py3-none-any.whl: " in caplog.text
     assert "none is no directory" in caplog.text
 
 

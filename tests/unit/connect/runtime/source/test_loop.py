@@ -124,7 +124,9 @@ def test_what_a_task_cannot_do_and_what_its_loop_waits_for_are_told_together() -
     assert loop.trouble() is None
     task.says, task.fails = "its database is slow", BrokerUnavailable("nobody answers")
     loop.turn()
-    assert loop.trouble() == ("its database is slow\nIt has no records for now: nobody answers")
+    assert loop.trouble() == (
+        "its database is slow\npoll failed and will be retried: nobody answers"
+    )
     task.says = task.fails = None
     loop.turn()
     assert loop.trouble() is None

@@ -118,7 +118,7 @@ def test_a_task_whose_cluster_does_not_answer_ends_within_the_time_it_is_given(
     host.request_stop(stop)
     assert host.join(stop)
     assert task.ended == ["finished", "closed"]
-    assert "left behind" not in caplog.text
+    assert "abandoned" not in caplog.text
 
 
 def test_it_stores_nothing_when_it_is_another_workers(task: Turns, host: TaskHost) -> None:

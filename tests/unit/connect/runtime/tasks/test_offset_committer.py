@@ -124,7 +124,7 @@ def test_offsets_that_could_not_be_stored_come_again_with_the_next_commit(bench:
     bench.gather_done(7)
     bench.store_done(BrokerUnavailable("away"))
     assert (bench.committed, bench.committer.failures) == (0, 1)
-    assert bench.committer.trouble == "Its source offsets could not be stored: away"
+    assert bench.committer.trouble == "The task's source offsets could not be stored: away"
     bench.written.clear()
     bench.due()
     bench.gather_done()

@@ -109,7 +109,9 @@ def test_a_broker_that_speaks_another_version_is_named_and_asked_again(side: str
     ours, broker.versions[api] = broker.versions[api], 3
     with line.source, line.target, line.run:
         wait_until(
-            lambda: "takes versions 0 to 3" in (line.run.error("t") or ""), TIMEOUT_S, "the error"
+            lambda: "supports versions 0 to 3" in (line.run.error("t") or ""),
+            TIMEOUT_S,
+            "the error",
         )
         broker.versions[api] = ours
         line.run.wait({KEY: COUNT}, TIMEOUT_S)
