@@ -1,5 +1,5 @@
-"""What a standalone and a distributed herder share: reading statuses, and what follows from a
-connector's config alone."""
+"""The part that the standalone and the distributed herder share: statuses, validation and
+everything else that depends only on a connector's config."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class AbstractHerder(ABC):
 
     @abstractmethod
     def _task_statuses(self, name: str) -> Mapping[int, Status]:
-        """Of a connector's tasks, by number."""
+        """The statuses of a connector's tasks, by task number."""
 
     @abstractmethod
     def _change_offsets(
@@ -119,7 +119,7 @@ class AbstractHerder(ABC):
         return _task_state(task.task, status)
 
     def kafka_cluster_id(self) -> str:
-        """Of the worker's cluster; asked once."""
+        """The id of the worker's Kafka cluster. Fetched once and cached."""
         if self._cluster_id is None:
             admin = Admin(self._worker.config.own_client_properties("shared-admin"))
             try:
@@ -181,7 +181,7 @@ class AbstractHerder(ABC):
         return {key: value for key, value in named.items() if value is not None}
 
     def _note_topic(self, instance: InstanceId, topic: str) -> None:
-        """On whatever thread a task was told that its record arrived."""
+        """Record that a task uses a topic. Called on any thread."""
         name = instance.connector
         if not self._worker.config.topic_tracking_enable:
             return

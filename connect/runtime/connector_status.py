@@ -18,12 +18,12 @@ __all__ = ["ConnectorStatus", "Herder", "TaskStatus", "UnknownConnector"]
 
 
 class UnknownConnector(NotFound):
-    """There is no connector, or no task, of this name."""
+    """The connector or task does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One task: its status, and what it says of its partitions."""
+    """One task: its status and the state of its partitions."""
 
     number: int
     status: Status

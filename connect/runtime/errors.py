@@ -16,7 +16,7 @@ __all__ = [
 
 
 class BadRequest(ConnectError):
-    """What was asked for cannot be: the message says why."""
+    """The request is invalid; the message says why."""
 
     http_status = 400
 
@@ -40,14 +40,14 @@ class AlreadyExists(ConnectError):
 
 
 class RebalanceNeeded(ConnectError):
-    """This worker's view is older than the group's: asking again soon helps."""
+    """A rebalance is pending, so this worker's view is outdated. Retry soon."""
 
     retriable = True
     http_status = 409
 
 
 class _Forwardable(ConnectError):
-    """Another worker has to answer. `url` is its advertised URL; None while it is not known."""
+    """Another worker must handle the request. `url`: its advertised URL, or None if unknown."""
 
     retriable = True
     http_status = 409

@@ -37,7 +37,7 @@ class ConnectHerder(Protocol):
     def start(self, deadline: Deadline) -> None: ...
     def stop(self, deadline: Deadline) -> bool: ...
     def check(self) -> None:
-        """Raises what ended the herder by itself, without `stop`."""
+        """Raise the error that ended the herder, if it ended without `stop`."""
 
     def health(self) -> WorkerHealth: ...
     def kafka_cluster_id(self) -> str: ...
@@ -70,7 +70,7 @@ class ConnectHerder(Protocol):
     def restart_connector_and_tasks(
         self, name: str, *, only_failed: bool, include_tasks: bool
     ) -> ConnectorStateInfo:
-        """KIP-745: the plan, as the status will show it."""
+        """Restart a connector and its tasks (KIP-745). Returns the status that shows the plan."""
 
     def restart_task(self, task: TaskId) -> None: ...
 
@@ -94,7 +94,7 @@ class ConnectHerder(Protocol):
     def loggers(self) -> Mapping[str, LoggerLevel]: ...
     def logger(self, name: str) -> LoggerLevel: ...
     def set_logger(self, name: str, level: str) -> list[str]:
-        """On this worker; the loggers affected."""
+        """Set a log level on this worker. Returns the names of the affected loggers."""
 
     def set_cluster_logger(self, name: str, level: str) -> None: ...
 

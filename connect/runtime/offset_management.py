@@ -1,7 +1,8 @@
 """Listing, altering and resetting the offsets of a connector (KIP-875), as both herders do it.
 
-Of sources they are in the worker's offset store or one of their own, of sinks in their consumer
-group. The connector's own `alter_offsets` has a say in both.
+Source offsets are in the worker's offset store or in one of the connector's own; sink offsets are
+in the connector's consumer group. For both, the connector's `alter_offsets` is called first and may
+reject the change.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CLOSE_S = 1.0
 
 
 def not_stopped(name: str) -> BadRequest:
-    """The error of changing offsets while the connector may be changing them, too."""
+    """The error for changing the offsets of a connector that is not stopped."""
     return BadRequest(
         "Connectors must be in the STOPPED state before their offsets can be modified. This can be"
         f" done for the specified connector by issuing a 'PUT' request to the '/connectors/{name}"
@@ -57,8 +58,8 @@ class ConnectorOffsets:
         offsets: Sequence[OffsetEntry],
         deadline: Deadline,
     ) -> str:
-        """Set or delete some offsets; returns what to tell. Raises `BadRequest`, and what the
-        connector raises, before anything is changed."""
+        """Set or delete some offsets. Returns the message for the user. Raises `BadRequest`, and
+        what the connector raises, before anything is changed."""
         if not offsets:
             raise BadRequest(
                 "Partitions / offsets need to be provided for an alter offsets request"
@@ -77,7 +78,7 @@ class ConnectorOffsets:
         return _message("altered", told)
 
     def reset(self, name: str, config: Mapping[str, str], deadline: Deadline) -> str:
-        """Delete all offsets; returns what to tell. Raises as `alter`."""
+        """Delete all offsets. Returns the message for the user. Raises as `alter`."""
         connector = self._connector(config)
         if connector.connector_type() == "sink":
             known = self._groups.read(name, config, deadline)

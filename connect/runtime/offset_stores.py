@@ -1,4 +1,4 @@
-"""Which offset store the offsets of a source connector are in, opened with its own clients."""
+"""Chooses the offset store of a source connector and makes it with the connector's clients."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ class ConnectorStores:
     def of_task(
         self, task: InstanceId, connector_config: Mapping[str, str]
     ) -> ConnectorOffsetStore | None:
-        """None: the worker's store, which is not to be stopped."""
+        """The store of an at-least-once task. None: the worker's store, which the task must not
+        stop."""
         topic = self._own_topic(connector_config)
         if topic is None:
             return None
@@ -76,8 +77,8 @@ class ConnectorStores:
     def of_connector(
         self, name: str, connector_config: Mapping[str, str]
     ) -> ConnectorOffsetStore | None:
-        """The same for whoever lists or changes the offsets of a connector whose tasks are not
-        there."""
+        """As `of_task`, for listing or changing a connector's offsets while none of its tasks
+        runs."""
         topic = self._own_topic(connector_config)
         if topic is None:
             return None
@@ -99,8 +100,8 @@ class ConnectorStores:
     def of_exactly_once_connector(
         self, name: str, connector_config: Mapping[str, str], group_id: str
     ) -> ConnectorOffsetStore:
-        """For whoever lists or changes the offsets of such a connector while none of its tasks
-        runs; what it writes is a transaction of task 0."""
+        """For listing or changing the offsets of an exactly-once connector while none of its tasks
+        runs. It writes in transactions, with the transactional id of task 0."""
         topic = self._own_topic(connector_config) or self._config.offset_storage_topic
         task = InstanceId(name, 0)
         producer = self._producer(connector_config, f"connector-producer-{task}")

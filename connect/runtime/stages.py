@@ -1,4 +1,4 @@
-"""What a herder is doing, in words, for those who waited too long for it."""
+"""Describes what a herder is doing, for the error text of requests that time out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class _Stage:
 
 
 class Stages:
-    """The stage under way, or else the last one. One thread enters stages, any may ask."""
+    """The current stage, or else the last one. One thread enters stages; any thread may read
+    them."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock

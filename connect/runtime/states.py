@@ -1,4 +1,5 @@
-"""The states of connectors and tasks, the moves between them, and who is in which.
+"""The states of connectors and tasks, the allowed transitions, and the current status of each
+instance.
 
 Names are Kafka Connect's. Statuses live in memory here; whoever keeps them elsewhere, a status
 topic say, listens.
@@ -72,7 +73,8 @@ class Status:
 
 
 class InvalidTransition(ConnectError):
-    """A move that `ALLOWED_MOVES` does not have; the message has the instance's recent history."""
+    """A transition that `ALLOWED_MOVES` forbids. The message includes the instance's recent
+    states."""
 
 
 StatusListener = Callable[[InstanceId, Status], None]
@@ -100,7 +102,7 @@ class StatusBook:
             self._versions[instance] = version
 
     def move(self, instance: InstanceId, state: State, trace: str | None = None) -> None:
-        """Note a new state; one that the instance is in already is no news.
+        """Record a new state. A move to the current state changes nothing and notifies nobody.
 
         Raises `InvalidTransition`.
         """
@@ -119,7 +121,7 @@ class StatusBook:
             self._put(instance, state, trace)
 
     def annotate(self, instance: InstanceId, trace: str | None) -> None:
-        """Say what is wrong with an instance that goes on RUNNING all the same; None: nothing."""
+        """Set the trouble of an instance that stays RUNNING; None clears it."""
         with self._lock:
             current = self._statuses.get(instance)
             if current is None or current.state is not State.RUNNING or current.trace == trace:
@@ -150,7 +152,7 @@ class StatusBook:
             self._versions.pop(instance, None)
 
     def release(self, instance: InstanceId) -> None:
-        """The instance is another worker's from now on: forget it, and tell nobody."""
+        """Another worker owns the instance now: forget it without notifying the listener."""
         with self._lock:
             self._statuses.pop(instance, None)
             self._histories.pop(instance, None)

@@ -67,7 +67,7 @@ _SUPPORT = "exactly.once.support"
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """What a task is to be. Its configs are resolved."""
+    """The specification of a task to make. Its configs are resolved."""
 
     instance: InstanceId
     connector_config: Mapping[str, str]
@@ -344,7 +344,7 @@ class TaskMaker:
 
 
 def _refuse_transforms(connector: str, connector_config: Mapping[str, str]) -> None:
-    """What cannot be done to bytes. Raises `ConfigError`."""
+    """Reject transformations, which cannot run on record batches. Raises `ConfigError`."""
     warn_of_error_handling(connector, connector_config)
     if has_transforms(connector_config):
         raise transforms_refused(connector_config["connector.class"], connector_config)

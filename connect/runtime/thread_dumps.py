@@ -1,4 +1,4 @@
-"""Looking at threads that plugin code may hold up."""
+"""Stack traces of threads that plugin code may block."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A worker: what all its connectors and tasks share, and how one of them is made.
+"""A worker: makes connectors and tasks, and owns everything that they share.
 
-It owns the offset store and the statuses. Who decides what runs is the herder; who runs it are the
-hosts that the worker makes.
+It owns the offset store and the statuses. The herder decides what runs; the hosts that the worker
+makes run it.
 """
 
 from __future__ import annotations
@@ -273,8 +273,9 @@ class Worker:
     def fence_zombies(
         self, connector: str, tasks: int, connector_config: Mapping[str, str]
     ) -> Future[None]:
-        """Done when earlier runs of tasks 0 to `tasks` - 1 can write no more (KIP-618); fails with
-        what kept the brokers from it, after 90 s at most. For workers of groups."""
+        """Fence out earlier runs of tasks 0 to `tasks` - 1 (KIP-618). The future completes when
+        they can no longer write, or fails with the brokers' error after 90 s at most. Only for
+        workers in a group."""
         if self._fence is None:
             raise ConnectError("Zombie fencing needs a worker group, and this worker has none")
         self._check_overrides(connector, connector_config)
@@ -293,4 +294,4 @@ class Worker:
 
 
 def _ignore_topic(instance: InstanceId, topic: str) -> None:
-    """Nobody wants to know."""
+    """Default listener: ignores the topic."""

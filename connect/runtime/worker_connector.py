@@ -1,4 +1,4 @@
-"""A connector's thread. A connector that throws or hangs becomes FAILED and holds up nobody.
+"""A connector's thread. A connector that throws or hangs becomes FAILED and blocks nothing else.
 
 One thread for each connector runs all its methods, one after the other. Callers get futures.
 """
@@ -71,7 +71,7 @@ class WorkerConnectorContext:
             self._troubled(trouble)
 
     def mute(self) -> None:
-        """Ignore what comes from now on."""
+        """Ignore all further calls from the connector."""
         self._muted.set()
 
 

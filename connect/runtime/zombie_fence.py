@@ -1,5 +1,5 @@
-"""Fences out what earlier tasks of a connector may still be writing (KIP-618): the requests to the
-brokers. When that is due is the leader's business."""
+"""Sends the broker requests that fence out earlier tasks of a connector (KIP-618). The group's
+leader decides when fencing is due."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ZombieFence:
         return self._threads.run(connector, work)
 
     def stop(self, deadline: Deadline) -> None:
-        """End what is under way; its futures fail."""
+        """Cancel running fencing rounds; their futures fail."""
         self._threads.stop()
         self._cancellation.cancel()
         left = self._threads.join(deadline)

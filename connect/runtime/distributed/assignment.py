@@ -1,4 +1,5 @@
-"""What a worker does when it is elected: read everybody's metadata, assign, write the answers.
+"""The assignment by the elected leader: decode all members' metadata, assign, encode the
+assignments.
 
 Pure but for `fresh`, which may read the config topic. Used on one thread.
 """
@@ -26,7 +27,7 @@ __all__ = ["ConfigView", "GroupLeader", "Leadership"]
 
 
 class ConfigView(NamedTuple):
-    """What an assignment needs of the config topic, at one offset."""
+    """The part of the config topic that an assignment needs, at one config offset."""
 
     offset: int
     task_counts: Mapping[str, int]
@@ -35,7 +36,7 @@ class ConfigView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The outcome of a round that we led."""
+    """The outcome of a rebalance that this worker led."""
 
     assignments: Mapping[str, bytes]
     """What to answer each member, encoded."""

@@ -45,7 +45,7 @@ def revocation_backoff_ms(successive: int, max_delay_ms: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CooperativeRound:
-    """The outcome of one round, by member id; every member is in each mapping."""
+    """The outcome of one rebalance, by member id. Each mapping contains every member."""
 
     assigned: Mapping[str, Tasks]
     """What to start in addition."""
@@ -159,7 +159,8 @@ class CooperativeAssignor:
         members: Collection[str],
         now_ms: int,
     ) -> Sequence[ConnectorTask]:
-        """What to hand out as if it were new. Sets the delay, and gives to the candidates."""
+        """The lost work to assign as if it were new. Sets the delay and assigns to returning
+        workers."""
         if not lost and not self._revoked_before:
             self._reset_delay()
             return ()

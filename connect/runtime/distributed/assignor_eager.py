@@ -1,4 +1,5 @@
-"""The eager assignor: everything to everybody anew, round robin (protocol `default`)."""
+"""The eager assignor: assigns everything anew in each rebalance, round robin (protocol
+`default`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What has changed in the config topic since the herder looked last.
+"""Collects changes of the config topic until the herder's thread handles them.
 
-The config store's reading thread notes changes here, the herder's thread takes them. What follows
-from them is the herder's business; which of them need a rebalance is decided here.
+The config store's reading thread adds changes; the herder's thread takes them. This module decides
+which changes need a rebalance; the herder acts on them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """What was noted between two looks."""
+    """The changes since the herder's thread last took them."""
 
     rebalance: bool = False
     """The connectors or their tasks are others: the group has to assign anew."""
@@ -75,7 +75,7 @@ class PendingChanges:
             return self._session_key
 
     def take(self) -> ChangeSet:
-        """Everything noted until now."""
+        """Return and clear all changes collected so far."""
         with self._lock:
             noted, self._noted = self._noted, _Noted()
         return ChangeSet(

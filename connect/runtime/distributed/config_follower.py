@@ -1,6 +1,7 @@
-"""What a worker does when the config topic says something new about connectors that it runs.
+"""Applies changes of the config topic to the connectors and tasks that this worker runs.
 
-Where tasks or connectors come and go, the group assigns anew; the rest each worker does for itself.
+Adding or removing connectors or tasks needs a rebalance; each worker applies all other changes
+itself.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Following(Protocol):
-    """What following needs of the herder; on its thread."""
+    """The part of the herder that `ConfigFollower` uses, on the herder's thread."""
 
     stages: Stages
     work: AssignedWork

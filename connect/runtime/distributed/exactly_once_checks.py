@@ -1,4 +1,4 @@
-"""Exactly-once among the workers of a group (KIP-618): who may begin to write, and when.
+"""The checks before an exactly-once task in a worker group may write (KIP-618).
 
 Before a source task claims its transactional id, the leader fences out what tasks there were
 before. After it has, the task must still be one of the connector's present tasks, and here: if not,
@@ -49,7 +49,8 @@ _PATIENCE_S = 300.0
 
 
 class Herder(Protocol):
-    """What the checks need of the herder. `submit` is for any thread, the rest for its own."""
+    """The part of the herder that the checks use. `submit` is for any thread, the rest for its
+    own."""
 
     @property
     def is_leader(self) -> bool: ...
@@ -176,7 +177,7 @@ class ExactlyOnceRuns:
         attempt: Callable[[Deadline], None],
         cancelled: threading.Event,
     ) -> None:
-        """Until it succeeds, while what keeps it from that may pass."""
+        """Retry until it succeeds or fails with an error that is not retriable."""
 
         def once() -> None:
             try:

@@ -1,4 +1,4 @@
-"""What a distributed worker's config says about its group. Typed; the keys are in `worker_keys`."""
+"""The typed group settings of a distributed worker's config. `worker_keys` declares the keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a distributed worker shows of its group: rebalances and its membership."""
+"""Metrics of a distributed worker's group: rebalances and membership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statuses of the group: what this worker writes of what it runs, and what it shows of all."""
+"""Statuses of the worker group: writes those of this worker's connectors and tasks, reads all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GroupStatuses:
         self._worker_id = worker_id
 
     def note(self, instance: InstanceId, status: Status) -> None:
-        """Write what became of something here. Must not wait."""
+        """Write the status of an instance on this worker. Must not block."""
         written = InstanceStatus(
             status.state,
             status.worker_id,
@@ -50,18 +50,18 @@ class GroupStatuses:
             self._store.put(instance, written)
 
     def get(self, instance: InstanceId) -> Status | None:
-        """As it was last written."""
+        """The last written status of the instance."""
         found = self._store.get(instance)
         return None if found is None else _shown(found)
 
     def tasks_of(self, connector: str) -> Mapping[int, Status]:
-        """As they were last written, by the task's number."""
+        """The last written statuses of the connector's tasks, by task number."""
         found = self._store.get_all(connector)
         return {number: _shown(status) for number, status in found.items()}
 
     def now(self, instance: InstanceId) -> Status:
-        """UNASSIGNED where nobody runs it, as far as this worker knows, whatever was last written
-        of it."""
+        """The current status: UNASSIGNED if, as far as this worker knows, no worker runs the
+        instance, whatever status was last written."""
         written = self.get(instance)
         nobody = self._why_unassigned(instance)
         if written is None or (nobody is not None and written.state is State.RUNNING):

@@ -1,5 +1,5 @@
-"""The herder of a worker in a group: what REST asks of it, answered here, by the herder's thread,
-or by the leader.
+"""The herder of a worker in a group. It answers REST requests itself, on the herder's thread, or
+has the leader answer them.
 
 Reading is answered from what this worker has read of the internal topics, without waiting for a
 rebalance. What only a leader may do is done in a turn of the herder's thread; the others answer
@@ -192,9 +192,9 @@ class DistributedHerder(AbstractHerder):
         return [TaskInfo(TaskId(name, number), config) for number, config in enumerate(configs)]
 
     def status(self, name: str) -> ConnectorStatus:
-        """A connector and its tasks on all workers; of those here, also their partitions. What
-        nobody runs, as far as this worker knows, is UNASSIGNED, whatever was last written of it.
-        Raises `UnknownConnector`."""
+        """A connector and its tasks on all workers; of those here, also their partitions. An
+        instance that no worker runs, as far as this worker knows, is UNASSIGNED, whatever status
+        was last written. Raises `UnknownConnector`."""
         if not self._snapshot().contains(name):
             raise UnknownConnector(f"Connector {name} not found")
         health = {host.instance: tuple(host.health()) for host in self._loop.work.task_hosts()}
@@ -301,7 +301,7 @@ class DistributedHerder(AbstractHerder):
         self._fence(name)
 
     def _fence(self, name: str) -> None:
-        """Returns when the connector's earlier tasks can write no more."""
+        """Return when the connector's earlier tasks can no longer write."""
         deadline = self._deadline(REQUEST_TIMEOUT_S)
         stage = f"fencing out earlier tasks of connector {name}"
         fenced = self._run(stage, lambda: self._do.fence(name))

@@ -213,8 +213,8 @@ class HerderLoop:
         self.requests.submit(command, delay_s).add_done_callback(note)
 
     def why_unassigned(self, instance: InstanceId) -> str | None:
-        """Why nobody runs this, as far as this worker can tell; None where it cannot, or somebody
-        does. From any thread."""
+        """The reason why no worker runs this instance; None if one does or the reason is unknown.
+        From any thread."""
         return self._rebalancing.why_unassigned(instance)
 
     def show_again(self, deleted: InstanceId) -> None:
@@ -339,7 +339,8 @@ class HerderLoop:
         return False
 
     def fall_behind(self) -> None:
-        """The configs could not be read: stay out of the group for a while, and read on."""
+        """Reading the config topic failed: stay out of the group for a while and continue
+        reading."""
         self._can_read = False
         self.member.leave("taking too long to read the log")
         wait = self._unsync.next(eager=self.membership.eager)
@@ -383,7 +384,7 @@ class HerderLoop:
     # What the config topic says.
 
     def follow_joining(self) -> None:
-        """Take over what has changed until now, in the middle of a rebalance."""
+        """Apply all config changes so far, in the middle of a rebalance."""
         self._follow(self.changes.take(), joining=True)
 
     def _follow(self, changes: ChangeSet, *, joining: bool = False) -> None:

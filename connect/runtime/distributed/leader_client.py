@@ -62,7 +62,7 @@ class InternalRequests:
         return self._submit("PUT", leader_url, f"/connectors/{_segment(connector)}/fence", None)
 
     def close(self) -> None:
-        """Requests under way end with their own timeouts, unheard."""
+        """Stop. Running requests end by their own timeouts, and their responses are ignored."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, method: str, leader_url: str, path: str, body: bytes | None) -> Future[None]:

@@ -1,5 +1,5 @@
-"""What the herder does while its worker leads the group: it alone writes most of the config topic,
-renews the session key, and forgets what is gone."""
+"""The herder's work while its worker leads the group: write to the config topic, renew the session
+key, and delete statuses of removed connectors and tasks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Leading:
         """Why this worker leads and cannot write; None where it can, or need not."""
 
     def claim(self) -> None:
-        """Become the only writer, if that is possible now."""
+        """Claim exclusive write access to the config topic, if possible now."""
         if not self._claimed():
             self._fenced = True
 
@@ -115,7 +115,7 @@ class Leading:
         return self._membership.is_leader and self._membership.signs
 
     def forget_deleted(self) -> None:
-        """Connectors and tasks that are gone have no status any more."""
+        """Delete the statuses of connectors and tasks that no longer exist."""
         configs = self._store.snapshot()
         for name in sorted(self._statuses.connectors()):
             left = {task.task for task in configs.tasks(name)}

@@ -1,4 +1,4 @@
-"""This worker's place in its group: what it tells when it joins, what it was assigned, who leads.
+"""This worker's group membership: its metadata, its assignment and the group's leader.
 
 The group member calls back on the herder's thread, while that polls. What has to happen with
 running work is handed to the herder (`Rebalances`).
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Rebalances(Protocol):
-    """What the herder does in the course of rebalances. On its thread."""
+    """The herder's part in a rebalance. Called on its thread."""
 
     def before_join(self) -> ClusterConfigState:
         """Follow all changes of the configs that were read, ending what they end; returns the
@@ -117,18 +117,18 @@ class Membership:
         return self._lost.get(instance, self.generation)
 
     def owner_url(self, instance: InstanceId) -> str | None:
-        """Who runs it, as the leader knows."""
+        """The URL of the worker that runs this instance, as the leader knows it."""
         return self._owner_urls.get((instance.connector, instance.task))
 
     def is_abandoned(self, instance: InstanceId) -> bool:
-        """Whether we lead and have given it to nobody. From any thread."""
+        """Whether this worker leads and has left the instance unassigned. From any thread."""
         owners = self._owner_urls
         if not owners or not self.is_leader:
             return False
         return (instance.connector, instance.task) not in owners
 
     def forget_revocations(self) -> None:
-        """They are done: the next rebalance is not to hear of them."""
+        """Clear the completed revocations, so that the next join does not report them."""
         assignment = self.assignment
         if assignment is not None:
             self.assignment = replace(assignment, revoked=())

@@ -1,4 +1,4 @@
-"""What is checked before a group takes a source connector that wants exactly-once (KIP-618).
+"""The checks of a source connector's config that asks for exactly-once (KIP-618).
 
 The texts are Java's.
 """

@@ -1,7 +1,6 @@
-"""What the herder does before, in and after rebalances of its group.
+"""The herder's work before, during and after a rebalance of its group.
 
-What was taken from this worker ends, and what it was given begins; what happens to that meanwhile
-is decided in `rebalance.py`.
+It stops revoked connectors and tasks and starts newly assigned ones.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class GroupObserver:
 
 
 class Rebalanced(Protocol):
-    """What rebalances need of the herder; on its thread."""
+    """The part of the herder that `Rebalancing` uses, on the herder's thread."""
 
     stages: Stages
     member: GroupMember

@@ -1,7 +1,8 @@
-"""What a worker does when its group has assigned anew. Pure.
+"""Decides what a worker does after a rebalance. Pure.
 
-All workers have to have read the config topic to the same place before anybody starts anything: a
-worker that is behind reads on, one that is ahead, or cannot read on, has the group assign again.
+All workers must have read the config topic to the same offset before any of them starts work. A
+worker that is behind continues reading; one that is ahead, or cannot read, requests another
+rebalance.
 """
 
 from __future__ import annotations
@@ -66,5 +67,5 @@ class UnsyncBackoff:
         return wait
 
     def reset(self) -> None:
-        """Reading has worked."""
+        """Reading succeeded: restart the backoff."""
         self._left = _UNSYNC_RETRIES

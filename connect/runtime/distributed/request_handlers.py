@@ -1,7 +1,7 @@
-"""What requests do in a turn of the herder's thread: who may, what is checked, what is written.
+"""Handles requests on the herder's thread: permissions, checks and writes.
 
-Only leaders write configs; what runs is restarted where it runs. Others are told whom to ask
-(`NotLeader`, `NotAssigned`). Texts are Kafka Connect's.
+Only leaders write configs; what runs is restarted where it runs. Other workers answer with the
+worker to ask (`NotLeader`, `NotAssigned`). Texts are Kafka Connect's.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class GroupOperations:
         self._loop.refresh()
 
     def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
-        """Commit what another worker's connector has made."""
+        """Commit task configs that a connector on another worker generated."""
         self.need_leader("Only the leader may write task configurations.")
         state = self._configs.snapshot()
         if not state.contains(name):

@@ -1,4 +1,4 @@
-"""What others ask of the herder's thread: in order of their time, answered through futures."""
+"""Requests to the herder's thread, ordered by due time and answered through futures."""
 
 from __future__ import annotations
 

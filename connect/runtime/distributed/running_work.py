@@ -1,7 +1,7 @@
-"""The connectors and tasks that one worker of a group runs: begun, changed and ended.
+"""Starts, changes and stops the connectors and tasks that a worker of a group runs.
 
-What belongs here is decided elsewhere; this is how it happens. Something that cannot even be made
-is FAILED with the reason, counts as running, and touches nothing else.
+The group's assignment decides what runs. A connector or task that cannot be made is FAILED with the
+reason, counts as running, and affects nothing else.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class AssignedWork:
 
     @property
     def running(self) -> set[InstanceId]:
-        """All that was begun and not ended, FAILED or not."""
+        """All connectors and tasks that were started and not stopped, including FAILED ones."""
         return {InstanceId(name) for name in self._connectors} | set(self._tasks)
 
     def host_of(self, connector: str) -> ConnectorHost | None:
@@ -275,7 +275,7 @@ class AssignedWork:
         return ended
 
     def _expire(self, name: str, entry: _Connector) -> None:
-        """What config providers gave the connector is not right any more."""
+        """Values from config providers in the connector's config have expired."""
         if self._connectors.get(name) is entry:
             _log.info("Config provider values of connector %s have expired", name)
             self._expired(name)
@@ -366,12 +366,12 @@ class AssignedWork:
 
 
 def _unless_told(error: Exception) -> Exception | None:
-    """What a log shows the stack of: not errors that are written for users."""
+    """The error to log with its stack trace; None for errors whose message is enough."""
     return None if isinstance(error, ConnectError) else error
 
 
 def _cancel(tasks: Iterable[RunningTask]) -> None:
-    """Their checks must not wait for the thread that stops them."""
+    """Cancel the tasks' exactly-once checks, which must not wait for the thread that stops them."""
     for task in tasks:
         if task.run is not None:
             task.run.cancel()

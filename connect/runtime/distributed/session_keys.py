@@ -39,7 +39,7 @@ class SessionKeys:
         return expires is not None and now_ms >= expires
 
     def expires_ms(self, key: SessionKey) -> int | None:
-        """When a leader replaces the key; None where keys do not grow old."""
+        """The time when a leader replaces the key; None if keys do not expire."""
         ttl = self._config.key_ttl_ms
         return key.created_ms + ttl if ttl > 0 else None
 

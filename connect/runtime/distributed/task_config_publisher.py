@@ -1,4 +1,4 @@
-"""Task configs on their way from a connector to the config topic.
+"""Publishes a connector's task configs to the config topic.
 
 The connector's worker asks it for them; if they differ from what is committed, the leader writes
 them, or is asked to by a signed request. Where workers cannot ask one another, and writing is not
@@ -40,7 +40,7 @@ _FORBIDDEN = 403
 
 
 class Group(Protocol):
-    """What publishing needs of the herder; on its thread."""
+    """The part of the herder that publishing uses, on the herder's thread."""
 
     @property
     def is_leader(self) -> bool: ...
@@ -75,7 +75,7 @@ class TaskConfigPublisher:
         self._asked: dict[str, ConnectorHost] = {}
         self._sent: dict[str, tuple[ConnectorHost, list[dict[str, str]]]] = {}
         self._answers: dict[str, tuple[ConnectorHost, list[dict[str, str]]]] = {}
-        """What connectors said last, as it is kept."""
+        """The last task configs of each connector, in the form that is stored."""
         self._again: set[str] = set()
         self._waiting: dict[str, ConnectorHost] = {}
         """Hosts that are asked again when their backoff is over."""
@@ -86,7 +86,7 @@ class TaskConfigPublisher:
         self._later(0.0, lambda: self._ask(connector))
 
     def forget(self, connector: str) -> None:
-        """The connector is not this worker's any more."""
+        """This worker no longer runs the connector."""
         self._asked.pop(connector, None)
         self._sent.pop(connector, None)
         self._answers.pop(connector, None)
@@ -165,7 +165,7 @@ class TaskConfigPublisher:
         if not unread and not task_configs_changed(connector, configs, kept, config, live):
             self._published(connector, host)
             return False
-        _log.info("Committing %d task configs of connector %s", connector, len(kept))
+        _log.info("Connector %s: committing %d task configs", connector, len(kept))
         self._sent[connector] = (host, kept)
         if self._group.is_leader or self._group.publishes_itself:
             self._group.write_task_configs(connector, kept)
@@ -186,12 +186,13 @@ class TaskConfigPublisher:
         self._done(connector, host)
 
     def _published(self, connector: str, host: ConnectorHost) -> None:
-        """What the connector wants is committed."""
+        """The connector's task configs are committed."""
         self._backoffs.pop(connector, None)
         host.note_unpublished(None)
 
     def _done(self, connector: str, host: ConnectorHost) -> None:
-        """Nothing is under way for this connector any more; perhaps it has more to say."""
+        """No publication of this connector is running; start another if one was requested
+        meanwhile."""
         if self._asked.get(connector) is host:
             del self._asked[connector]
             if connector in self._again:

@@ -1,5 +1,5 @@
-"""How the running tasks of one worker come to newer configs: which have to end first, and what the
-others take while they run.
+"""Brings the running tasks of one worker to newer configs: decides which must stop first and which
+change in place.
 
 Two kinds of change need no restart: work that only comes in addition, which is given once all
 workers have ended what had to end; and values of the connector's `live_keys`.
@@ -37,7 +37,7 @@ class RunningTask:
 
 
 class TaskRenewal:
-    """See the module. Belongs to the herder's thread."""
+    """Reconfigures running tasks. Used on the herder's thread."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class TaskRenewal:
         self._growing: set[InstanceId] = set()
 
     def ended(self, tasks: Collection[InstanceId]) -> None:
-        """These do not run any more."""
+        """Forget these tasks, which have stopped."""
         self._growing.difference_update(tasks)
 
     def outdated(self, connector: str, configs: ClusterConfigState) -> list[InstanceId]:

@@ -26,14 +26,14 @@ write no more."""
 
 
 class FencingConflict(ConnectError):
-    """The connector got other tasks while earlier ones were being fenced out."""
+    """The connector's task configs changed while its earlier tasks were being fenced out."""
 
     retriable = True
     http_status = 409
 
 
 class Leadership(Protocol):
-    """What fencing needs of the herder; on its thread."""
+    """The part of the herder that fencing uses, on the herder's thread."""
 
     @property
     def configs(self) -> ClusterConfigState: ...

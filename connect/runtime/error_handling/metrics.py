@@ -1,4 +1,4 @@
-"""What went wrong with a task's records, counted: Kafka Connect's group `task-error-metrics`."""
+"""Counts of a task's record errors: Kafka Connect's metrics group `task-error-metrics`."""
 
 from __future__ import annotations
 

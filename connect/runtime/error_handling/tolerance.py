@@ -1,5 +1,5 @@
-"""What happens to a record that a stage of its task cannot take (KIP-298): it is tried again, it
-is skipped, or it fails the task.
+"""Error handling for a record that a stage of its task cannot process (KIP-298): retry, skip, or
+fail the task.
 
 Transformations and converters run through `RecordErrors.run`, which decides by `errors.tolerance`
 and `errors.retry.*` and tells the task's reporters (`connect.runtime.error_handling.reporters`).
@@ -96,7 +96,7 @@ class ErrorHandling:
 
 
 def warn_of_error_handling(connector: str, config: Mapping[str, str]) -> None:
-    """Say so where `errors.*` mean nothing: tasks that move bytes convert nothing."""
+    """Warn about `errors.*` keys that have no effect on tasks that forward record batches."""
     for key, values in _UNASKED.items():
         if config.get(key, "").strip().lower() not in values:
             _log.warning(
@@ -122,7 +122,7 @@ class ErrorReport(Generic[T]):
 
 
 class ErrorReporter(Protocol[T]):
-    """Who is told of every failed record. Called from any thread of the task."""
+    """Receives every failed record. Called from any thread of the task."""
 
     def report(self, report: ErrorReport[T]) -> Future[None] | None:
         """The future is done once the report is safe; None: it already is. Of a task's reporters

@@ -1,4 +1,4 @@
-"""What REST tells of plugins: which there are, and the keys of one."""
+"""Plugin information for REST: the list of plugins, and the config keys of one."""
 
 from __future__ import annotations
 

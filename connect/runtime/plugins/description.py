@@ -1,4 +1,4 @@
-"""What connectors and tasks are made of, as metrics tell it: classes and versions."""
+"""Classes and versions of connectors and tasks, for metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks for plugins of other people: in installed packages and in the directories of `plugin.path`.
+"""Discovers third-party plugins in installed packages and in the directories of `plugin.path`.
 
 * Installed packages name theirs in the entry point group `kafka_connect_mirror.plugins`. An entry
   point is a plugin class, or a function that gets the registry and registers what it likes.
@@ -34,7 +34,7 @@ ENTRY_POINT_GROUP = "kafka_connect_mirror.plugins"
 
 
 class PluginSink(Protocol):
-    """Takes what is found: a `PluginRegistry`."""
+    """Receives the plugins found: a `PluginRegistry`."""
 
     def register(
         self, plugin: type, java_name: str | None = None, *, version: str | None = None

@@ -1,4 +1,4 @@
-"""The kinds of plugins there are, and which of them a class is."""
+"""The kinds of plugins, and the kinds that a class belongs to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PLUGIN_BASES", "PluginKind", "kinds_of"]
 
 
 class PluginKind(enum.Enum):
-    """What a plugin is. The values are Kafka Connect's words for it."""
+    """A kind of plugin. The values are Kafka Connect's names."""
 
     SINK = "sink"
     SOURCE = "source"
@@ -46,7 +46,7 @@ _SIMPLE_KINDS: tuple[tuple[type, PluginKind], ...] = (
 
 
 def kinds_of(plugin: type) -> frozenset[PluginKind]:
-    """What this class is; empty for a class that is no plugin."""
+    """The kinds of this class; empty if it is not a plugin."""
     kinds = {kind for base, kind in _SIMPLE_KINDS if issubclass(plugin, base)}
     if issubclass(plugin, Connector):
         kinds.add(PluginKind(plugin.connector_type()))

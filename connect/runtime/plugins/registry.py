@@ -1,4 +1,4 @@
-"""Which class a class name in a config means.
+"""Resolves class names in configs to plugin classes.
 
 A plugin is registered under its Java class name or its Python one; both work in configs, and so do
 the short forms that Java allows: the name's last part, with or without what kind of plugin it is.

@@ -1,4 +1,4 @@
-"""Records that a sink task is about to be given, and how far that brings their partitions."""
+"""Records for a sink task's next put, and the offsets that the put reaches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class SinkBatch:
     def __init__(self) -> None:
         self.records: list[SinkRecord] = []
         self.positions: dict[TopicPartition, int] = {}
-        """The offset after the last record read, put or dropped, of each partition."""
+        """The next offset of each partition after the records read for this batch, dropped ones
+        included."""
 
     def __bool__(self) -> bool:
         """Whether something was read, if only to be dropped."""

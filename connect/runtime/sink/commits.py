@@ -1,4 +1,5 @@
-"""Commits of a sink task that are under way, told apart by number, and who waits for them.
+"""The offset commits of a sink task, identified by sequence number, and the futures that wait for
+them.
 
 Asynchronous commits answer late, or after a newer one was begun: such an answer must not undo what
 is known since. Pure bookkeeping, on the task's thread; times are seconds of one clock.
@@ -113,7 +114,7 @@ class SinkCommits:
         return True
 
     def abandon(self, error: ConnectError) -> None:
-        """No more commits will come: whoever waits for one gets the error."""
+        """Fail all waiting commits with the error: no more commits follow."""
         self._answering += self._requests
         self._requests = []
         self._answer(error)

@@ -30,7 +30,7 @@ class ConsumedRecord:
 
     @classmethod
     def of(cls, message: confluent_kafka.Message) -> ConsumedRecord:
-        """What the client gave. The message has no error."""
+        """The record of a client message, which has no error."""
         kind, timestamp_ms = message.timestamp()
         timestamp_type = _TIMESTAMP_TYPES.get(kind)
         headers = message.headers()
@@ -47,7 +47,7 @@ class ConsumedRecord:
 
     @property
     def place(self) -> str:
-        """For people."""
+        """A description for log lines and errors."""
         return f"offset {self.offset} of {self.topic}-{self.partition}"
 
 

@@ -1,4 +1,4 @@
-"""What a sink task reads becomes its next batch: converted, transformed, and counted."""
+"""Converts, transforms and counts the records that a sink task reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which offsets of a sink task's partitions were put, and which are committed."""
+"""The put and committed offsets of a sink task's partitions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SinkOffsets:
         self._committed.update(positions)
 
     def current(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """What `pre_commit` is asked about."""
+        """The offsets to pass to `pre_commit`."""
         return {
             partition: self._put[partition] for partition in partitions if partition in self._put
         }

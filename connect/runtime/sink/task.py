@@ -219,7 +219,7 @@ class WorkerSinkTask(WorkerTask):
         self._apply_pauses()
 
     def _apply_requests(self) -> None:
-        """What the task asked of its context."""
+        """Apply the requests that the task made through its context."""
         if self._context.pauses_changed:
             self._context.pauses_changed = False
             self._apply_pauses()
@@ -296,7 +296,7 @@ class WorkerSinkTask(WorkerTask):
         return error is None
 
     def _lose(self, partitions: Collection[TopicPartition]) -> None:
-        """Others have them already: nothing can be committed."""
+        """Lose partitions that other consumers already own: nothing can be committed."""
         self._commits.begin(self._clock.monotonic())
         self._commits.ended(ConnectError(f"Task {self._name} lost partitions in a rebalance"))
         self._errors.forget(partitions)
@@ -397,5 +397,5 @@ class WorkerSinkTask(WorkerTask):
         self._context.figures.committed(ms, success=error is None)
 
     def _active(self) -> int:
-        """How many records are read and not committed."""
+        """The number of records that are read but not committed."""
         return self._offsets.active(self._batch.positions)

@@ -41,8 +41,8 @@ _COMMIT_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class ExactlyOncePlan:
-    """What the herder decides about one run of a task. Both checks are called on the task's thread,
-    may block, and raise what fails the task."""
+    """The herder's checks for one run of a task. Both checks are called on the task's thread, may
+    block, and raise what fails the task."""
 
     transactional_id: str
     pre_producer_check: Callable[[], None]

@@ -1,4 +1,4 @@
-"""The producer of a record task, which knows whose fault it is that a batch was too large.
+"""The producer of a record task, which finds the record that makes a batch too large.
 
 A broker refuses a batch that is larger than its topic allows as a whole. Java's producer splits
 such a batch, librdkafka gives up all its records. Where errors are tolerated that would skip good

@@ -1,4 +1,4 @@
-"""Which source offsets are safe to store: those before which every record was acknowledged.
+"""Tracks which source offsets are safe to store: those before which every record was acknowledged.
 
 Records of one source partition are acknowledged in any order, offsets are stored in source order.
 So each partition has a queue of what was sent, and its committable offset is that of the last
@@ -33,7 +33,8 @@ class SubmittedRecord:
         return self._key
 
     def ack(self) -> None:
-        """The target has it, or it will never be sent: its offset no longer holds others back."""
+        """Mark the record as acknowledged, or as never to be sent: its offset no longer blocks
+        later ones."""
         self.acked = True
 
 

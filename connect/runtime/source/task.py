@@ -109,7 +109,8 @@ class WorkerSourceTask(SourceLoop):
         return in_lines(super().trouble(), self._unanswered(), self._committer.trouble)
 
     def _unanswered(self) -> str | None:
-        """Its producer goes on trying without a word."""
+        """The trouble when the producer gets no acknowledgements: it retries without reporting an
+        error."""
         if self._sent == self._answered or self._clock.monotonic() - self._heard_at < _SILENT_S:
             return None
         return f"Kafka has not acknowledged any of the sent records for {_SILENT_S:g} s"

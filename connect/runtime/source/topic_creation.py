@@ -1,4 +1,4 @@
-"""With what settings a source connector's new topics are created (KIP-158). Pure.
+"""The settings for new topics of a source connector (KIP-158). Pure.
 
 A connector that has any `topic.creation.*` key describes its topics itself, in groups; without
 one, new topics are the brokers' business (`auto.create.topics.enable`).

@@ -1,4 +1,4 @@
-"""Where the transactions of a source task end under exactly-once: `transaction.boundary`. Pure."""
+"""Decides where transactions of an exactly-once source task end: `transaction.boundary`. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Boundaries(ABC):
 
     @abstractmethod
     def after_batch(self) -> Ending:
-        """All records of a poll were; also when it gave none."""
+        """All records of a poll were sent or left out; also called after an empty poll."""
 
     def at_end(self) -> Ending:
         """The task is paused or stopped."""
@@ -99,7 +99,8 @@ class WorkerTransactionContext:
         self._ask(record, Ending.ABORT)
 
     def take_batch(self) -> Ending:
-        """What was asked for the batch; forgotten from then on. Raises `ConnectError` for both."""
+        """Return and clear the request for the batch. Raises `ConnectError` if both commit and
+        abort were requested."""
         with self._lock:
             asked, self._batch = self._batch, set()
         if len(asked) > 1:
@@ -126,7 +127,7 @@ class WorkerTransactionContext:
 
 
 class ConnectorBoundaries(Boundaries):
-    """Where the task says, and nowhere else."""
+    """Transactions end only where the task requests it."""
 
     may_end_early = False
 

@@ -1,4 +1,4 @@
-"""The connectors and tasks of a herder that decides alone.
+"""The connectors and tasks of the standalone herder.
 
 Everything here belongs to the herder's thread. Connectors and tasks have threads of their own, so a
 slow one delays at most the command that waits for it, for a bounded time.
@@ -38,8 +38,8 @@ _TASK_CONFIGS_BACKOFF_S, _TASK_CONFIGS_BACKOFF_CAP_S = 0.25, 60.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectorView:
-    """What other threads may know of a connector. Configs are as they were submitted, with
-    references to config providers unresolved."""
+    """A connector's state for other threads. Configs are as they were submitted, with references to
+    config providers unresolved."""
 
     config: Mapping[str, str]
     target: TargetState
@@ -274,7 +274,7 @@ class ConnectorSet:
         started.add_done_callback(on_started)
 
     def _expire(self, host: ConnectorHost) -> None:
-        """What config providers gave the connector is not right any more."""
+        """Values from config providers in the connector's config have expired."""
         entry = self._current(host)
         if entry is not None:
             _log.info("Config provider values of connector %s have expired", entry.name)
@@ -286,7 +286,7 @@ class ConnectorSet:
             self._settle(entry, error)
 
     def _settle(self, entry: _Entry, error: BaseException | None = None) -> None:
-        """Whoever waits for the connector to be ready need not wait any longer."""
+        """Complete the futures that wait for the connector to be ready."""
         if entry.ready.done():
             return
         if error is None:
@@ -295,7 +295,7 @@ class ConnectorSet:
             entry.ready.set_exception(error)
 
     def _current(self, host: ConnectorHost) -> _Entry | None:
-        """The entry that this host still serves."""
+        """The entry whose current host this is."""
         entry = self._entries.get(host.instance.connector)
         return entry if entry is not None and entry.host is host else None
 

@@ -1,4 +1,4 @@
-"""The herder of a worker without a group: it decides alone, and keeps configs in memory.
+"""The standalone herder: the herder of a worker without a group. It keeps configs in memory.
 
 Everything that changes what runs happens on the herder's thread, one command after the other.
 """
@@ -49,7 +49,7 @@ _CLOSE_STORE_S = 0.5
 
 
 class _NotStandalone(ConnectError):
-    """Workers of a group ask this of each other; a worker without one has nobody to answer."""
+    """A request between workers of a group, which a standalone worker does not support."""
 
 
 class StandaloneHerder(AbstractHerder):

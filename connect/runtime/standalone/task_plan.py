@@ -1,4 +1,4 @@
-"""What to do with running tasks when their connector gives new task configs. Pure."""
+"""Plans how running tasks change when their connector generates new task configs. Pure."""
 
 from __future__ import annotations
 

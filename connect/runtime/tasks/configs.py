@@ -1,4 +1,4 @@
-"""From what a connector answers to the task configs that are kept and run. Pure.
+"""Turns the task configs that a connector generates into those that are stored and run. Pure.
 
 Kept configs hold no secrets: where the connector's config refers to a config provider, so do the
 configs of its tasks.
@@ -39,7 +39,8 @@ def enforces_tasks_max(config: Mapping[str, str]) -> bool:
 
 
 def too_many_tasks(connector: str, count: int, config: Mapping[str, str]) -> str | None:
-    """What to say about a connector that made `count` tasks; None when it may."""
+    """The error text for a connector that generated `count` tasks; None if that is within
+    `tasks.max`."""
     limit = tasks_max(config)
     if count <= limit:
         return None

@@ -107,7 +107,7 @@ class TaskHost:
         self._task.wake()
 
     def thaw(self) -> None:
-        """Go on after `freeze`, as if nothing had been."""
+        """Continue after `freeze`."""
         self._thawed.set()
 
     def disown(self, deadline: Deadline) -> None:
@@ -181,7 +181,7 @@ class TaskHost:
         return stored
 
     def health(self) -> list[PartitionHealth]:
-        """What the task says of its partitions; nothing when it is not running."""
+        """The state of the task's partitions; empty when the task is not running."""
         if not self.alive:
             return []
         try:

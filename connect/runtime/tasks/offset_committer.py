@@ -1,4 +1,4 @@
-"""When source offsets are stored, for both kinds of source tasks.
+"""Commits source offsets for source tasks and transfer tasks.
 
 A commit has three steps that may each take a while: gather the offsets that are safe to store,
 store them, tell the task. The committer never blocks: its task's thread calls `turn` often, and
@@ -114,7 +114,7 @@ class OffsetCommitter:
         return final.done() and final.exception() is None
 
     def abandon(self, error: ConnectError) -> None:
-        """No more turns will come: whoever waits for a commit gets the error."""
+        """Fail all waiting commits with the error: `turn` will not be called again."""
         for waiting in (*self._requests, *self._answering):
             waiting.set_exception(error)
         self._requests, self._answering = [], []

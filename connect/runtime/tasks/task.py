@@ -1,4 +1,4 @@
-"""What a task's thread runs: one of the two kinds of source tasks, seen by its host.
+"""The interface through which a host runs a task.
 
 The host (`host`) owns the thread and the lifecycle; a `WorkerTask` does the work in turns.
 """
@@ -108,7 +108,8 @@ class WorkerTask(ABC):
         self.wake()
 
     def trouble(self) -> str | None:
-        """What does not go on while the task runs; None: all does. Cheap, and called often."""
+        """Why part of the running task makes no progress; None if nothing is wrong. Cheap; called
+        often."""
         return None
 
     def health(self) -> list[PartitionHealth]:

@@ -1,4 +1,4 @@
-"""What a transfer task writes exactly once with: the `plugin.TransferTransactions` of one task."""
+"""The transactions of an exactly-once transfer task: implements `plugin.TransferTransactions`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _Records = list[tuple[bytes, bytes | None]]
 
 
 class TransactionalRecords:
-    """Stands for the producer of a store whose records somebody else writes: keeps them for him."""
+    """Stands in for the producer of an offset store: keeps the records for the task, which writes
+    them."""
 
     def __init__(self) -> None:
         self._records: _Records = []
@@ -84,7 +85,7 @@ class TaskTransactions:
         return True
 
     def close(self, reason: ConnectError) -> None:
-        """What is open is aborted."""
+        """Close the clients. An open transaction is aborted."""
         self._coordinator.close()
         self._store.offsets.aborted(reason)
 

@@ -1,5 +1,5 @@
-"""The keys that a connector's config has for its transformations and predicates, and what it may
-say of plugin classes: the checks of `validation` that need the registry."""
+"""The config keys of a connector's transformations and predicates, and the checks of plugin class
+names, which need the plugin registry."""
 
 from __future__ import annotations
 

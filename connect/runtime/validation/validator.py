@@ -56,7 +56,7 @@ _SECRET = re.compile(r"passw|passphrase|secret|jaas|credential|token|\bkey$", re
 
 @dataclass
 class _Outcome:
-    """What is known so far: keys and values in the order of the answer."""
+    """The validation results so far: keys and values in the order of the response."""
 
     keys: dict[str, ConfigKey] = field(default_factory=dict)
     values: dict[str, ConfigValue] = field(default_factory=dict)
@@ -212,7 +212,8 @@ class ConfigValidator:
     def _check_stages(
         self, outcome: _Outcome, connector: type[Connector], resolved: Mapping[str, str]
     ) -> None:
-        """What only making the transformations and predicates can tell, once their keys pass."""
+        """Find the errors that only show when transformations and predicates are made; their keys
+        are already valid."""
         prefixes = ("transforms", "predicates")
         if any(value.errors for key, value in outcome.values.items() if key.startswith(prefixes)):
             return

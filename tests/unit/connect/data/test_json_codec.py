@@ -94,7 +94,7 @@ def test_order_of_fields_is_the_order_of_the_map() -> None:
 def test_what_json_cannot_hold_is_refused() -> None:
     with pytest.raises(ConnectError, match="A set cannot be written as JSON"):
         json_codec.encode({"a": {1}})  # type: ignore[dict-item]
-    with pytest.raises(ConnectError, match="names are strings, not int"):
+    with pytest.raises(ConnectError, match="names must be strings, not int"):
         json_codec.encode({1: "a"})  # type: ignore[dict-item]
 
 

@@ -96,7 +96,7 @@ def damaged(position: int, value: int) -> bytes:
     ("position", "value", "reason"),
     [
         (11, 0, "claims"),  # batchLength
-        (16, 3, "magic 3 is unknown"),
+        (16, 3, "unknown batch magic 3"),
         (60, 2, "records end|record runs over|claims"),  # recordsCount
         (57, 255, "batch claims -"),
         (61, 1, "negative length"),

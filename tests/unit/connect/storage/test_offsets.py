@@ -108,7 +108,7 @@ def test_writer_flushes_once_at_a_time() -> None:
     writer = OffsetWriter(HeldStore(), "c")
     writer.add([(P0, {"offset": 1})])
     writer.flush()
-    with pytest.raises(ConnectError, match="under way"):
+    with pytest.raises(ConnectError, match="in progress"):
         writer.flush()
 
 

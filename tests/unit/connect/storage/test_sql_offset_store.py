@@ -49,7 +49,7 @@ def test_many_keys_and_long_ones_are_stored_at_once(tmp_path: Path) -> None:
 def test_a_file_of_a_java_worker_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "connect.offsets"
     path.write_bytes(b"\xac\xed\x00\x05sr\x00\x11java.util.HashMap")
-    with pytest.raises(ConfigError, match="written by a Java worker") as caught:
+    with pytest.raises(ConfigError, match="a Java worker wrote this file") as caught:
         SqlOffsetStore.in_file(path)
     assert caught.value.key == "offset.storage.file.filename"
     assert path.read_bytes().startswith(b"\xac\xed")

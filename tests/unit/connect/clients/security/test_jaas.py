@@ -46,7 +46,7 @@ def test_an_entry_gives_its_options(text: str, options: dict[str, str]) -> None:
         ("M required password;", "option password has no '='"),
         ("M required password=;", "a value for the option password is missing"),
         ('M required "hunter2"=x;', "expected an option name"),
-        ('M required password="hunter2"; N required;', "one login module only"),
+        ('M required password="hunter2"; N required;', "exactly one login module"),
     ],
 )
 def test_a_wrong_entry_is_refused_without_its_secrets(text: str, reason: str) -> None:

@@ -137,11 +137,11 @@ def test_a_broker_that_answers_fast_leaves_room_for_others(line: Line) -> None:
 @pytest.mark.parametrize(
     ("stream", "complaint"),
     [
-        (response(7, b""), "answers no request"),
-        (response(1, b"") * 2, "answers no request"),
-        (struct.pack(">i", 3), "cannot be"),
-        (struct.pack(">i", -1), "cannot be"),
-        (struct.pack(">i", 0x7FFFFFFF), "cannot be"),
+        (response(7, b""), "matches no request in flight"),
+        (response(1, b"") * 2, "matches no request in flight"),
+        (struct.pack(">i", 3), "invalid response size"),
+        (struct.pack(">i", -1), "invalid response size"),
+        (struct.pack(">i", 0x7FFFFFFF), "invalid response size"),
     ],
 )
 def test_what_no_broker_sends_is_refused(line: Line, stream: bytes, complaint: str) -> None:

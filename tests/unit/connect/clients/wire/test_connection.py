@@ -114,10 +114,10 @@ def test_an_answer_that_arrives_byte_by_byte_is_put_together(pair: Pair) -> None
     ("answer", "words"),
     [
         (frame(2, EMPTY_METADATA), "correlation id 1, but its response has 2"),
-        (frame(1, b"", size=-1), "a frame of -1 bytes"),
-        (frame(1, b"", size=3), "a frame of 3 bytes"),
-        (frame(1, b"", size=MAX_FRAME_BYTES + 1), f"a frame of {MAX_FRAME_BYTES + 1} bytes"),
-        (frame(1, struct.pack(">i", 5) + b"\x01"), "are no MetadataResponse"),
+        (frame(1, b"", size=-1), "a response of -1 bytes"),
+        (frame(1, b"", size=3), "a response of 3 bytes"),
+        (frame(1, b"", size=MAX_FRAME_BYTES + 1), f"a response of {MAX_FRAME_BYTES + 1} bytes"),
+        (frame(1, struct.pack(">i", 5) + b"\x01"), "is not a valid MetadataResponse"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "set security.protocol to SSL"),
     ],
     ids=["correlation", "negative", "short", "oversize", "undecodable", "tls-alert"],
@@ -262,7 +262,7 @@ def test_a_resolver_that_hangs_costs_no_more_than_the_deadline(
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure")
 
     monkeypatch.setattr(tcp, "_addresses", hang)
-    with pytest.raises(BrokerUnavailable, match="not resolved in time"):
+    with pytest.raises(BrokerUnavailable, match="resolving slow:9092 did not finish in time"):
         open_connection("slow", 9092, SETTINGS, Deadline(SHORT_S))
     answer.set()
     for thread in threading.enumerate():

@@ -106,7 +106,7 @@ def test_a_worker_that_is_behind_the_assignment_starts_nothing(rig: Rig) -> None
     rig.member.plan(*[Plan([C, T0], offset=10_000)] * 3, Plan([C, T0]))
     rig.becomes("c", R, R)
     assert Told.take() == ["starting c", "started c", "started c-0 with 0"]
-    late = [event for event in rig.member.events if "newest configs" in event]
+    late = [event for event in rig.member.events if "older configs" in event]
     assert len(late) == 3
 
 

@@ -145,7 +145,7 @@ def test_a_key_that_may_just_be_unread_is_no_error(
     with caplog.at_level(logging.INFO):
         own(rig)
         asked(rig, 2)
-    (record,) = [each for each in caplog.records if "retrying" in each.message]
+    (record,) = [each for each in caplog.records if "retrying in" in each.message]
     assert record.levelno == logging.INFO
 
 
@@ -178,7 +178,7 @@ def test_a_connector_whose_tasks_are_not_committed_says_so_until_they_are(rig: R
         status = rig.status("c")
         return "" if status is None else status.trace or ""
 
-    rig.until(lambda: "nobody runs them: source away" in trace(), "the reason")
+    rig.until(lambda: "its tasks are not running: source away" in trace(), "the reason")
     assert rig.state("c") is R
     asked(rig, 1)[0]
     rig.leader.asked[0][3].set_result(DONE)

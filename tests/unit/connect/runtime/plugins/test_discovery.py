@@ -104,7 +104,7 @@ def test_a_broken_plugin_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptur
     assert "a_broken_plugin in" in caplog.text
     assert "no luck" in caplog.text
     assert "c_broken_plugin-1-py3-none-any.whl: " in caplog.text
-    assert "none is no directory" in caplog.text
+    assert "none, which is not a directory" in caplog.text
 
 
 def test_a_module_that_another_one_hides_is_told(
@@ -112,7 +112,7 @@ def test_a_module_that_another_one_hides_is_told(
 ) -> None:
     (tmp_path / "json.py").write_text(CONVERTER.format(name="Hidden"))
     assert found(tmp_path) == {}
-    assert "another module of this name comes from" in caplog.text
+    assert "a module of the same name is already loaded from" in caplog.text
 
 
 def test_this_projects_own_connectors_are_found_without_a_path() -> None:

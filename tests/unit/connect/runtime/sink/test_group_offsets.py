@@ -43,11 +43,11 @@ def test_what_is_read_can_be_written() -> None:
         ({"kafka_topic": "t"}, None, "must contain the keys 'kafka_topic' and 'kafka_partition'"),
         ({"topic": "t", "partition": 1}, None, "must contain the keys"),
         ({**AT, "kafka_partition": "x"}, None, "'x' for 'kafka_partition'"),
-        ({**AT, "kafka_partition": True}, None, "True, the value of"),
-        ({**AT, "kafka_partition": -1}, None, "from 0 on"),
+        ({**AT, "kafka_partition": True}, None, "Invalid value True for"),
+        ({**AT, "kafka_partition": -1}, None, "at least 0"),
         (AT, {}, "contain the key 'kafka_offset'"),
         (AT, {"kafka_offset": "1.5"}, "'1.5' for 'kafka_offset'"),
-        (AT, {"kafka_offset": 1.5}, "1.5, the value of"),
+        (AT, {"kafka_offset": 1.5}, "Invalid value 1.5 for"),
     ],
 )
 def test_what_is_wrong_is_told(partition: Any, offset: Any, message: str) -> None:

@@ -103,6 +103,6 @@ def test_a_transfer_task_has_an_interval_or_ends_transactions_as_it_likes() -> N
     assert (
         transfer_boundary_s({**interval, "transaction.boundary.interval.ms": "250"}, 60.0) == 0.25
     )
-    with pytest.raises(ConfigError, match="allowed are poll and interval") as refused:
+    with pytest.raises(ConfigError, match="use poll or interval") as refused:
         transfer_boundary_s({"transaction.boundary": "connector", "connector.class": "X"}, 60.0)
     assert refused.value.key == "transaction.boundary"

@@ -87,9 +87,9 @@ def _all_lines(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def test_what_it_gave_up_waiting_for_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    task, state = stopped(Interrupted("the leader had not let it begin yet"))
+    task, state = stopped(Interrupted("the task was stopped before the leader allowed it to start"))
     assert (task.closed, state) == (True, State.UNASSIGNED)
-    told = [record for record in caplog.records if "before it began" in record.getMessage()]
+    told = [record for record in caplog.records if "before it started" in record.getMessage()]
     assert [(record.levelname, record.exc_info) for record in told] == [("INFO", None)]
     assert "Traceback" not in caplog.text
 
