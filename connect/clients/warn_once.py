@@ -1,4 +1,4 @@
-"""Warnings that are worth one line for each process, however many clients are made."""
+"""Warnings that are logged once per process, however many clients are made."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ schemaless JSON without blanks:
     restart-connector-<name>     {"include-tasks":true,"only-failed":false}
     logger-cluster-<namespace>   {"level":"DEBUG"}
 
-Pure functions. What the records add up to is `config_state`'s business.
+Pure functions. `config_state` derives the cluster's state from these records.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class LoggerLevel:
 
 @dataclass(frozen=True, slots=True)
 class UnusableRecord:
-    """A record whose key or fields make no sense; `reason` says which. It changes nothing."""
+    """A record with an unknown key or invalid fields; `reason` says which. It changes nothing."""
 
     reason: str
 
@@ -237,7 +237,7 @@ def encode_logger_level(level: str) -> bytes:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> ConfigRecord:
-    """What a record says; `UnusableRecord` for keys and fields that Java would ignore.
+    """Decode a record; `UnusableRecord` for keys and fields that Java would ignore.
 
     Raises `CorruptData` for a value that is not JSON: such a record does not even count in the
     config offset. Properties without a value (null) are left out.

@@ -1,4 +1,4 @@
-"""What the records of the config topic add up to: connectors, tasks, target states.
+"""The state that the records of the config topic define: connectors, tasks, target states.
 
 `ConfigStateBuilder` takes the records in the topic's order and gives immutable snapshots and
 events; it has no clock, thread or socket. Its rules are Kafka Connect's (KafkaConfigBackingStore),
@@ -103,7 +103,7 @@ class AppliedConfig:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfigState:
-    """A snapshot of all that the config topic says. Never changes; safe for all threads.
+    """An immutable snapshot of the config topic's state; safe for all threads.
 
     Its maps are not to be changed. Configs may hold secrets, so a printed snapshot has none.
     """
@@ -214,7 +214,7 @@ class ConfigStateBuilder:
         self._snapshot: ClusterConfigState | None = None
 
     def startup_complete(self) -> None:
-        """From now on records are news."""
+        """Startup is over: report further records as events."""
         self._started = True
 
     def apply(self, offset: int, record: ConfigRecord) -> tuple[ConfigEvent, ...]:
@@ -228,7 +228,7 @@ class ConfigStateBuilder:
         return events if self._started else ()
 
     def snapshot(self) -> ClusterConfigState:
-        """What all records until now add up to."""
+        """The state after all records so far."""
         if self._snapshot is None:
             self._snapshot = ClusterConfigState(
                 offset=self._offset,

@@ -1,4 +1,4 @@
-"""Where the configs of a group of workers are kept: connectors, tasks, targets, session key.
+"""The store for a worker group's connector and task configs, target states and session key.
 
 `ConfigStore` is what herders use. `KafkaConfigStore` keeps everything on one partition of a
 compacted topic, as Kafka Connect does, so that its workers and ours share it. What the records say
@@ -107,10 +107,11 @@ class ConfigStore(Protocol):
         """Whether there is a connector of this name, as far as read."""
 
     def refresh(self, deadline: Deadline) -> None:
-        """Read all there is now. Raises `DeadlineExceeded`."""
+        """Read the config topic to its current end. Raises `DeadlineExceeded`."""
 
     def claim_write_privileges(self, deadline: Deadline) -> None:
-        """Become the only writer of what leaders write, if the store fences; else nothing."""
+        """Fence out other writers of leader-only records, if the store supports fencing; else do
+        nothing."""
 
     def put_connector_config(
         self,
@@ -130,7 +131,7 @@ class ConfigStore(Protocol):
     def put_restart_request(self, request: RestartRequest) -> None: ...
     def put_session_key(self, key: SessionKey) -> None: ...
     def put_task_count_record(self, connector: str, tasks: int) -> None:
-        """Zombies of up to so many tasks are fenced out now."""
+        """Record that zombies of this many tasks are fenced out."""
 
     def put_logger_level(self, namespace: str, level: str) -> None: ...
 

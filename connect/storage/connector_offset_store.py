@@ -79,7 +79,7 @@ class ConnectorOffsetStore:
         return own if self._shared is None else own | self._shared.partitions_of(connector)
 
     def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
-        """Those of `own`: whoever writes a key, writes it there, too."""
+        """The marks of `own`, which has every key that is written."""
         return self._own.marks(keys)
 
     def stop(self, deadline: Deadline) -> None:
@@ -98,7 +98,7 @@ class ConnectorOffsetStore:
 
 
 class _Delegating:
-    """A store that differs from another one in how it is written."""
+    """A store that delegates everything but writing to another store."""
 
     def __init__(self, store: OffsetStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The nouns that stores and runtime share: which connector or task, its state, its target state.
+"""Types that storage and runtime share: the id of a connector or task, its state, its target state.
 
 Names are Kafka Connect's, and so are the texts of the enums: they are written to Kafka.
 """

@@ -1,4 +1,4 @@
-"""Configs and statuses of one process: what the stores on Kafka topics do, without Kafka.
+"""In-memory config and status stores for one process.
 
 For standalone workers and for tests. Nothing here outlives the process.
 """
@@ -124,7 +124,7 @@ class MemoryConfigStore:
 
 
 class MemoryStatusStore:
-    """A `StatusStore` in which what was put shows at once."""
+    """A `StatusStore` whose writes are visible at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""All source offsets of one connector at once: to list, alter and reset them (KIP-875).
+"""Lists, alters and resets all source offsets of one connector (KIP-875).
 
 A stored offset is found by the exact bytes of its key, but users write partitions as JSON objects,
 whose order means nothing. So partitions are matched by what they say, and keys that exist keep
@@ -91,5 +91,5 @@ def _stored(
 
 
 def _content(partition: SourcePartition) -> bytes:
-    """Equal for partitions that say the same; 1, 1.0 and true are not."""
+    """A key that is equal for equal partitions; 1, 1.0 and true differ."""
     return json_codec.encode(dict(sorted(partition.items())))

@@ -31,7 +31,7 @@ class OffsetReader:
         return [decode_value(found.get(key)) for key in keys]
 
     def marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
-        """What `OffsetStore.marks` says of these partitions, in their order; -1: nothing."""
+        """The `OffsetStore.marks` of these partitions, in their order; -1 if there is none."""
         keys = [encode_key(self._connector, partition) for partition in partitions]
         found = self._store.marks(keys)
         return [found.get(key, -1) for key in keys]

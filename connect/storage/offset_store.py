@@ -1,6 +1,6 @@
-"""Where source offsets are kept: bytes to bytes, on a compacted topic or in memory.
+"""Stores for source offsets, as bytes to bytes: on a compacted topic or in memory.
 
-What the bytes mean is `offset_codec`'s business; connectors see `OffsetReader` and `OffsetWriter`.
+`offset_codec` defines the bytes; connectors use `OffsetReader` and `OffsetWriter`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class OffsetLog(Protocol):
 
 
 class KafkaOffsetStore:
-    """Offsets on a compacted topic, in the place and bytes where Java's Connect keeps them.
+    """Offsets on a compacted topic, with the same keys, values and partitions as in Java's Connect.
 
     `client_properties` are Java client properties of the topic's cluster, for all three clients, or
     for the producer only, where others are given for the consumer and the admin client.

@@ -1,4 +1,4 @@
-"""The records of the status topic, and the table they add up to.
+"""The records of the status topic, and the table of statuses that they define.
 
 Byte for byte Kafka Connect's (KafkaStatusBackingStore, 4.3.1). Keys are UTF-8 strings, values
 schemaless JSON without blanks, null where there is no status any more:
@@ -138,7 +138,7 @@ class StatusTable:
         return None
 
     def put(self, instance: InstanceId, status: InstanceStatus) -> None:
-        """Take a status as it was written, without any rule."""
+        """Set a status without applying the generation rule."""
         if status.state is State.DESTROYED:
             self._remove(instance)
         elif instance.is_task:
@@ -153,7 +153,7 @@ class StatusTable:
         self._topics.get(connector, {}).pop(topic, None)
 
     def may_write_safely(self, instance: InstanceId, status: InstanceStatus) -> bool:
-        """Whether nobody newer has said something about the instance."""
+        """Whether no worker of a newer generation has written a status of the instance."""
         current = self.get(instance)
         return (
             current is None

@@ -1,4 +1,4 @@
-"""Where the statuses of connectors and tasks are kept, and which topics connectors use.
+"""The store for the statuses of connectors and tasks, and for the topics that connectors use.
 
 `StatusStore` is what herders use. `KafkaStatusStore` keeps them on a compacted topic, as Kafka
 Connect does; a store for one process is in `memory_status_store`. Bytes and reading:
@@ -107,7 +107,7 @@ class _Write:
 
 @dataclass(slots=True)
 class _Standing:
-    """What this worker said last of something that it runs. `seen`: it was read back."""
+    """The last status that this worker wrote for an instance it runs. `seen`: it was read back."""
 
     instance: InstanceId
     status: InstanceStatus

@@ -1,4 +1,4 @@
-"""What a copier asks of one cluster beside Fetch and Produce.
+"""The interface through which a copier uses one cluster, except Fetch and Produce.
 
 `ClusterLink` is the real one. A simulated cluster is another (`tests/simulation`): a copier that is
 given `ClusterAccess` objects and a loop opens no socket and starts no thread by itself.

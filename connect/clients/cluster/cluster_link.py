@@ -1,4 +1,4 @@
-"""What a copier must know of one cluster, and connections to its nodes.
+"""Metadata of one cluster for a copier, and connections to its brokers.
 
 A `ClusterLink` keeps the metadata of the watched topics fresh on one thread with one connection of
 its own, opens connections for others, and asks the few things that are neither Fetch nor Produce:
@@ -60,7 +60,8 @@ CLOSE_TIMEOUT_S = 2.0
 
 
 class ClusterLink:
-    """See the module. The thread starts with the object; `close` ends it."""
+    """Keeps the metadata of one cluster fresh. The thread starts with the object; `close` ends
+    it."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ _LAST_EPOCH = 0x7FFFFFFF
 
 
 class SessionRequest(NamedTuple):
-    """What the next fetch request says about the session."""
+    """The session fields and partitions of the next fetch request."""
 
     session_id: int
     epoch: int

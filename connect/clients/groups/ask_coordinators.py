@@ -1,7 +1,8 @@
 """Asks the coordinators of many groups at once, over connections of our own.
 
 One connection finds who coordinates which group, then each coordinator is asked for all of its
-groups on one. What time heals, a coordinator that moves or reads its log, is tried a few times.
+groups on one. Retriable errors, such as a coordinator that moves or loads its log, are retried a
+few times.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def ask_coordinators(
     deadline: Deadline,
     worth_trying: Callable[[ConnectError], bool] = is_retriable,
 ) -> dict[str, T | ConnectError]:
-    """By group. One that could not be asked has its error.
+    """The answers by group. A group whose coordinator could not be asked has the error.
 
     `worth_trying`: whether an error may be gone when the group is asked again.
     """

@@ -1,4 +1,4 @@
-"""Finds out why a cluster cannot be reached, for clients that try again without telling why.
+"""Finds out why a cluster cannot be reached, for clients that retry without reporting the reason.
 
 It opens a connection of its own to the bootstrap brokers, in turn, and gives the typed error of
 `open_connection`: wrong credentials, a certificate nobody trusts, the wrong security protocol, or

@@ -1,4 +1,5 @@
-"""Sets what consumer groups have committed, from outside, by OffsetCommit of our own.
+"""Sets the committed offsets of consumer groups from outside, with OffsetCommit requests of our
+own.
 
 As Java's admin client does: without a member id or a generation, which coordinators take for groups
 without members only. Not through librdkafka: confluent-kafka counts the end of the C string into an

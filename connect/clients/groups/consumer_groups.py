@@ -1,4 +1,4 @@
-"""The consumer groups of a cluster, many at a time: which there are, and what they committed.
+"""The consumer groups of a cluster and their committed offsets, many groups per call.
 
 Over one confluent-kafka admin client, and connections of our own for reading and setting what
 groups committed; safe to use from any thread. Groups of consumers only, of the classic and the new
@@ -52,7 +52,8 @@ class GroupListing:
 
 
 class ConsumerGroups:
-    """See the module. Made from Java client properties; its owner calls `close`."""
+    """Lists groups, reads and sets their offsets. Made from Java client properties; its owner calls
+    `close`."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         self._log = factory.LibrdkafkaLog(props.get("client.id", "groups"))

@@ -1,4 +1,4 @@
-"""Who is in a group, whatever its protocol: consumers, Connect workers, anything."""
+"""The members of a group of any protocol type: consumers, Connect workers, others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What consumer groups have committed, asked of their coordinators over connections of our own.
+"""Reads committed offsets of consumer groups from their coordinators, over connections of our own.
 
 Not through librdkafka: its admin client reads a null pointer, and takes the process along, when a
 coordinator answers that it is none any more (NOT_COORDINATOR; librdkafka 2.16.1,

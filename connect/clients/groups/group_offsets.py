@@ -127,7 +127,7 @@ class GroupOffsets:
 
 
 def _with_patience(attempt: Callable[[], None], deadline: Deadline) -> None:
-    """Try again what time heals: a coordinator that is just being found, or is reading its log."""
+    """Retry retriable errors: a coordinator that is being elected or is loading its log."""
     backoff = Backoff(_RETRY_S, _RETRY_CAP_S)
     while True:
         try:

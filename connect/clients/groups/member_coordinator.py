@@ -58,7 +58,7 @@ class GroupCallbacks(Protocol):
     def perform_assignment(
         self, leader_id: str, protocol: str, members: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
-        """As the leader: from everybody's metadata to everybody's assignment, by member id."""
+        """As the leader: turn the members' metadata into their assignments, by member id."""
 
     def on_join_prepare(self) -> None:
         """The group is about to rebalance, and we to join: once for each rebalance."""
@@ -69,7 +69,8 @@ class GroupCallbacks(Protocol):
         """We are in the group, and this is what we shall run."""
 
     def on_coordinator_lost(self) -> None:
-        """Others may run our work by now: stop it. The member rejoins as soon as it can."""
+        """The coordinator is lost, so other workers may run our work: stop it. The member rejoins
+        as soon as it can."""
 
     def on_evicted(self) -> None:
         """The group has gone on without us, and others may run our work by now: stop it. The member

@@ -1,4 +1,4 @@
-"""Single records of a topic's partition, read by their offsets."""
+"""Reads single records of a partition by their offsets."""
 
 from __future__ import annotations
 

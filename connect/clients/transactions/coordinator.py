@@ -1,4 +1,5 @@
-"""One transactional id, spoken for at its coordinator: for who writes the batches by himself.
+"""The transaction coordinator's client for one transactional id; the caller writes the batches
+itself.
 
 InitProducerId claims the id, AddPartitionsToTxn opens a transaction and adds to it, EndTxn ends it.
 These are the versions of clients before KIP-890's second part (AddPartitionsToTxn up to 3, EndTxn
@@ -94,7 +95,7 @@ class TransactionSpoilt(ConnectError):
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """What batches are stamped with."""
+    """The producer id and epoch for record batches."""
 
     producer_id: int
     epoch: int
@@ -146,8 +147,8 @@ class TransactionCoordinator:
         self._identity = identity
 
     def confirm(self) -> Future[None]:
-        """Done if nobody has claimed the id since; fails with `ProducerFenced` if somebody has.
-        There is another `identity` then. Only while no transaction is open."""
+        """Completes if no other producer has claimed the id since; fails with `ProducerFenced`
+        otherwise. There is another `identity` then. Only while no transaction is open."""
         return self._submit(lambda: self._init(self.identity))
 
     def add(self, partitions: Collection[TopicPartition]) -> Future[Mapping[TopicPartition, int]]:
@@ -335,7 +336,7 @@ class TransactionCoordinator:
         )
 
     def _judge(self, code: int, what: str) -> None:
-        """Raise what an error code means."""
+        """Raise the error for an error code."""
         if code == 0:
             return
         what = f"{what} ({self.transactional_id})"

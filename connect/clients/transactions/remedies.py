@@ -1,4 +1,4 @@
-"""What a person can do where a cluster refuses a transactional producer."""
+"""Advice for users when a cluster refuses a transactional producer."""
 
 from __future__ import annotations
 

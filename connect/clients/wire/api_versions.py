@@ -1,4 +1,4 @@
-"""What a cluster's brokers speak, compared with what is needed of them."""
+"""Compares the API versions of a cluster's brokers with those that are needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DESCRIBE_TRANSACTIONS = 65
 
 
 class ApiNeed(NamedTuple):
-    """The versions of an API that are spoken here: one of them is needed."""
+    """The API versions that this program supports; the broker must support one of them."""
 
     api_key: int
     name: str

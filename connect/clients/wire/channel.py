@@ -100,7 +100,7 @@ class _Awaited:
 
 
 class Channel:
-    """See the module. All methods belong to the selector's thread."""
+    """A non-blocking connection to one broker. All methods belong to the selector's thread."""
 
     def __init__(self, connection: WireConnection, client_id: str, pool: BufferPool) -> None:
         self._connection = connection
