@@ -58,34 +58,41 @@ class _PositiveOrBrokerDefault:
 _COUNT = _PositiveOrBrokerDefault()
 
 _WORKER_KEYS = (
-    _required("bootstrap.servers", _LIST, "Brokers to begin with.", ValidList(allow_empty=False)),
+    _required(
+        "bootstrap.servers", _LIST, "Bootstrap brokers, as host:port.", ValidList(allow_empty=False)
+    ),
     _key(
         "client.dns.lookup",
         _STRING,
         "use_all_dns_ips",
-        "How addresses of brokers are looked up.",
+        "How the client resolves broker host names.",
         OneOf(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
         _MEDIUM,
     ),
-    _required("key.converter", _CLASS, "Converter of keys, where a connector names none."),
+    _required("key.converter", _CLASS, "Key converter of connectors that set none."),
     _key("key.converter.plugin.version", _STRING, None, "Accepted; no effect."),
-    _required("value.converter", _CLASS, "Converter of values, where a connector names none."),
+    _required("value.converter", _CLASS, "Value converter of connectors that set none."),
     _key("value.converter.plugin.version", _STRING, None, "Accepted; no effect."),
     _key(
         "header.converter",
         _CLASS,
         "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-        "Converter of headers, where a connector names none.",
+        "Header converter of connectors that set none.",
     ),
     _key("header.converter.plugin.version", _STRING, None, "Accepted; no effect."),
     _key(
         "task.shutdown.graceful.timeout.ms",
         _LONG,
         5000,
-        "How long tasks that are stopped together may take, all in all.",
+        "Total time for stopping tasks, in ms.",
     ),
-    _key("offset.flush.interval.ms", _LONG, 60_000, "Between two commits of source offsets."),
-    _key("offset.flush.timeout.ms", _LONG, 5000, "The longest a commit of offsets may take."),
+    _key(
+        "offset.flush.interval.ms",
+        _LONG,
+        60_000,
+        "Interval between commits of source offsets, in ms.",
+    ),
+    _key("offset.flush.timeout.ms", _LONG, 5000, "Maximum time of an offset commit, in ms."),
     _key(
         "plugin.path",
         _LIST,
@@ -112,7 +119,7 @@ _WORKER_KEYS = (
         "connector.client.config.override.allowlist",
         _LIST,
         (),
-        "What the policy Allowlist allows.",
+        "Client properties that the policy Allowlist allows.",
     ),
     _key(
         "metric.reporters",
@@ -130,8 +137,18 @@ _WORKER_KEYS = (
         OneOf(("INFO", "DEBUG")),
     ),
     _key("topic.creation.enable", _BOOLEAN, True, "Whether connectors may describe new topics."),
-    _key("topic.tracking.enable", _BOOLEAN, True, "Whether topics that connectors use are kept."),
-    _key("topic.tracking.allow.reset", _BOOLEAN, True, "Whether that list may be reset."),
+    _key(
+        "topic.tracking.enable",
+        _BOOLEAN,
+        True,
+        "Whether the worker tracks the topics that connectors use.",
+    ),
+    _key(
+        "topic.tracking.allow.reset",
+        _BOOLEAN,
+        True,
+        "Whether users may reset a connector's tracked topics.",
+    ),
 )
 
 _REST_KEYS = (
@@ -139,12 +156,12 @@ _REST_KEYS = (
         "listeners",
         _LIST,
         ("http://:8083",),
-        "Where REST listens.",
+        "Addresses on which the REST API listens.",
         ValidList(allow_empty=False),
     ),
-    _key("rest.advertised.host.name", _STRING, None, "Host that other workers are told."),
-    _key("rest.advertised.port", _INT, None, "Port that other workers are told."),
-    _key("rest.advertised.listener", _STRING, None, "http or https: which they are told."),
+    _key("rest.advertised.host.name", _STRING, None, "Advertised host of this worker's REST API."),
+    _key("rest.advertised.port", _INT, None, "Advertised port of this worker's REST API."),
+    _key("rest.advertised.listener", _STRING, None, "Advertised listener: http or https."),
     _key("admin.listeners", _LIST, None, "Where the admin resources listen, if elsewhere."),
     _key(
         "rest.extension.classes",
@@ -169,7 +186,13 @@ def _storage_keys(kind: str, partitions: int | None) -> tuple[ConfigKey, ...]:
     topic = f"{kind}.storage.topic"
     keys = [
         _required(topic, _STRING, f"Topic of the workers' {kind} records.", NonEmptyString()),
-        _key(f"{kind}.storage.replication.factor", _SHORT, 3, "Its replication factor.", _COUNT),
+        _key(
+            f"{kind}.storage.replication.factor",
+            _SHORT,
+            3,
+            "Replication factor of that topic.",
+            _COUNT,
+        ),
     ]
     if partitions is not None:
         keys.append(_key(f"{kind}.storage.partitions", _INT, partitions, "Its partitions.", _COUNT))
@@ -177,10 +200,31 @@ def _storage_keys(kind: str, partitions: int | None) -> tuple[ConfigKey, ...]:
 
 
 _GROUP_KEYS = (
-    _required("group.id", _STRING, "The workers of one group share it."),
-    _key("session.timeout.ms", _INT, 10_000, "After which a silent worker is dead.", None, _HIGH),
-    _key("rebalance.timeout.ms", _INT, 60_000, "How long a rebalance waits.", None, _HIGH),
-    _key("heartbeat.interval.ms", _INT, 3000, "Between a worker's heartbeats.", None, _HIGH),
+    _required("group.id", _STRING, "Group id, the same on all workers of a group."),
+    _key(
+        "session.timeout.ms",
+        _INT,
+        10_000,
+        "Time after which a worker without heartbeats leaves the group, in ms.",
+        None,
+        _HIGH,
+    ),
+    _key(
+        "rebalance.timeout.ms",
+        _INT,
+        60_000,
+        "Maximum time for workers to join a rebalance, in ms.",
+        None,
+        _HIGH,
+    ),
+    _key(
+        "heartbeat.interval.ms",
+        _INT,
+        3000,
+        "Interval between a worker's heartbeats, in ms.",
+        None,
+        _HIGH,
+    ),
     _key(
         "exactly.once.source.support",
         _STRING,
@@ -214,12 +258,22 @@ _GROUP_KEYS = (
         "How long the work of a lost worker waits for it to come back.",
         Range(0, _INT_MAX),
     ),
-    _key("inter.worker.key.generation.algorithm", _STRING, "HmacSHA256", "Of the session key."),
+    _key(
+        "inter.worker.key.generation.algorithm",
+        _STRING,
+        "HmacSHA256",
+        "Algorithm for generating session keys.",
+    ),
     _key("inter.worker.key.size", _INT, None, "Bits of the session key."),
     _key(
         "inter.worker.key.ttl.ms", _INT, 3_600_000, "Life of the session key.", Range(0, _INT_MAX)
     ),
-    _key("inter.worker.signature.algorithm", _STRING, "HmacSHA256", "Of requests between workers."),
+    _key(
+        "inter.worker.signature.algorithm",
+        _STRING,
+        "HmacSHA256",
+        "Algorithm for signing requests between workers.",
+    ),
     _key(
         "inter.worker.verification.algorithms",
         _LIST,
@@ -234,12 +288,12 @@ _CLIENT_KEYS = (
     _key("metadata.max.age.ms", _LONG, 300_000, "Age at which metadata is read anew.", Range(0)),
     _key("send.buffer.bytes", _INT, 131_072, "SO_SNDBUF; -1: the system's.", Range(-1), _MEDIUM),
     _key("receive.buffer.bytes", _INT, 32_768, "SO_RCVBUF; -1: the system's.", Range(-1), _MEDIUM),
-    _key("reconnect.backoff.ms", _LONG, 50, "First wait before connecting anew.", Range(0)),
-    _key("reconnect.backoff.max.ms", _LONG, 1000, "Longest such wait.", Range(0)),
+    _key("reconnect.backoff.ms", _LONG, 50, "Initial wait before reconnecting, in ms.", Range(0)),
+    _key("reconnect.backoff.max.ms", _LONG, 1000, "Maximum of that wait, in ms.", Range(0)),
     _key("socket.connection.setup.timeout.ms", _LONG, 10_000, "To set up a connection.", Range(0)),
     _key("socket.connection.setup.timeout.max.ms", _LONG, 30_000, "Longest such time.", Range(0)),
-    _key("retry.backoff.ms", _LONG, 100, "First wait before trying anew.", Range(0)),
-    _key("retry.backoff.max.ms", _LONG, 1000, "Longest such wait.", Range(0)),
+    _key("retry.backoff.ms", _LONG, 100, "Initial wait before a retry, in ms.", Range(0)),
+    _key("retry.backoff.max.ms", _LONG, 1000, "Maximum of that wait, in ms.", Range(0)),
     _key("request.timeout.ms", _INT, 40_000, "To wait for an answer.", Range(0), _MEDIUM),
     _key("connections.max.idle.ms", _LONG, 540_000, "After which idle connections are closed."),
     _key(
