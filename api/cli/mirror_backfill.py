@@ -39,12 +39,12 @@ from connect.errors import ConfigError
 
 if TYPE_CHECKING:
     from api.cli.output.backfill import ProgressView
-    from connectors.mirror.backfill.cluster_facts import Gatherer
+    from connectors.mirror.backfill.cluster_facts import ClusterSurvey
     from connectors.mirror.backfill.engines import PieceEngine
     from connectors.mirror.backfill.plan import BackfillPlan
     from connectors.mirror.backfill.progress import JobProgress
-    from connectors.mirror.backfill.request import Wish
-    from connectors.mirror.backfill.scheduler import Dealing
+    from connectors.mirror.backfill.request import BackfillRequest
+    from connectors.mirror.backfill.scheduler import SchedulerOptions
     from connectors.mirror.backfill.session import BackfillSession
     from connectors.mirror.inspect.flow import DedicatedFlow
 
@@ -189,8 +189,8 @@ def _run_unless_refused(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from api.cli.output.backfill import ProgressView, print_plan, to_json, write_json
-    from connectors.mirror.backfill.cluster_facts import Gatherer
-    from connectors.mirror.backfill.scheduler import Dealing, urgent_first
+    from connectors.mirror.backfill.cluster_facts import ClusterSurvey
+    from connectors.mirror.backfill.scheduler import SchedulerOptions, urgent_first
     from connectors.mirror.backfill.session import BackfillSession
     from connectors.mirror.inspect.flow import DedicatedFlow
     from connectors.mirrormaker.check.backfill_warnings import backfill_warnings
@@ -203,7 +203,7 @@ def _run(arguments: argparse.Namespace) -> int:
     flow = DedicatedFlow(named.name, named.properties, named.worker)
     view = ProgressView()
     with ExitStack() as stack:
-        gatherer = stack.enter_context(closing(Gatherer(flow, _wish(arguments))))
+        gatherer = stack.enter_context(closing(ClusterSurvey(flow, _wish(arguments))))
         session = stack.enter_context(closing(BackfillSession(flow, gatherer, view.say)))
         plan, facts = session.look() if arguments.plan else session.prepare()
         missing = [topic.remote for topic in facts.missing.create]
@@ -213,7 +213,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 write_json(arguments.json, to_json(plan.jobs, None))
             return EXIT_DONE
         engine, slots = _engine(stack, arguments, flow, gatherer)
-        dealing = Dealing(slots, int(arguments.piece_bytes), PIECE_SECONDS, arguments.rate)
+        dealing = SchedulerOptions(slots, int(arguments.piece_bytes), PIECE_SECONDS, arguments.rate)
         return _copy(arguments, session, plan, engine, dealing, view)
 
 
@@ -222,7 +222,7 @@ def _copy(
     session: BackfillSession,
     plan: BackfillPlan,
     engine: PieceEngine,
-    dealing: Dealing,
+    dealing: SchedulerOptions,
     view: ProgressView,
 ) -> int:
     from api.cli.output.backfill import print_result, to_json, write_json
@@ -254,7 +254,7 @@ def _copy(
 
 
 def _engine(
-    stack: ExitStack, arguments: argparse.Namespace, flow: DedicatedFlow, gatherer: Gatherer
+    stack: ExitStack, arguments: argparse.Namespace, flow: DedicatedFlow, gatherer: ClusterSurvey
 ) -> tuple[PieceEngine, int]:
     """Return the engine and the number of pieces it copies in parallel. The stack closes the
     engine."""
@@ -281,9 +281,9 @@ def _engine(
     return spark_engine(session, CopyFlow(flow.properties, consumer(slots), flow.producer())), slots
 
 
-def _wish(arguments: argparse.Namespace) -> Wish:
+def _wish(arguments: argparse.Namespace) -> BackfillRequest:
     from connect.clock import SYSTEM_CLOCK
-    from connectors.mirror.backfill.request import Wish, parse_offset_time
+    from connectors.mirror.backfill.request import BackfillRequest, parse_offset_time
 
     now_ms = SYSTEM_CLOCK.now_ms()
     try:
@@ -296,7 +296,9 @@ def _wish(arguments: argparse.Namespace) -> Wish:
         None if text is None else parse_offset_time(text, key, now_ms)
         for key, text in (("--since", arguments.since), ("--until", arguments.until))
     )
-    return Wish(topics, arguments.partitions, since, until, arguments.first, arguments.last)
+    return BackfillRequest(
+        topics, arguments.partitions, since, until, arguments.first, arguments.last
+    )
 
 
 def command() -> NoReturn:

@@ -39,7 +39,7 @@ from api.rest.server import RestServer
 from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.worker import Worker
 from connect.storage.sql_offset_store import open_sql_offset_store
@@ -98,7 +98,7 @@ def _run(config_file: str, connector_files: Sequence[str]) -> int:
     return run_worker(RestServer(props, metrics), make_herder, create_connectors)
 
 
-def _create(herder: ConnectHerder, location: str) -> None:
+def _create(herder: Herder, location: str) -> None:
     try:
         found: ConnectorFile = read_connector_file(location)
         herder.put_connector_config(

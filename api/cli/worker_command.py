@@ -20,7 +20,7 @@ from connect.clock import Deadline
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
 from connect.errors import ConnectError
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 from connect.storage.offset_store import READ_S
 from connectors.spark.properties import configure_worker
 
@@ -44,7 +44,7 @@ _STARTING_POLL_S, _RUNNING_POLL_S = 0.1, 1.0
 
 log = logging.getLogger("connect-worker")
 
-H = TypeVar("H", bound=ConnectHerder)
+H = TypeVar("H", bound=Herder)
 
 
 class ConnectorNotCreated(ConnectError):

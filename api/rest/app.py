@@ -31,7 +31,7 @@ from api.rest.routers import (
 )
 from api.rest.routers.mirror_internal import HerderOfFlow
 from api.rest.security import Users
-from api.rest.worker_handle import Site
+from api.rest.worker_handle import WorkerHandle
 
 __all__ = ["create_admin_app", "create_mirror_app", "create_rest_app"]
 
@@ -51,7 +51,7 @@ _OWN_PATHS = ("/metrics", _OPENAPI)
 """Ours, not Kafka Connect's: whatever may be accepted there."""
 
 
-def create_rest_app(site: Site, config: RestConfig, users: Users | None) -> ASGIApp:
+def create_rest_app(site: WorkerHandle, config: RestConfig, users: Users | None) -> ASGIApp:
     """For the main listeners. Handlers run on worker threads."""
     routers = [*_MAIN, metrics.router]
     if config.admin_listeners is None:
@@ -64,7 +64,7 @@ def create_rest_app(site: Site, config: RestConfig, users: Users | None) -> ASGI
     return AnswerHeaders(app, config.answer_headers) if config.answer_headers else app
 
 
-def create_admin_app(site: Site) -> ASGIApp:
+def create_admin_app(site: WorkerHandle) -> ASGIApp:
     """For `admin.listeners`: the loggers only."""
     routers = [loggers.router]
     return JaxRs(_fastapi(site, routers), _endpoints(routers))
@@ -82,7 +82,7 @@ def create_mirror_app(herder_of_flow: HerderOfFlow, config: RestConfig) -> ASGIA
     return AnswerHeaders(app, config.answer_headers) if config.answer_headers else app
 
 
-def _fastapi(site: Site, routers: Iterable[APIRouter]) -> FastAPI:
+def _fastapi(site: WorkerHandle, routers: Iterable[APIRouter]) -> FastAPI:
     app = FastAPI(
         title="Kafka Connect",
         description="Connectors of this group of workers, as Kafka Connect's REST API.",

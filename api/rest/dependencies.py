@@ -11,14 +11,14 @@ from pydantic import BaseModel, BeforeValidator
 
 from api.rest.errors import RestError
 from api.rest.models import ErrorMessage, json_bytes
-from api.rest.worker_handle import STARTING, Site
-from connect.runtime.herder import ConnectHerder
+from api.rest.worker_handle import STARTING, WorkerHandle
+from connect.runtime.herder import Herder
 
 __all__ = [
     "FAILURES",
     "STRING_MAP",
     "ConnectorName",
-    "Herder",
+    "HerderDep",
     "JavaBoolean",
     "RawBody",
     "TaskNumber",
@@ -31,8 +31,8 @@ _MAX_BODY_BYTES = 64 * 1024 * 1024
 """Far above any config or list of task configs; keeps a mistake from filling the memory."""
 
 
-async def _herder(request: Request) -> ConnectHerder:
-    site: Site = request.app.state.site
+async def _herder(request: Request) -> Herder:
+    site: WorkerHandle = request.app.state.site
     if site.herder is None:
         raise RestError(503, STARTING)
     return site.herder
@@ -66,7 +66,7 @@ def _task_number(value: object) -> object:
     return int(text)
 
 
-Herder = Annotated[ConnectHerder, Depends(_herder)]
+HerderDep = Annotated[Herder, Depends(_herder)]
 RawBody = Annotated[bytes, Depends(_raw_body)]
 ConnectorName = Annotated[str, Path(alias="connector")]
 TaskNumber = Annotated[int, BeforeValidator(_task_number), Path(alias="task")]

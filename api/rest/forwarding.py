@@ -20,7 +20,7 @@ from fastapi.responses import Response
 
 from api.rest.errors import CONFLICT, RestError
 from api.rest.models import ErrorMessage
-from api.rest.worker_handle import Site
+from api.rest.worker_handle import WorkerHandle
 from connect.clients.rest_client import RestAnswer, WorkerUnreachable
 from connect.runtime.errors import NotAssigned, NotLeader, RebalanceNeeded
 
@@ -53,7 +53,7 @@ class Hop:
 class Forwarding:
     """Of one request. A handler's dependency."""
 
-    def __init__(self, site: Site, forward: str | None, authorization: str | None) -> None:
+    def __init__(self, site: WorkerHandle, forward: str | None, authorization: str | None) -> None:
         self._site = site
         self._forward = forward
         self._authorization = authorization

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from api.http_server import ApiServer
 from api.rest.config import Listener, RestConfig
 from api.rest.security import users_of
-from api.rest.worker_handle import Site
+from api.rest.worker_handle import WorkerHandle
 from connect.clients.rest_client import RestClient
 from connect.clients.security.tls import server_ssl_context, ssl_context
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -44,7 +44,7 @@ class RestServer:
         self.config = RestConfig.from_properties(props)
         self._users = users_of(self.config.extensions, props, environment)
         self.client = rest_client(self.config)
-        self._site = Site(metrics, self.client)
+        self._site = WorkerHandle(metrics, self.client)
         self._app_lock = threading.Lock()
         self._app: ASGIApp | None = None
         config = self.config
@@ -85,7 +85,7 @@ class RestServer:
         for server in self._all():
             server.start()
 
-    def herder_started(self, herder: ConnectHerder) -> None:
+    def herder_started(self, herder: Herder) -> None:
         """From now on the herder answers."""
         self._site.herder = herder
 

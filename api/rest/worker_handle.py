@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from connect.clients.rest_client import RestClient
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 
-__all__ = ["STARTING", "Site"]
+__all__ = ["STARTING", "WorkerHandle"]
 
 log = logging.getLogger(__name__)
 
@@ -18,13 +18,13 @@ STARTING = "Worker is still starting up."
 
 
 @dataclass
-class Site:
+class WorkerHandle:
     """One worker as its REST API sees it. The owner sets `herder` once it has started, and `ready`
     once what it was told to run at start runs."""
 
     metrics: MetricRegistry
     client: RestClient = field(default_factory=RestClient)
-    herder: ConnectHerder | None = None
+    herder: Herder | None = None
     ready: bool = False
 
     def stage(self) -> str | None:

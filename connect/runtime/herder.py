@@ -26,10 +26,10 @@ from connect.runtime.rest_entities import (
 )
 from connect.runtime.states import TargetState
 
-__all__ = ["ConnectHerder"]
+__all__ = ["Herder"]
 
 
-class ConnectHerder(Protocol):
+class Herder(Protocol):
     """Safe to use from any thread. Calls wait for their answer, at most 90 s, and then raise
     `DeadlineExceeded`. A herder raises `NotFound`, `AlreadyExists`, `BadRequest`, `ConfigError`,
     `Forbidden`, `RebalanceNeeded`, `NotLeader`, `NotAssigned`, with Java's texts."""

@@ -58,7 +58,7 @@ from connect.storage.offset_writer import OffsetWriter
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
-__all__ = ["BrokenTask", "NewTask", "TaskMaker"]
+__all__ = ["BrokenTask", "NewTask", "WorkerTaskFactory"]
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class NewTask:
     figures: TaskMetrics
 
 
-class TaskMaker:
+class WorkerTaskFactory:
     """For one worker. Safe to use from any thread. Configs here are resolved.
 
     `topic_used(task, topic)` is told, on any thread, when a task uses a topic for the first time.

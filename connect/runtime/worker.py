@@ -27,11 +27,11 @@ from connect.runtime.plugins.registry import UNDEFINED_VERSION, PluginRegistry
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.source.topic_creation import parse_topic_groups
 from connect.runtime.states import InstanceId, StatusBook, StatusListener
-from connect.runtime.task_factory import BrokenTask, NewTask, TaskMaker
+from connect.runtime.task_factory import BrokenTask, NewTask, WorkerTaskFactory
 from connect.runtime.tasks.configs import TASK_CLASS
 from connect.runtime.tasks.host import TaskHost
 from connect.runtime.tasks.task import WorkerTask
-from connect.runtime.worker_connector import ConnectorHost
+from connect.runtime.worker_connector import WorkerConnector
 from connect.runtime.zombie_fence import ZombieFence
 from connect.storage.connector_offset_store import ConnectorOffsetStore
 from connect.storage.offset_reader import OffsetReader
@@ -97,7 +97,7 @@ class Worker:
         group_id = config.originals.get("group.id")
         self._fence = None if group_id is None else ZombieFence(config, group_id, clock)
         self.stores = ConnectorStores(config, self.offsets, clock)
-        self._maker = TaskMaker(
+        self._maker = WorkerTaskFactory(
             config,
             plugins,
             metrics,
@@ -140,7 +140,7 @@ class Worker:
         config: Mapping[str, str],
         request_reconfiguration: Callable[[], None],
         committed: Sequence[Mapping[str, str]] = (),
-    ) -> ConnectorHost:
+    ) -> WorkerConnector:
         """A host for the connector that the config names; not started. `committed`: the configs of
         its tasks. Raises `ConfigError`."""
         connector = self.plugins.connector(config["connector.class"])()
@@ -149,7 +149,7 @@ class Worker:
             parse_topic_groups(config)
         self.statuses.set_version(InstanceId(name), self.plugins.version_of(type(connector)))
         self.describe_connector(name, config)
-        return ConnectorHost(
+        return WorkerConnector(
             name,
             connector,
             self.metrics,

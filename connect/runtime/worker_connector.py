@@ -21,7 +21,7 @@ from connect.runtime.thread_dumps import error_trace, where
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
-__all__ = ["ConnectorHost", "TasksAnswer", "WorkerConnectorContext"]
+__all__ = ["TasksAnswer", "WorkerConnector", "WorkerConnectorContext"]
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class WorkerConnectorContext:
         self._muted.set()
 
 
-class ConnectorHost:
+class WorkerConnector:
     """Owns one connector and its thread. Safe to use from any thread but the connector's own."""
 
     def __init__(

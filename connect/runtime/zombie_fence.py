@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 from connect.clients.transactions.fence_producers import fence_producers
 from connect.clients.wire.cancellation import Cancellation
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.worker import WorkerConfig
 from connect.runtime.offset_stores import task_transactional_id
@@ -32,7 +32,7 @@ class ZombieFence:
         self._group_id = group_id
         self._clock = clock
         self._cancellation = Cancellation()
-        self._threads = ShortThreads("zombie-fence")
+        self._threads = OneShotThreads("zombie-fence")
 
     def fence(self, connector: str, tasks: int, config: Mapping[str, str]) -> Future[None]:
         """Done when earlier producers of tasks 0 to `tasks` - 1 can write no more; fails with the

@@ -20,7 +20,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.runtime.connector_status import ConnectorStatus, UnknownConnector
 from connect.runtime.errors import BadRequest, NotFound, NotLeader
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 from connect.runtime.states import State, Status
 from connectors.mirrormaker.config.precedence import MIRROR_CONNECTORS
 
@@ -41,7 +41,7 @@ WATCH_S = 1.0
 """Interval for checking whether the worker has ended by itself."""
 
 
-class FlowHerder(ConnectHerder, Protocol):
+class FlowHerder(Herder, Protocol):
     """The part of the worker's herder interface that a flow uses."""
 
     def start(self, deadline: Deadline) -> None:

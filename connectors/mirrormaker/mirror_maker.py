@@ -28,7 +28,7 @@ from connect.runtime.connector_status import ConnectorStatus
 from connect.runtime.distributed.factory import distributed_herder
 from connect.runtime.distributed.group_config import DistributedConfig
 from connect.runtime.errors import NotFound
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror import plugins as mirror_plugins
 from connectors.mirror.config.rate_limits import RATE_NAMES
@@ -221,7 +221,7 @@ class MirrorMaker:
             log.error("Not stopped in time: %s", ", ".join(late))
         return not late
 
-    def herder(self, source: str, target: str) -> ConnectHerder | None:
+    def herder(self, source: str, target: str) -> Herder | None:
         """Return the herder of this process's worker for a flow; None if there is none. Raises
         `NotFound` for a flow that this process does not have."""
         for flow in self._flows:

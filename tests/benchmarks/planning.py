@@ -13,7 +13,12 @@ from collections.abc import Callable
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.engines import shares
 from connectors.mirror.audit.plan import AuditRange, PartitionFacts, plan_ranges
-from connectors.mirror.backfill.scheduler import Advance, Dealer, Dealing, PartitionJob
+from connectors.mirror.backfill.scheduler import (
+    BackfillScheduler,
+    ChunkProgress,
+    PartitionJob,
+    SchedulerOptions,
+)
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment
 from connectors.mirror.spark.copy.shard_plan import Lagging, plan_shards
 
@@ -60,13 +65,13 @@ def backfill_pieces(count: int) -> str:
         )
         for n in range(count)
     ]
-    dealer = Dealer.of(jobs, Dealing(SLOTS, PIECE_BYTES, 10.0))
+    dealer = BackfillScheduler.of(jobs, SchedulerOptions(SLOTS, PIECE_BYTES, 10.0))
     pieces = []
     while not dealer.finished:
         while (piece := dealer.next_piece(0.0)) is not None:
             pieces.append(piece)
         done = pieces[-dealer.active]
-        dealer.copied(done, [Advance(each.source, each.end) for each in done.ranges], 0.0)
+        dealer.copied(done, [ChunkProgress(each.source, each.end) for each in done.ranges], 0.0)
     return f"{len(pieces)} pieces"
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from connectors.mirror.backfill.cluster_facts import Gatherer
+from connectors.mirror.backfill.cluster_facts import ClusterSurvey
 from connectors.mirror.backfill.engines import PieceEngine, copier_consumer, local_engine
-from connectors.mirror.backfill.request import Wish
-from connectors.mirror.backfill.scheduler import Dealing, PartitionJob
+from connectors.mirror.backfill.request import BackfillRequest
+from connectors.mirror.backfill.scheduler import PartitionJob, SchedulerOptions
 from connectors.mirror.backfill.session import BackfillSession
 from connectors.mirror.copy.settings import engine_settings
 from connectors.mirror.inspect.flow import DedicatedFlow
@@ -47,7 +47,7 @@ def properties_file(properties: Mapping[str, str], directory: Path) -> Path:
 def backfill(
     properties: Mapping[str, str],
     directory: Path,
-    wish: Wish | None = None,
+    wish: BackfillRequest | None = None,
     *,
     topics: str | None = None,
     spark: SparkSession | None = None,
@@ -58,9 +58,9 @@ def backfill(
     named = named_flow(properties_file(properties, directory), None)
     flow = DedicatedFlow(named.name, named.properties, named.worker)
     if wish is None:
-        wish = Wish(None if topics is None else re.compile(topics))
+        wish = BackfillRequest(None if topics is None else re.compile(topics))
     with ExitStack() as stack:
-        gatherer = stack.enter_context(closing(Gatherer(flow, wish)))
+        gatherer = stack.enter_context(closing(ClusterSurvey(flow, wish)))
         session = stack.enter_context(closing(BackfillSession(flow, gatherer, print)))
         plan, _ = session.prepare()
         consumer = copier_consumer(gatherer.consumer, None, 2)
@@ -69,6 +69,6 @@ def backfill(
             if spark is None
             else spark_engine(spark, CopyFlow(flow.properties, consumer, flow.producer()))
         )
-        dealing = Dealing(2, piece_bytes, 10.0)
+        dealing = SchedulerOptions(2, piece_bytes, 10.0)
         outcome = session.run(wrapped(engine), dealing, lambda: False, lambda progress: None)
         return Backfilled({job.source: job for job in plan.jobs}, outcome.complete)

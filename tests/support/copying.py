@@ -14,7 +14,7 @@ from connectors.mirror.config.losses import Loss, LossPolicies
 from connectors.mirror.copy.batches.conversion import CopyOptions
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.quarantine import PutAside, Quarantine
+from connectors.mirror.copy.quarantine import Quarantine, QuarantinedRecords
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.support.waiting import wait_until
@@ -57,7 +57,7 @@ class CopyRun:
         self.mapping: dict[tuple[str, int], dict[int, int]] = {}
         self.order: dict[tuple[str, int], list[int]] = {}
         self.metrics: dict[tuple[str, int], PartitionMetrics] = {}
-        self.put_aside: list[PutAside] = []
+        self.put_aside: list[QuarantinedRecords] = []
         self.losses: list[Loss] = []
         self.most_memory = 0
         self._commands: deque[bool] = deque()

@@ -1,4 +1,4 @@
-"""A `ConnectHerder` without worker, threads and cluster, for tests of the REST API.
+"""A `Herder` without worker, threads and cluster, for tests of the REST API.
 
 Its connectors run nowhere; what it is asked for is kept. `problems` makes a call fail: from its
 method's name to the error.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from connect.clock import Deadline
 from connect.config.connector import CONNECTOR_KEYS
 from connect.runtime.errors import AlreadyExists, BadRequest, NotFound
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 from connect.runtime.rest_entities import (
     ConfigInfo,
     ConfigInfos,
@@ -41,7 +41,7 @@ _LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "OFF", "TRACE", "WARN")
 
 
 @dataclass
-class InMemoryHerder(ConnectHerder):
+class InMemoryHerder(Herder):
     """Each connector has one task unless it is stopped. Calls that change something are in
     `calls`, with their arguments."""
 

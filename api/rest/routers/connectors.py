@@ -14,7 +14,7 @@ from api.rest.dependencies import (
     FAILURES,
     STRING_MAP,
     ConnectorName,
-    Herder,
+    HerderDep,
     JavaBoolean,
     RawBody,
     body_of,
@@ -34,7 +34,7 @@ from api.rest.models import (
 from connect.clients.rest_client import RestAnswer
 from connect.runtime import rest_entities as entities
 from connect.runtime.errors import BadRequest, NotFound
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 
 __all__ = ["router"]
 
@@ -45,7 +45,7 @@ Config = dict[str, str | None]
 
 @router.get("", response_model=list[str] | dict[str, ExpandedConnector])
 def list_connectors(
-    herder: Herder, expand: Annotated[list[str] | None, Query()] = None
+    herder: HerderDep, expand: Annotated[list[str] | None, Query()] = None
 ) -> Response:
     """The names of all connectors; with `expand=status` and `expand=info` (both may be given), an
     object with what is known of each."""
@@ -56,7 +56,7 @@ def list_connectors(
     return json_answer({name: shown for name, shown in found.items() if shown is not None})
 
 
-def _expanded(herder: ConnectHerder, name: str, expand: Sequence[str]) -> ExpandedConnector | None:
+def _expanded(herder: Herder, name: str, expand: Sequence[str]) -> ExpandedConnector | None:
     """None: the connector was deleted meanwhile, or has no status yet."""
     try:
         status = herder.connector_state(name) if "status" in expand else None
@@ -76,7 +76,7 @@ def _expanded(herder: ConnectHerder, name: str, expand: Sequence[str]) -> Expand
     openapi_extra=body_of(CreateConnectorRequest),
 )
 def create_connector(
-    request: Request, herder: Herder, body: RawBody, forwarding: Forwarded
+    request: Request, herder: HerderDep, body: RawBody, forwarding: Forwarded
 ) -> Response:
     """Create a connector; 409 if one of this name exists."""
     asked = create_request(body)
@@ -100,13 +100,15 @@ def create_connector(
 
 
 @router.get("/{connector}", response_model=ConnectorInfo)
-def connector_info(connector: ConnectorName, herder: Herder) -> Response:
+def connector_info(connector: ConnectorName, herder: HerderDep) -> Response:
     """Config and tasks of a connector."""
     return json_answer(ConnectorInfo.of(herder.connector_info(connector)))
 
 
 @router.delete("/{connector}", status_code=204)
-def delete_connector(connector: ConnectorName, herder: Herder, forwarding: Forwarded) -> Response:
+def delete_connector(
+    connector: ConnectorName, herder: HerderDep, forwarding: Forwarded
+) -> Response:
     """Stop and forget a connector. Its stored offsets stay."""
     return forwarding.complete(
         Hop("DELETE", _path(connector)),
@@ -116,7 +118,7 @@ def delete_connector(connector: ConnectorName, herder: Herder, forwarding: Forwa
 
 
 @router.get("/{connector}/config", response_model=dict[str, str | None])
-def connector_config(connector: ConnectorName, herder: Herder) -> Response:
+def connector_config(connector: ConnectorName, herder: HerderDep) -> Response:
     """A connector's config, as it was submitted."""
     return json_answer(herder.connector_config(connector))
 
@@ -125,7 +127,7 @@ def connector_config(connector: ConnectorName, herder: Herder) -> Response:
 def put_connector_config(
     request: Request,
     connector: ConnectorName,
-    herder: Herder,
+    herder: HerderDep,
     body: RawBody,
     forwarding: Forwarded,
 ) -> Response:
@@ -143,7 +145,7 @@ def put_connector_config(
     "/{connector}/config", response_model=ConnectorInfo, openapi_extra=body_of(STRING_MAP)
 )
 def patch_connector_config(
-    connector: ConnectorName, herder: Herder, body: RawBody, forwarding: Forwarded
+    connector: ConnectorName, herder: HerderDep, body: RawBody, forwarding: Forwarded
 ) -> Response:
     """Change some keys of a connector's config (KIP-477); null removes a key."""
     patch = required_string_map(body)
@@ -155,27 +157,27 @@ def patch_connector_config(
 
 
 @router.get("/{connector}/status", response_model=ConnectorStateInfo)
-def connector_status(connector: ConnectorName, herder: Herder) -> Response:
+def connector_status(connector: ConnectorName, herder: HerderDep) -> Response:
     """The states of a connector and its tasks."""
     return json_answer(ConnectorStateInfo.of(herder.connector_state(connector)))
 
 
 @router.put("/{connector}/pause", status_code=202)
-def pause_connector(connector: ConnectorName, herder: Herder) -> Response:
+def pause_connector(connector: ConnectorName, herder: HerderDep) -> Response:
     """Let the tasks of a connector idle; they keep what they have open."""
     herder.pause_connector(connector)
     return empty(202)
 
 
 @router.put("/{connector}/resume", status_code=202)
-def resume_connector(connector: ConnectorName, herder: Herder) -> Response:
+def resume_connector(connector: ConnectorName, herder: HerderDep) -> Response:
     """Let a connector that was paused or stopped run."""
     herder.resume_connector(connector)
     return empty(202)
 
 
 @router.put("/{connector}/stop", status_code=204)
-def stop_connector(connector: ConnectorName, herder: Herder, forwarding: Forwarded) -> Response:
+def stop_connector(connector: ConnectorName, herder: HerderDep, forwarding: Forwarded) -> Response:
     """Stop a connector and remove its tasks; its config stays (KIP-875)."""
     return forwarding.complete(
         Hop("PUT", _path(connector, "stop")),
@@ -191,7 +193,7 @@ def stop_connector(connector: ConnectorName, herder: Herder, forwarding: Forward
 )
 def restart_connector(
     connector: ConnectorName,
-    herder: Herder,
+    herder: HerderDep,
     forwarding: Forwarded,
     includeTasks: JavaBoolean = False,
     onlyFailed: JavaBoolean = False,

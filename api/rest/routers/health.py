@@ -14,7 +14,7 @@ from fastapi.responses import Response
 
 from api.rest.dependencies import json_answer
 from api.rest.models import WorkerStatus
-from api.rest.worker_handle import STARTING, Site
+from api.rest.worker_handle import STARTING, WorkerHandle
 from connect.errors import ConnectError
 
 __all__ = ["router"]
@@ -33,7 +33,7 @@ router = APIRouter(tags=["worker"])
 @router.get("/health", response_model=WorkerStatus)
 async def health(request: Request) -> Response:
     """200 healthy, 503 starting, 500 unhealthy."""
-    site: Site = request.app.state.site
+    site: WorkerHandle = request.app.state.site
     herder = site.herder
     if herder is None:
         return _answer(503, "starting", STARTING)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from api.rest.bodies import task_configs
-from api.rest.dependencies import FAILURES, ConnectorName, Herder, RawBody, empty
+from api.rest.dependencies import FAILURES, ConnectorName, HerderDep, RawBody, empty
 from api.rest.forwarding import Forwarded, Hop, path_segment
 
 __all__ = ["Signature", "router"]
@@ -34,7 +34,7 @@ Signature = Annotated[tuple[str | None, str | None], Depends(_signature)]
 @router.post("/tasks", status_code=204)
 def put_task_configs(
     connector: ConnectorName,
-    herder: Herder,
+    herder: HerderDep,
     body: RawBody,
     signature: Signature,
     forwarding: Forwarded,
@@ -51,7 +51,7 @@ def put_task_configs(
 @router.put("/fence", status_code=204)
 def fence_zombies(
     connector: ConnectorName,
-    herder: Herder,
+    herder: HerderDep,
     body: RawBody,
     signature: Signature,
     forwarding: Forwarded,

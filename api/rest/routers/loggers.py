@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
 from api.rest.bodies import required_string_map
-from api.rest.dependencies import FAILURES, Herder, RawBody, body_of, empty, json_answer
+from api.rest.dependencies import FAILURES, HerderDep, RawBody, body_of, empty, json_answer
 from api.rest.models import LoggerLevel, LoggerRequest
 from connect.runtime.errors import BadRequest
 
@@ -20,14 +20,14 @@ LoggerName = Annotated[str, Path(alias="logger")]
 
 
 @router.get("", response_model=dict[str, LoggerLevel])
-def list_loggers(herder: Herder) -> Response:
+def list_loggers(herder: HerderDep) -> Response:
     """The loggers that have a level of their own."""
     levels = herder.loggers()
     return json_answer({name: LoggerLevel.of(levels[name]) for name in sorted(levels)})
 
 
 @router.get("/{logger}", response_model=LoggerLevel)
-def logger_level(logger: LoggerName, herder: Herder) -> Response:
+def logger_level(logger: LoggerName, herder: HerderDep) -> Response:
     """The level of a logger; `root` is the root of all."""
     return json_answer(LoggerLevel.of(herder.logger(logger)))
 
@@ -40,7 +40,7 @@ def logger_level(logger: LoggerName, herder: Herder) -> Response:
 )
 def set_logger_level(
     logger: LoggerName,
-    herder: Herder,
+    herder: HerderDep,
     body: RawBody,
     scope: Annotated[str, Query()] = "worker",
 ) -> Response:

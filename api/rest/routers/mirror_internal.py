@@ -19,11 +19,11 @@ from api.rest.forwarding import STALE_CONFIG
 from api.rest.routers.internal import Signature
 from api.rest.worker_handle import STARTING
 from connect.runtime.errors import NotAssigned, NotFound, NotLeader, RebalanceNeeded
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 
 __all__ = ["HerderOfFlow", "router"]
 
-HerderOfFlow = Callable[[str, str], ConnectHerder | None]
+HerderOfFlow = Callable[[str, str], Herder | None]
 """From a flow's aliases to the herder of its worker here; None while there is none. Raises
 `NotFound` for a flow that this process does not have. Called from any thread."""
 
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/{source}/{target}/connectors/{connector}", include_i
 
 def _herder(
     request: Request, source: Annotated[str, Path()], target: Annotated[str, Path()]
-) -> ConnectHerder:
+) -> Herder:
     find: HerderOfFlow = request.app.state.herder_of_flow
     try:
         herder = find(source, target)
@@ -45,12 +45,12 @@ def _herder(
     return herder
 
 
-Herder = Annotated[ConnectHerder, Depends(_herder)]
+HerderDep = Annotated[Herder, Depends(_herder)]
 
 
 @router.post("/tasks", status_code=204)
 def put_task_configs(
-    connector: ConnectorName, herder: Herder, body: RawBody, signature: Signature
+    connector: ConnectorName, herder: HerderDep, body: RawBody, signature: Signature
 ) -> Response:
     """Write the task configs that the connector's worker has made."""
     configs = task_configs(body)
@@ -59,7 +59,7 @@ def put_task_configs(
 
 @router.put("/fence", status_code=204)
 def fence_zombies(
-    connector: ConnectorName, herder: Herder, body: RawBody, signature: Signature
+    connector: ConnectorName, herder: HerderDep, body: RawBody, signature: Signature
 ) -> Response:
     """Keep producers of earlier tasks from writing."""
     return _done(lambda: herder.fence_zombies(connector, signature, body))

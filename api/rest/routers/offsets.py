@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from api.rest.bodies import offset_entries
-from api.rest.dependencies import FAILURES, ConnectorName, Herder, RawBody, body_of, json_answer
+from api.rest.dependencies import FAILURES, ConnectorName, HerderDep, RawBody, body_of, json_answer
 from api.rest.forwarding import Forwarded, Hop, path_segment
 from api.rest.models import ConnectorOffsets, Message
 
@@ -16,14 +16,14 @@ router = APIRouter(prefix="/connectors/{connector}/offsets", responses=FAILURES,
 
 
 @router.get("", response_model=ConnectorOffsets)
-def connector_offsets(connector: ConnectorName, herder: Herder) -> Response:
+def connector_offsets(connector: ConnectorName, herder: HerderDep) -> Response:
     """Return the stored offsets of a connector."""
     return json_answer(ConnectorOffsets.of(herder.connector_offsets(connector)))
 
 
 @router.patch("", response_model=Message, openapi_extra=body_of(ConnectorOffsets))
 def alter_offsets(
-    connector: ConnectorName, herder: Herder, body: RawBody, forwarding: Forwarded
+    connector: ConnectorName, herder: HerderDep, body: RawBody, forwarding: Forwarded
 ) -> Response:
     """Change offsets of a stopped connector; a null offset deletes the partition's."""
     entries = offset_entries(body)
@@ -35,7 +35,7 @@ def alter_offsets(
 
 
 @router.delete("", response_model=Message)
-def reset_offsets(connector: ConnectorName, herder: Herder, forwarding: Forwarded) -> Response:
+def reset_offsets(connector: ConnectorName, herder: HerderDep, forwarding: Forwarded) -> Response:
     """Delete all offsets of a stopped connector."""
     return forwarding.complete(
         Hop("DELETE", _path(connector)),

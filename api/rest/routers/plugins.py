@@ -11,7 +11,7 @@ from api.rest.bodies import required_string_map
 from api.rest.dependencies import (
     FAILURES,
     STRING_MAP,
-    Herder,
+    HerderDep,
     JavaBoolean,
     RawBody,
     body_of,
@@ -31,7 +31,7 @@ _KIND = "Connector"
 
 
 @router.get("", response_model=list[PluginInfo])
-def list_plugins(herder: Herder, connectorsOnly: JavaBoolean = True) -> Response:
+def list_plugins(herder: HerderDep, connectorsOnly: JavaBoolean = True) -> Response:
     """Connectors; with `connectorsOnly=false` also transformations, predicates and converters."""
     plugins = herder.plugins(connectors_only=connectorsOnly)
     return json_answer([PluginInfo.of(plugin) for plugin in plugins])
@@ -39,7 +39,7 @@ def list_plugins(herder: Herder, connectorsOnly: JavaBoolean = True) -> Response
 
 @router.get("/{plugin}/config", response_model=list[ConfigKeyInfo])
 def plugin_config(
-    plugin: str, herder: Herder, version: Annotated[str | None, Query()] = None
+    plugin: str, herder: HerderDep, version: Annotated[str | None, Query()] = None
 ) -> Response:
     """The keys that a plugin understands."""
     found = herder.plugin_config(plugin, version)
@@ -49,7 +49,7 @@ def plugin_config(
 @router.put(
     "/{plugin}/config/validate", response_model=ConfigInfos, openapi_extra=body_of(STRING_MAP)
 )
-def validate(plugin: str, herder: Herder, body: RawBody) -> Response:
+def validate(plugin: str, herder: HerderDep, body: RawBody) -> Response:
     """What is wrong with a connector's config. 200 also where something is."""
     config = required_string_map(body)
     given = config.get("connector.class")

@@ -8,7 +8,7 @@ from importlib import metadata
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from api.rest.dependencies import FAILURES, Herder, json_answer
+from api.rest.dependencies import FAILURES, HerderDep, json_answer
 from api.rest.models import ServerInfo
 
 __all__ = ["DISTRIBUTION", "UNKNOWN", "commit", "router", "version"]
@@ -23,7 +23,7 @@ router = APIRouter(responses=FAILURES, tags=["worker"])
 
 
 @router.get("/", response_model=ServerInfo)
-def server_info(herder: Herder) -> Response:
+def server_info(herder: HerderDep) -> Response:
     """Version of this worker, and the id of its Kafka cluster."""
     return json_answer(
         ServerInfo(version=version(), commit=commit(), kafka_cluster_id=herder.kafka_cluster_id())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from api.rest.dependencies import FAILURES, ConnectorName, Herder, TaskNumber, empty, json_answer
+from api.rest.dependencies import FAILURES, ConnectorName, HerderDep, TaskNumber, empty, json_answer
 from api.rest.forwarding import Forwarded, Hop, path_segment
 from api.rest.models import TaskInfo, TaskState
 from connect.runtime.errors import NotFound
@@ -17,13 +17,13 @@ router = APIRouter(prefix="/connectors/{connector}/tasks", responses=FAILURES, t
 
 
 @router.get("", response_model=list[TaskInfo])
-def list_tasks(connector: ConnectorName, herder: Herder) -> Response:
+def list_tasks(connector: ConnectorName, herder: HerderDep) -> Response:
     """A connector's tasks and their configs."""
     return json_answer([TaskInfo.of(info) for info in herder.task_infos(connector)])
 
 
 @router.get("/{task}/status", response_model=TaskState)
-def task_status(connector: ConnectorName, task: TaskNumber, herder: Herder) -> Response:
+def task_status(connector: ConnectorName, task: TaskNumber, herder: HerderDep) -> Response:
     """The state of one task."""
     if task < 0:
         raise NotFound(f"No status found for task {connector}-{task}")
@@ -32,7 +32,7 @@ def task_status(connector: ConnectorName, task: TaskNumber, herder: Herder) -> R
 
 @router.post("/{task}/restart", status_code=204)
 def restart_task(
-    connector: ConnectorName, task: TaskNumber, herder: Herder, forwarding: Forwarded
+    connector: ConnectorName, task: TaskNumber, herder: HerderDep, forwarding: Forwarded
 ) -> Response:
     """Restart one task, whatever its state."""
     if task < 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from api.rest.dependencies import FAILURES, ConnectorName, Herder, empty, json_answer
+from api.rest.dependencies import FAILURES, ConnectorName, HerderDep, empty, json_answer
 from api.rest.models import ConnectorTopics
 
 __all__ = ["router"]
@@ -14,13 +14,13 @@ router = APIRouter(prefix="/connectors/{connector}/topics", responses=FAILURES, 
 
 
 @router.get("", response_model=dict[str, ConnectorTopics])
-def active_topics(connector: ConnectorName, herder: Herder) -> Response:
+def active_topics(connector: ConnectorName, herder: HerderDep) -> Response:
     """The topics a connector has used since it was created or they were reset."""
     return json_answer({connector: ConnectorTopics(topics=herder.active_topics(connector))})
 
 
 @router.put("/reset", status_code=202)
-def reset_active_topics(connector: ConnectorName, herder: Herder) -> Response:
+def reset_active_topics(connector: ConnectorName, herder: HerderDep) -> Response:
     """Reset the connector's active topics."""
     herder.reset_active_topics(connector)
     return empty(202)

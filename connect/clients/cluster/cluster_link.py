@@ -39,7 +39,7 @@ from connect.clients.wire.node_connector import (
     NodeConnector,
     exponential_backoff,
 )
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerUnavailable, ConnectError, CorruptData
 
@@ -88,7 +88,7 @@ class ClusterLink:
         self._bootstrap_only = True
         self._cancellation = Cancellation()
         self._connector = NodeConnector(settings, self._cancellation, clock)
-        self._aside = ShortThreads(name)
+        self._aside = OneShotThreads(name)
         self._thread = threading.Thread(target=self._run, name=f"{name}-metadata", daemon=True)
         self._thread.start()
 

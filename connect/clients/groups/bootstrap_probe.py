@@ -17,7 +17,7 @@ from connect.clients.config.properties import wire_settings
 from connect.clients.config.settings import WireSettings
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.connection import open_connection
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Clock, Deadline
 from connect.errors import ConnectError
 
@@ -59,7 +59,7 @@ class BootstrapProbe:
         self._clock = clock
         self._on_outcome = on_outcome
         self._cancellation = Cancellation()
-        self._threads = ShortThreads("bootstrap-probe")
+        self._threads = OneShotThreads("bootstrap-probe")
         self._running: Future[None] | None = None
         self._due: float | None = None
         self.failure: ConnectError | None = None

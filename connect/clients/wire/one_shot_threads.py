@@ -14,13 +14,13 @@ from typing import TypeVar
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable
 
-__all__ = ["ShortThreads"]
+__all__ = ["OneShotThreads"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class ShortThreads:
+class OneShotThreads:
     """Starts threads and ends with them. Safe to call from any thread."""
 
     def __init__(self, name: str) -> None:

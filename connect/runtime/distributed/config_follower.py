@@ -12,7 +12,7 @@ from typing import Protocol
 
 from connect.errors import ConnectError
 from connect.runtime.distributed.config_changes import ChangeSet
-from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.zombie_fencing import needs_no_fencing
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.stages import Stages
@@ -29,7 +29,7 @@ class Following(Protocol):
     """The part of the herder that `ConfigFollower` uses, on the herder's thread."""
 
     stages: Stages
-    work: AssignedWork
+    work: RunningWork
 
     @property
     def configs(self) -> ClusterConfigState: ...

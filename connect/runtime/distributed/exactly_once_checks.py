@@ -48,7 +48,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 _PATIENCE_S = 300.0
 
 
-class Herder(Protocol):
+class ExactlyOnceGroup(Protocol):
     """The part of the herder that the checks use. `submit` is for any thread, the rest for its
     own."""
 
@@ -98,7 +98,7 @@ class ExactlyOnceRuns:
     def __init__(
         self,
         group_id: str,
-        herder: Herder,
+        herder: ExactlyOnceGroup,
         fencing: ZombieFencing,
         requests: InternalRequests,
         clock: Clock,

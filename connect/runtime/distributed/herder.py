@@ -30,7 +30,7 @@ from connect.runtime.distributed.group_statuses import GroupStatuses
 from connect.runtime.distributed.herder_thread import HerderLoop
 from connect.runtime.distributed.leader_client import InternalRequests
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.request_handlers import GroupOperations
+from connect.runtime.distributed.request_handlers import LeaderRequests
 from connect.runtime.distributed.session_keys import SessionKeys
 from connect.runtime.errors import NotFound
 from connect.runtime.loggers import Loggers
@@ -58,7 +58,7 @@ _CLOSE_STORES_S = 1.0
 
 
 class DistributedHerder(AbstractHerder):
-    """See `connect_herder.ConnectHerder`. Owns worker, stores and its thread: starts them, and
+    """See `connect_herder.Herder`. Owns worker, stores and its thread: starts them, and
     stops them with itself."""
 
     def __init__(
@@ -108,7 +108,7 @@ class DistributedHerder(AbstractHerder):
         )
         worker.statuses.listener = self._statuses.note
         statuses.set_listener(self._loop.show_again)
-        self._do = GroupOperations(self._loop, configs, self._restart_plan)
+        self._do = LeaderRequests(self._loop, configs, self._restart_plan)
         self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:

@@ -27,7 +27,7 @@ from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_listener import GroupObserver, Rebalancing
 from connect.runtime.distributed.rebalance_plan import UnsyncBackoff
 from connect.runtime.distributed.request_queue import RequestQueue
-from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.session_keys import SessionKeys
 from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.distributed.zombie_fencing import ZombieFencing
@@ -129,7 +129,7 @@ class HerderLoop:
             worker_id=worker.worker_id,
         )
         self.leader_requests = requests_to_leader(self.changes)
-        self.work: AssignedWork = AssignedWork(
+        self.work: RunningWork = RunningWork(
             worker,
             self.post,
             lambda name: self.publisher.wanted(name),

@@ -15,7 +15,7 @@ from connect.protocol.membership import Assignment
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_plan import AfterRebalance, NextStep
-from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId
@@ -43,7 +43,7 @@ class Rebalanced(Protocol):
     stages: Stages
     member: GroupMember
     membership: Membership
-    work: AssignedWork
+    work: RunningWork
     publisher: TaskConfigPublisher
     leading: Leading
 

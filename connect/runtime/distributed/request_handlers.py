@@ -19,10 +19,10 @@ from connect.runtime.states import InstanceId, TargetState
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_store import ConfigStore
 
-__all__ = ["GroupOperations"]
+__all__ = ["LeaderRequests"]
 
 
-class GroupOperations:
+class LeaderRequests:
     """All on the herder's thread."""
 
     def __init__(

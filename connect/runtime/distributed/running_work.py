@@ -28,10 +28,10 @@ from connect.runtime.tasks.host import TaskHost, stop_tasks
 from connect.runtime.tasks.live_keys import with_live
 from connect.runtime.thread_dumps import error_trace
 from connect.runtime.worker import Worker
-from connect.runtime.worker_connector import ConnectorHost
+from connect.runtime.worker_connector import WorkerConnector
 from connect.storage.config_state import ClusterConfigState
 
-__all__ = ["AssignedWork", "TasksWanted"]
+__all__ = ["RunningWork", "TasksWanted"]
 
 _log = logging.getLogger(__name__)
 
@@ -52,10 +52,10 @@ class _Connector:
     target: TargetState
     committed: Sequence[Mapping[str, str]] = ()
     """The configs of its tasks when it was begun."""
-    host: ConnectorHost | None = None
+    host: WorkerConnector | None = None
 
 
-class AssignedWork:
+class RunningWork:
     """Everything but `task_hosts` belongs to the herder's thread. `later(seconds, command)` runs a
     command on that thread; `tasks_wanted`: see there. `expired` is called there with a connector
     that has to be restarted to get newer values from config providers. `begin_run`, there too,
@@ -88,7 +88,7 @@ class AssignedWork:
         """All connectors and tasks that were started and not stopped, including FAILED ones."""
         return {InstanceId(name) for name in self._connectors} | set(self._tasks)
 
-    def host_of(self, connector: str) -> ConnectorHost | None:
+    def host_of(self, connector: str) -> WorkerConnector | None:
         """The connector's host, if the connector has started and is to run."""
         entry = self._connectors.get(connector)
         if entry is None or entry.host is None or not entry.host.running:
@@ -345,7 +345,7 @@ class AssignedWork:
         hosts = [entry.host for entry in entries if entry.host is not None]
         stop_tasks(hosts, Deadline(self._graceful_s, self._worker.clock))
 
-    def _stop_hosts(self, hosts: Sequence[ConnectorHost | None]) -> None:
+    def _stop_hosts(self, hosts: Sequence[WorkerConnector | None]) -> None:
         found = [host for host in hosts if host is not None]
         for host in found:
             host.request_stop()

@@ -17,7 +17,7 @@ from connect.clock import Clock
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff
 from connect.runtime.distributed.leader_client import InternalRequests, LeaderRefused
-from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.tasks.configs import (
     enforces_tasks_max,
     kept_task_configs,
@@ -26,7 +26,7 @@ from connect.runtime.tasks.configs import (
 )
 from connect.runtime.tasks.live_keys import differ_only_live, without_live
 from connect.runtime.worker import Worker
-from connect.runtime.worker_connector import ConnectorHost, TasksAnswer
+from connect.runtime.worker_connector import TasksAnswer, WorkerConnector
 from connect.storage.config_state import ClusterConfigState
 
 __all__ = ["TaskConfigPublisher", "task_configs_changed"]
@@ -60,7 +60,7 @@ class TaskConfigPublisher:
     def __init__(
         self,
         worker: Worker,
-        work: AssignedWork,
+        work: RunningWork,
         group: Group,
         requests: InternalRequests,
         later: Callable[[float, Callable[[], None]], None],
@@ -72,14 +72,14 @@ class TaskConfigPublisher:
         self._requests = requests
         self._later = later
         self._clock = clock
-        self._asked: dict[str, ConnectorHost] = {}
-        self._sent: dict[str, tuple[ConnectorHost, list[dict[str, str]]]] = {}
-        self._answers: dict[str, tuple[ConnectorHost, list[dict[str, str]]]] = {}
+        self._asked: dict[str, WorkerConnector] = {}
+        self._sent: dict[str, tuple[WorkerConnector, list[dict[str, str]]]] = {}
+        self._answers: dict[str, tuple[WorkerConnector, list[dict[str, str]]]] = {}
         """The last task configs of each connector, in the form that is stored."""
         self._again: set[str] = set()
-        self._waiting: dict[str, ConnectorHost] = {}
+        self._waiting: dict[str, WorkerConnector] = {}
         """Hosts that are asked again when their backoff is over."""
-        self._backoffs: dict[str, tuple[ConnectorHost, Backoff, float]] = {}
+        self._backoffs: dict[str, tuple[WorkerConnector, Backoff, float]] = {}
 
     def wanted(self, connector: str) -> None:
         """The connector has started, or says that its tasks have changed."""
@@ -123,7 +123,7 @@ class TaskConfigPublisher:
     def _take(
         self,
         connector: str,
-        host: ConnectorHost,
+        host: WorkerConnector,
         answer: Future[TasksAnswer],
     ) -> None:
         if self._work.host_of(connector) is not host:
@@ -142,7 +142,7 @@ class TaskConfigPublisher:
     def _publish(
         self,
         connector: str,
-        host: ConnectorHost,
+        host: WorkerConnector,
         task_class: type,
         generated: Sequence[Mapping[str, str]],
     ) -> bool:
@@ -177,7 +177,7 @@ class TaskConfigPublisher:
         )
         return True
 
-    def _answered(self, connector: str, host: ConnectorHost, done: Future[None]) -> None:
+    def _answered(self, connector: str, host: WorkerConnector, done: Future[None]) -> None:
         error = done.exception()
         if error is not None:
             self._retry(connector, host, error)
@@ -185,12 +185,12 @@ class TaskConfigPublisher:
             self._published(connector, host)
         self._done(connector, host)
 
-    def _published(self, connector: str, host: ConnectorHost) -> None:
+    def _published(self, connector: str, host: WorkerConnector) -> None:
         """The connector's task configs are committed."""
         self._backoffs.pop(connector, None)
         host.note_unpublished(None)
 
-    def _done(self, connector: str, host: ConnectorHost) -> None:
+    def _done(self, connector: str, host: WorkerConnector) -> None:
         """No publication of this connector is running; start another if one was requested
         meanwhile."""
         if self._asked.get(connector) is host:
@@ -198,7 +198,7 @@ class TaskConfigPublisher:
             if connector in self._again:
                 self._ask(connector)
 
-    def _retry(self, connector: str, host: ConnectorHost, error: BaseException) -> None:
+    def _retry(self, connector: str, host: WorkerConnector, error: BaseException) -> None:
         if self._work.host_of(connector) is not host or self._waiting.get(connector) is host:
             return
         known = self._backoffs.get(connector)

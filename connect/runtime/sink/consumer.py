@@ -16,7 +16,7 @@ import confluent_kafka
 from connect.clients.config.properties import librdkafka_config
 from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Clock, Deadline
 from connect.config.java_regex import compile_java_regex
 from connect.config.types import ConfigType, parse_value
@@ -78,7 +78,7 @@ class SinkConsumer:
             props,
             overrides={"on_commit": self._commit_answered},
         )
-        self._threads = ShortThreads(f"sink-{props.get('client.id', 'consumer')}")
+        self._threads = OneShotThreads(f"sink-{props.get('client.id', 'consumer')}")
         self._late: list[Future[None]] = []
         self._rebalancing = False
         if self._regex is None:

@@ -24,9 +24,9 @@ from connect.runtime.tasks.configs import tasks_max as allowed_tasks
 from connect.runtime.tasks.host import TaskHost, stop_tasks
 from connect.runtime.tasks.live_keys import differ_only_live, with_live
 from connect.runtime.worker import Worker
-from connect.runtime.worker_connector import ConnectorHost, TasksAnswer
+from connect.runtime.worker_connector import TasksAnswer, WorkerConnector
 
-__all__ = ["ConnectorSet", "ConnectorView"]
+__all__ = ["ConnectorView", "StandaloneConnectors"]
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class _Entry:
     view: ConnectorView
     config: dict[str, str] = field(default_factory=dict)
     applied: dict[str, str] | None = None
-    host: ConnectorHost | None = None
+    host: WorkerConnector | None = None
     tasks: list[TaskHost] = field(default_factory=list)
     ready: Future[None] = field(default_factory=Future)
     """Done when the connector has started and said what its tasks are, or failed to."""
@@ -76,7 +76,7 @@ class _Entry:
         return self.view.target is TargetState.PAUSED
 
 
-class ConnectorSet:
+class StandaloneConnectors:
     """Starts, changes and stops connectors on `worker`. `view` may be read from any thread, all
     other methods run on the thread of `commands`."""
 
@@ -273,14 +273,14 @@ class ConnectorSet:
 
         started.add_done_callback(on_started)
 
-    def _expire(self, host: ConnectorHost) -> None:
+    def _expire(self, host: WorkerConnector) -> None:
         """Values from config providers in the connector's config have expired."""
         entry = self._current(host)
         if entry is not None:
             _log.info("Config provider values of connector %s have expired", entry.name)
             self.restart(entry.name)
 
-    def _settle_host(self, host: ConnectorHost, error: BaseException) -> None:
+    def _settle_host(self, host: WorkerConnector, error: BaseException) -> None:
         entry = self._current(host)
         if entry is not None:
             self._settle(entry, error)
@@ -294,12 +294,12 @@ class ConnectorSet:
         else:
             entry.ready.set_exception(error)
 
-    def _current(self, host: ConnectorHost) -> _Entry | None:
+    def _current(self, host: WorkerConnector) -> _Entry | None:
         """The entry whose current host this is."""
         entry = self._entries.get(host.instance.connector)
         return entry if entry is not None and entry.host is host else None
 
-    def _ask_for_tasks_of(self, host: ConnectorHost) -> None:
+    def _ask_for_tasks_of(self, host: WorkerConnector) -> None:
         entry = self._current(host)
         if entry is None or not host.running:
             return
@@ -314,7 +314,7 @@ class ConnectorSet:
 
         host.tasks(allowed_tasks(entry.config)).add_done_callback(on_answer)
 
-    def _take_tasks(self, host: ConnectorHost, answer: Future[TasksAnswer]) -> None:
+    def _take_tasks(self, host: WorkerConnector, answer: Future[TasksAnswer]) -> None:
         entry = self._current(host)
         if entry is None:
             return
@@ -331,7 +331,7 @@ class ConnectorSet:
         if entry.ask_again:
             self._ask_for_tasks_of(host)
 
-    def _ask_later(self, entry: _Entry, host: ConnectorHost, error: BaseException) -> None:
+    def _ask_later(self, entry: _Entry, host: WorkerConnector, error: BaseException) -> None:
         wait = entry.backoff.next()
         _log.error(
             "Cannot get task configs from connector %s: %s; retrying in %.1f s",

@@ -30,7 +30,7 @@ from connect.runtime.rest_entities import (
 )
 from connect.runtime.stages import Stages
 from connect.runtime.standalone.command_thread import CommandThread
-from connect.runtime.standalone.connectors import ConnectorSet, ConnectorView
+from connect.runtime.standalone.connectors import ConnectorView, StandaloneConnectors
 from connect.runtime.states import InstanceId, Status, TargetState
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
@@ -53,7 +53,7 @@ class _NotStandalone(ConnectError):
 
 
 class StandaloneHerder(AbstractHerder):
-    """See `connect_herder.ConnectHerder`. Owns the worker: starts it, and stops it with itself."""
+    """See `connect_herder.Herder`. Owns the worker: starts it, and stops it with itself."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class StandaloneHerder(AbstractHerder):
         self._stages = Stages(worker.clock)
         self._ready = False
         self._commands = CommandThread(name, worker.clock)
-        self._set = ConnectorSet(worker, self._commands, connector_start_timeout_s)
+        self._set = StandaloneConnectors(worker, self._commands, connector_start_timeout_s)
         self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
@@ -148,7 +148,7 @@ class StandaloneHerder(AbstractHerder):
                 return self.connector_info(name)
 
     def put_connector(self, name: str, config: Mapping[str, str]) -> bool:
-        """See `herder.Herder`: does not wait for the start."""
+        """Create a connector, or give it a new config, without waiting for its start."""
         checked = self._checked_config(name, config)
         return self._run(
             f"configuring connector {name}", lambda: self._put(name, checked, None, True)

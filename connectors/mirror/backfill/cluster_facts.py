@@ -18,11 +18,11 @@ from connect.clients.config.properties import wire_settings
 from connect.clients.errors import not_authorized
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.backfill.request import Wish
+from connectors.mirror.backfill.request import BackfillRequest
 from connectors.mirror.backfill.start_position import PartitionLogs, known_of
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.filters import TopicFilter, config_property_filter
@@ -37,7 +37,7 @@ from connectors.mirror.topics.create import apply_plan, creation_configs, ensure
 from connectors.mirror.topics.refresh import internal_topics, topic_selector
 from connectors.mirror.topics.selection import Selection, TopicPlan, TopicSelector, plan_topics
 
-__all__ = ["Facts", "Gatherer", "described_configs"]
+__all__ = ["ClusterFacts", "ClusterSurvey", "described_configs"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ the copy."""
 class _Named(TopicFilter):
     """The topics that the command names, instead of the flow's own filter."""
 
-    def __init__(self, wish: Wish) -> None:
+    def __init__(self, wish: BackfillRequest) -> None:
         super().__init__({})
         self._wish = wish
 
@@ -62,7 +62,7 @@ class _Named(TopicFilter):
 
 
 @dataclass(slots=True)
-class Facts:
+class ClusterFacts:
     """The facts. `starts`: the requested start offsets, None: the flow's stored offset; `ends`: the
     end offsets (exclusive). `as_one`: topics that cannot be compared record by record with their
     copies, because one of the two is compacted."""
@@ -89,10 +89,10 @@ class Facts:
         return max(1.0, size / offsets) if size and offsets > 0 else _UNKNOWN_BYTES
 
 
-class Gatherer:
-    """Gathers `Facts`. The owner calls `close`."""
+class ClusterSurvey:
+    """Gathers `ClusterFacts`. The owner calls `close`."""
 
-    def __init__(self, flow: DedicatedFlow, wish: Wish) -> None:
+    def __init__(self, flow: DedicatedFlow, wish: BackfillRequest) -> None:
         self._flow = flow
         self._wish = wish
         self.config = flow.config
@@ -127,10 +127,10 @@ class Gatherer:
             return selector
         return replace(selector, topics=_Named(self._wish), replicate_heartbeats=False)
 
-    def gather(self, *, create: bool) -> Facts:
+    def gather(self, *, create: bool) -> ClusterFacts:
         """Gather the facts. `create`: create missing topics on the target, and wait until they
         exist. Raises one of `connect.errors`."""
-        facts = Facts()
+        facts = ClusterFacts()
         on_source = self.source_admin.list_topics(_TIMEOUT_S)
         selection = self.selector.select(on_source)
         if not selection.copied:
@@ -163,7 +163,7 @@ class Gatherer:
         timeout = self.config.admin_timeout_ms / 1000
         properties = config_property_filter(self.config.originals)
         configs = creation_configs(self.source_admin, plan.create, properties, timeout)
-        threads = ShortThreads("backfill-topics")
+        threads = OneShotThreads("backfill-topics")
         try:
             failures = apply_plan(
                 plan,
@@ -187,7 +187,9 @@ class Gatherer:
         for name, factor in internal_topics(self.config).items():
             ensure_compacted_topic(admin, name, factor, self.config.admin_timeout_ms / 1000)
 
-    def _describe(self, facts: Facts, selection: Selection, on_target: Collection[str]) -> None:
+    def _describe(
+        self, facts: ClusterFacts, selection: Selection, on_target: Collection[str]
+    ) -> None:
         topics = list(selection.copied)
         remotes = {topic: self.selector.remote(topic) for topic in topics}
         facts.source_configs = described_configs(self.source_admin, topics)
@@ -208,7 +210,7 @@ class Gatherer:
 
     def _place(
         self,
-        facts: Facts,
+        facts: ClusterFacts,
         selection: Selection,
         on_target: Mapping[str, int],
         on_source: Collection[str],
@@ -277,7 +279,7 @@ class Gatherer:
 
     # Weights.
 
-    def _weigh(self, facts: Facts) -> None:
+    def _weigh(self, facts: ClusterFacts) -> None:
         keys = {logs.source for logs in facts.logs}
         try:
             facts.sizes = partition_sizes(self.source, keys, Deadline(_TIMEOUT_S))
@@ -300,7 +302,7 @@ class Gatherer:
                 facts.growth[logs.source] = new * facts.offset_bytes(logs) / _GROWTH_S
 
     def states(
-        self, facts: Facts, positions: Mapping[TopicPartition, int]
+        self, facts: ClusterFacts, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, LogState]:
         """Return the urgency input of each partition, to be copied from `positions` on."""
         now_ms = SYSTEM_CLOCK.now_ms()
@@ -326,7 +328,7 @@ class Gatherer:
             for logs in facts.logs
         }
 
-    def looked_again(self, facts: Facts) -> Facts:
+    def looked_again(self, facts: ClusterFacts) -> ClusterFacts:
         """Return the same facts with the source's current log starts, and the rate at which they
         move."""
         starts = listed(self.source, {logs.source for logs in facts.logs}, EARLIEST, 0)

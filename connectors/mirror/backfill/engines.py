@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from connect.clients.config.properties import fetch_settings
 from connect.errors import ConnectError
-from connectors.mirror.backfill.scheduler import Piece
+from connectors.mirror.backfill.scheduler import Chunk
 from connectors.mirror.copy.engine import EngineSettings
 from connectors.mirror.copy.range_copier import CopiedRange, RangeCopier, RangeProgress
 
@@ -35,7 +35,7 @@ class PieceOutcome:
     sure: bool = True
 
 
-PieceEngine = Callable[[Piece], PieceOutcome]
+PieceEngine = Callable[[Chunk], PieceOutcome]
 """Copies a piece and returns; called on several threads at a time. Raises no `ConnectError`."""
 
 
@@ -60,7 +60,7 @@ def copier_consumer(consumer: Mapping[str, str], rate: float | None, slots: int)
 def local_engine(settings: EngineSettings) -> PieceEngine:
     """Return an engine that copies on the calling thread."""
 
-    def copy(piece: Piece) -> PieceOutcome:
+    def copy(piece: Chunk) -> PieceOutcome:
         lines: list[CopiedRange] = []
         last: list[RangeProgress] = []
 

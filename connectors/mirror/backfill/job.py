@@ -18,13 +18,18 @@ from typing import NamedTuple
 from connect.clients.cluster.list_offsets import LATEST
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError, RetriableError
-from connectors.mirror.backfill.cluster_facts import Facts, Gatherer
+from connectors.mirror.backfill.cluster_facts import ClusterFacts, ClusterSurvey
 from connectors.mirror.backfill.engines import STALL_S, PieceEngine, PieceOutcome
 from connectors.mirror.backfill.errors import LaterRecordsThere
 from connectors.mirror.backfill.plan import BackfillPlan, weigh
 from connectors.mirror.backfill.progress import Arrival, JobProgress
-from connectors.mirror.backfill.progress_store import Account
-from connectors.mirror.backfill.scheduler import Advance, Dealer, PartitionJob, Piece
+from connectors.mirror.backfill.progress_store import BackfillProgressStore
+from connectors.mirror.backfill.scheduler import (
+    BackfillScheduler,
+    Chunk,
+    ChunkProgress,
+    PartitionJob,
+)
 from connectors.mirror.compare.target_tail import TailReader
 from connectors.mirror.copy.range_copier import CopiedRange
 from connectors.mirror.inspect.listed_offsets import listed
@@ -45,7 +50,7 @@ _LOST_IN_A_ROW = 5
 
 
 class _Ended(NamedTuple):
-    piece: Piece
+    piece: Chunk
     outcome: PieceOutcome
 
 
@@ -54,7 +59,7 @@ class _Lost:
     """A piece with an unknown result. Once it has surely ended, the target log shows what it
     copied."""
 
-    piece: Piece
+    piece: Chunk
     reason: str
     due: float
 
@@ -77,10 +82,10 @@ class BackfillJob:
     def __init__(
         self,
         plan: BackfillPlan,
-        facts: Facts,
-        gatherer: Gatherer,
-        dealer: Dealer,
-        account: Account,
+        facts: ClusterFacts,
+        gatherer: ClusterSurvey,
+        dealer: BackfillScheduler,
+        account: BackfillProgressStore,
         engine: PieceEngine,
         *,
         look: Callable[[], None],
@@ -147,7 +152,7 @@ class BackfillJob:
                 target=self._copy, args=(piece,), name=f"piece-{piece.number}", daemon=True
             ).start()
 
-    def _copy(self, piece: Piece) -> None:
+    def _copy(self, piece: Chunk) -> None:
         """Called on the piece's thread."""
         try:
             outcome = self._engine(piece)
@@ -174,7 +179,7 @@ class BackfillJob:
             self._lost.remove(lost)
             self._find(lost)
 
-    def _take(self, piece: Piece, outcome: PieceOutcome) -> None:
+    def _take(self, piece: Chunk, outcome: PieceOutcome) -> None:
         self._lost_in_a_row = 0
         advances, reached = [], []
         for progress in outcome.progress:
@@ -182,7 +187,7 @@ class BackfillJob:
             lines = [line for line in outcome.lines if line.source == source]
             self._note_strangers(self._dealer.jobs[source], lines)
             advances.append(
-                Advance(
+                ChunkProgress(
                     source,
                     progress.position,
                     sum(line.records for line in lines),
@@ -226,7 +231,7 @@ class BackfillJob:
 
     # Pieces with an unknown result.
 
-    def _lose(self, piece: Piece, reason: str, began: float) -> None:
+    def _lose(self, piece: Chunk, reason: str, began: float) -> None:
         _LOG.warning("lost a piece, searching the target for its records: %s", reason)
         self._lost_in_a_row += 1
         due = began + piece.seconds + DRAIN_S
@@ -257,9 +262,9 @@ class BackfillJob:
                 job.found_records += tail.records
                 last = lines[-1]
                 landed = last.target_start + last.records
-                advances.append(Advance(job.source, tail.position, landed=landed))
+                advances.append(ChunkProgress(job.source, tail.position, landed=landed))
             elif tail.odd is not None:
-                advances.append(Advance(job.source, job.position, landed=end))
+                advances.append(ChunkProgress(job.source, job.position, landed=end))
         self._dealer.copied(lost.piece, advances, self._clock.monotonic())
         if self._lost_in_a_row >= _LOST_IN_A_ROW:
             raise RetriableError(f"{_LOST_IN_A_ROW} pieces in a row were lost; {lost.reason}")

@@ -13,7 +13,7 @@ from typing import Literal
 
 from connect.clients.cluster.partition_reader import PartitionReader
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.backfill.cluster_facts import Facts, Gatherer
+from connectors.mirror.backfill.cluster_facts import ClusterFacts, ClusterSurvey
 from connectors.mirror.backfill.errors import BackfillRefused, LaterRecordsThere
 from connectors.mirror.backfill.scheduler import PartitionJob
 from connectors.mirror.backfill.start_position import Begin, PartitionLogs, choose_begin
@@ -34,7 +34,7 @@ class BackfillPlan:
     found: dict[TopicPartition, Sequence[CopiedRange]] = field(default_factory=dict)
 
 
-def make_plan(facts: Facts, gatherer: Gatherer) -> BackfillPlan:
+def make_plan(facts: ClusterFacts, gatherer: ClusterSurvey) -> BackfillPlan:
     """Make the plan. Raises `BackfillRefused` for the first partition that must not be copied, and
     the errors of reading."""
     plan = BackfillPlan()
@@ -61,14 +61,14 @@ def make_plan(facts: Facts, gatherer: Gatherer) -> BackfillPlan:
     return plan
 
 
-def weigh(plan: BackfillPlan, facts: Facts, gatherer: Gatherer) -> None:
+def weigh(plan: BackfillPlan, facts: ClusterFacts, gatherer: ClusterSurvey) -> None:
     """Set the time at which each partition would lose records."""
     states = gatherer.states(facts, {job.source: job.position for job in plan.jobs})
     for job in plan.jobs:
         job.loss_at_ms = loss_at_ms(states[job.source], facts.limits[job.source[0]])
 
 
-def _job(facts: Facts, logs: PartitionLogs, begin: Begin) -> PartitionJob:
+def _job(facts: ClusterFacts, logs: PartitionLogs, begin: Begin) -> PartitionJob:
     notes = [begin.note] if begin.note else []
     if begin.unsure:
         notes.append(
@@ -89,7 +89,7 @@ def _job(facts: Facts, logs: PartitionLogs, begin: Begin) -> PartitionJob:
     )
 
 
-def _look(facts: Facts, logs: PartitionLogs, begin: Begin, reader: TailReader) -> Tail:
+def _look(facts: ClusterFacts, logs: PartitionLogs, begin: Begin, reader: TailReader) -> Tail:
     assert begin.look_from is not None
     topic = logs.source[0]
     tail = reader.look(
@@ -113,7 +113,7 @@ def _look(facts: Facts, logs: PartitionLogs, begin: Begin, reader: TailReader) -
     )
 
 
-def _first_wanted(facts: Facts, logs: PartitionLogs, gatherer: Gatherer) -> int | None:
+def _first_wanted(facts: ClusterFacts, logs: PartitionLogs, gatherer: ClusterSurvey) -> int | None:
     """Return the requested start, or the map's first offset if no record (only markers, compacted
     offsets) lies between the two."""
     start = facts.starts[logs.source]

@@ -23,13 +23,13 @@ from connectors.mirror.backfill.errors import FlowIsRunning
 from connectors.mirror.copy.range_copier import CopiedRange
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.offsets.offset_sync_writer import (
-    FlowBooks,
+    OffsetSyncWriter,
     Reached,
     position_after,
     source_partition,
 )
 
-__all__ = ["Account"]
+__all__ = ["BackfillProgressStore"]
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ _CLOSE_S = 10.0
 _TURN_S = 0.02
 
 
-class Account:
+class BackfillProgressStore:
     """Call `start`, then the rest, then `close`, all on one thread."""
 
     def __init__(self, flow: DedicatedFlow) -> None:
@@ -50,7 +50,7 @@ class Account:
         properties = flow.client("backfill-offsets")
         self._store = KafkaOffsetStore(flow.offsets_topic, properties, read_committed=True)
         self._writer = OffsetWriter(self._store, self._connector)
-        self._books: FlowBooks | None = None
+        self._books: OffsetSyncWriter | None = None
         self._expected: dict[TopicPartition, int | None] = {}
 
     def start(self) -> None:
@@ -60,7 +60,7 @@ class Account:
     def begin(self, positions: Mapping[TopicPartition, int | None]) -> None:
         """`positions`: the stored offsets that were found; None: unknown."""
         self._expected = dict(positions)
-        self._books = FlowBooks(self._flow.properties, self._flow.config, None)
+        self._books = OffsetSyncWriter(self._flow.properties, self._flow.config, None)
 
     def close(self) -> None:
         """May be called again."""

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 from connect.errors import ConfigError
 
-__all__ = ["Wish", "parse_offset_time"]
+__all__ = ["BackfillRequest", "parse_offset_time"]
 
 _AGO = re.compile(r"(\d+)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class BackfillRequest:
     """`topics`: a pattern for whole names of source topics, None: the flow's topics. `partitions`:
     their numbers, None: all. Of times and offsets the first is included and the last excluded;
     None: from the flow's stored offset, to the log end at the start of the backfill."""

@@ -19,12 +19,12 @@ from connectors.mirror.copy.range_copier import SourceRange
 from connectors.mirror.retention.deadline import NEVER
 
 __all__ = [
-    "Advance",
-    "Dealer",
-    "Dealing",
+    "BackfillScheduler",
+    "Chunk",
+    "ChunkProgress",
     "PartitionJob",
     "PartitionState",
-    "Piece",
+    "SchedulerOptions",
     "urgent_first",
 ]
 
@@ -86,7 +86,7 @@ class PartitionJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class ChunkProgress:
     """Progress of one range of a piece: everything before `position` is stored."""
 
     source: TopicPartition
@@ -98,7 +98,7 @@ class Advance:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Chunk:
     """The work of one task: at most one range per partition, for at most `seconds`, at `rate` bytes
     per second in total; None: unlimited."""
 
@@ -110,7 +110,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Dealing:
+class SchedulerOptions:
     """Settings of the scheduler. `rate`: bytes per second of the whole job."""
 
     slots: int
@@ -121,7 +121,7 @@ class Dealing:
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    piece: Piece
+    piece: Chunk
     since: float
     rate: float
 
@@ -136,10 +136,10 @@ class _Resting:
 
 
 @dataclass(slots=True)
-class Dealer:
+class BackfillScheduler:
     """Chooses pieces and tracks the state of each partition. For one thread."""
 
-    dealing: Dealing
+    dealing: SchedulerOptions
     jobs: dict[TopicPartition, PartitionJob] = field(default_factory=dict)
     _waiting: list[PartitionJob] = field(default_factory=list)
     """Waiting partitions, the most urgent first, including some given up since. Kept, because
@@ -149,7 +149,7 @@ class Dealer:
     _dealt: int = 0
 
     @classmethod
-    def of(cls, jobs: Iterable[PartitionJob], dealing: Dealing) -> Dealer:
+    def of(cls, jobs: Iterable[PartitionJob], dealing: SchedulerOptions) -> BackfillScheduler:
         dealer = cls(dealing, {job.source: job for job in jobs})
         for job in dealer.jobs.values():
             if job.position >= job.end:
@@ -173,7 +173,7 @@ class Dealer:
         waits = any(job.state is PartitionState.WAITING for job in self._waiting)
         return not self._active and not waits
 
-    def next_piece(self, now: float) -> Piece | None:
+    def next_piece(self, now: float) -> Chunk | None:
         """Return the piece for a free slot; None if there is none now. `now`: monotonic seconds."""
         free = self.dealing.slots - len(self._active)
         if free <= 0:
@@ -190,7 +190,7 @@ class Dealer:
             size = max(1, min(size, round(rate * self.dealing.piece_seconds / 2)))
         chosen = self._choose(ready, size)
         self._dealt += 1
-        piece = Piece(
+        piece = Chunk(
             self._dealt,
             tuple(wanted for wanted, _ in chosen),
             sum(weight for _, weight in chosen),
@@ -253,8 +253,8 @@ class Dealer:
                 break
         return chosen
 
-    def copied(self, piece: Piece, advances: Iterable[Advance], now: float) -> None:
-        """A piece has ended and its result is stored. A range without an `Advance` made no
+    def copied(self, piece: Chunk, advances: Iterable[ChunkProgress], now: float) -> None:
+        """A piece has ended and its result is stored. A range without an `ChunkProgress` made no
         progress."""
         active = self._active.pop(piece.number)
         by_source = {each.source: each for each in advances}
@@ -293,7 +293,7 @@ def _urgency(job: PartitionJob) -> tuple[float, int, TopicPartition]:
     return job.loss_at_ms, -job.left_bytes, job.source
 
 
-def _advance(job: PartitionJob, advance: Advance) -> None:
+def _advance(job: PartitionJob, advance: ChunkProgress) -> None:
     offsets = advance.position - job.position
     job.lost += advance.lost
     job.copied_records += advance.records

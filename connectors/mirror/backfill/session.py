@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.backfill.cluster_facts import Facts, Gatherer
+from connectors.mirror.backfill.cluster_facts import ClusterFacts, ClusterSurvey
 from connectors.mirror.backfill.engines import PieceEngine
 from connectors.mirror.backfill.job import BackfillJob, JobOutcome
 from connectors.mirror.backfill.live_flow_conflict import refusal
 from connectors.mirror.backfill.lock import BackfillLock
 from connectors.mirror.backfill.plan import BackfillPlan, make_plan
 from connectors.mirror.backfill.progress import JobProgress
-from connectors.mirror.backfill.progress_store import Account
-from connectors.mirror.backfill.scheduler import Dealer, Dealing
+from connectors.mirror.backfill.progress_store import BackfillProgressStore
+from connectors.mirror.backfill.scheduler import BackfillScheduler, SchedulerOptions
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import look_at_flow
 
@@ -23,24 +23,26 @@ __all__ = ["BackfillSession"]
 class BackfillSession:
     """Call `prepare`, `run` and `close` on one thread."""
 
-    def __init__(self, flow: DedicatedFlow, gatherer: Gatherer, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, flow: DedicatedFlow, gatherer: ClusterSurvey, say: Callable[[str], None]
+    ) -> None:
         """`say` gets a sentence when the session has to wait. The caller still owns the
         gatherer."""
         self._flow = flow
         self._gatherer = gatherer
         self._say = say
-        self._account = Account(flow)
+        self._account = BackfillProgressStore(flow)
         self._lock = BackfillLock(flow)
-        self._prepared: tuple[BackfillPlan, Facts] | None = None
+        self._prepared: tuple[BackfillPlan, ClusterFacts] | None = None
 
-    def look(self) -> tuple[BackfillPlan, Facts]:
+    def look(self) -> tuple[BackfillPlan, ClusterFacts]:
         """Return the plan without changing anything. Raises `BackfillRefused`, and the errors of
         the requests."""
         facts = self._gatherer.gather(create=False)
         self._refuse_beside_flow(facts.ends)
         return make_plan(facts, self._gatherer), facts
 
-    def prepare(self) -> tuple[BackfillPlan, Facts]:
+    def prepare(self) -> tuple[BackfillPlan, ClusterFacts]:
         """Like `look`, but to run it: creates topics, and locks the flow against other
         backfills."""
         self._refuse_beside_flow(self._gatherer.gather(create=False).ends)
@@ -55,7 +57,7 @@ class BackfillSession:
     def run(
         self,
         engine: PieceEngine,
-        dealing: Dealing,
+        dealing: SchedulerOptions,
         stopping: Callable[[], bool],
         tell: Callable[[JobProgress], None],
     ) -> JobOutcome:
@@ -63,7 +65,7 @@ class BackfillSession:
         assert self._prepared is not None, "prepare was not called"
         plan, facts = self._prepared
         self._account.begin({logs.source: logs.stored for logs in facts.logs})
-        dealer = Dealer.of(plan.jobs, dealing)
+        dealer = BackfillScheduler.of(plan.jobs, dealing)
 
         def look() -> None:
             self._lock.check()

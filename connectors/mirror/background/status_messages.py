@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-__all__ = ["Troubles"]
+__all__ = ["StatusMessages"]
 
 
-class Troubles:
+class StatusMessages:
     """Combines the messages of several parts. Thread-safe."""
 
     def __init__(self, report: Callable[[str | None], None]) -> None:

@@ -16,7 +16,7 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
 from connect.errors import ConfigError, ConnectError
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
-from connectors.mirror.background.status_messages import Troubles
+from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.checkpoint import CheckpointConfig
 from connectors.mirror.filters import GroupFilter, TopicFilter, group_filter, topic_filter
@@ -90,7 +90,7 @@ class GroupRefresh:
         self._groups: list[str] | None = None
         self._refused: set[str] = set()
         self._topic_ready = False
-        troubles = Troubles(on_trouble)
+        troubles = StatusMessages(on_trouble)
         self._topic_in_trouble = troubles.part("topic")
         self._groups_in_trouble = troubles.part("groups")
         self._loop = cluster_loop(

@@ -7,7 +7,7 @@ Spark.
 
 from __future__ import annotations
 
-__all__ = ["IN_A_ROW", "WideRounds"]
+__all__ = ["IN_A_ROW", "LargeRoundPolicy"]
 
 IN_A_ROW = 3
 """Number of large rounds in a row, each with something to compute, that justify a session."""
@@ -16,7 +16,7 @@ _COSTLY_S = 2.0
 copying."""
 
 
-class WideRounds:
+class LargeRoundPolicy:
     """Counts large rounds. `min_offsets`: number of offsets that makes a round large; 0: every
     round is, and the first justifies a session."""
 

@@ -18,7 +18,7 @@ from connect.errors import ConnectError
 from connect.loop import BackgroundLoop
 from connect.plugin import RecordMetadata, SourceRecord, SourceTask
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
-from connectors.mirror.background.status_messages import Troubles
+from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.checkpoints.group_offset_sync import GroupSyncOutcome, sync_group_offsets
 from connectors.mirror.checkpoints.metrics import CheckpointMetrics
 from connectors.mirror.checkpoints.round import CheckpointRounds, Emission
@@ -31,7 +31,7 @@ from connectors.mirror.formats import Checkpoint
 from connectors.mirror.offsets.translator import translation_topics
 from connectors.mirror.replication_policy import replication_policy
 
-__all__ = ["MirrorCheckpointTask", "Pace", "checkpoint_record"]
+__all__ = ["CheckpointSchedule", "MirrorCheckpointTask", "checkpoint_record"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ restarted; they may be long."""
 _CLOSE_S = 2.0
 
 
-class Pace:
+class CheckpointSchedule:
     """When rounds are due: frequent at first, then at the interval. A new flow cannot translate any
     offset of a group at first, and can translate all a little later. Pure."""
 
@@ -114,7 +114,7 @@ class MirrorCheckpointTask(SourceTask):
         self._keep_all_syncs = True
         self._sync_failures: dict[str, str] = {}
         self._trouble: str | None = None
-        self._troubles = Troubles(self._in_trouble)
+        self._troubles = StatusMessages(self._in_trouble)
         self._unread_in_trouble = self._troubles.part("unread")
         self._unsynced_in_trouble = self._troubles.part("unsynced")
 
@@ -140,7 +140,7 @@ class MirrorCheckpointTask(SourceTask):
         )
         self._metrics = CheckpointMetrics(self.context.metrics, source, target, self._clock)
         self._source = ConsumerGroups(client_configs.checkpoint_source_admin(config, self._index))
-        self._pace = Pace(self._config.emit_checkpoints_interval_s or 0.0)
+        self._pace = CheckpointSchedule(self._config.emit_checkpoints_interval_s or 0.0)
         self._translate_loop = self._loop("Checkpoints", self._translate, self._pace.tick_s)
         sync_interval_s = self._config.sync_group_offsets_interval_s
         if sync_interval_s is not None:

@@ -31,8 +31,8 @@ from connectors.mirror.checkpoints.group_offset_sync import (
     GroupPlan,
     plan_group_offsets,
 )
-from connectors.mirror.checkpoints.large_rounds import WideRounds
-from connectors.mirror.offsets.last_translation import LastAnswer
+from connectors.mirror.checkpoints.large_rounds import LargeRoundPolicy
+from connectors.mirror.offsets.last_translation import LastTranslation
 from connectors.mirror.offsets.translation import Place
 from connectors.mirror.offsets.translator import (
     GroupOffset,
@@ -89,8 +89,8 @@ class TranslationEngine:
         self._removers: list[Callable[[], None]] = []
         self._reading: Translator | None = None
         self._round_by_round: SparkRounds | None = None
-        self._rounds = WideRounds(setup.min_offsets)
-        self._answer = LastAnswer()
+        self._rounds = LargeRoundPolicy(setup.min_offsets)
+        self._answer = LastTranslation()
         self._said = ""
         self._has_pyspark = missing_pyspark() is None
 

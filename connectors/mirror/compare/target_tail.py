@@ -21,7 +21,7 @@ from connect.protocol.batches import LOG_APPEND_TIME
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.compare.batch_runs import BatchRun, wire_runs
 from connectors.mirror.compare.record_streams import RecordStream, common
-from connectors.mirror.copy.partition.leader_epochs import EpochStarts
+from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.range_copier import CopiedRange
 
 __all__ = ["Tail", "TailReader", "compared"]
@@ -107,7 +107,7 @@ class TailReader:
             stall_s=self.stall_s,
             stopped=self.stopped,
         )
-        epochs, kinds = EpochStarts(), _Kinds()
+        epochs, kinds = LeaderEpochCache(), _Kinds()
         with closing(ours), closing(theirs):
             found = compared(
                 source,
@@ -133,7 +133,9 @@ class _Kinds:
             yield fetched
 
 
-def _noting(answers: Iterable[FetchedBatches], epochs: EpochStarts) -> Iterator[FetchedBatches]:
+def _noting(
+    answers: Iterable[FetchedBatches], epochs: LeaderEpochCache
+) -> Iterator[FetchedBatches]:
     for fetched in answers:
         epochs.saw(fetched.records, fetched.headers)
         yield fetched

@@ -28,25 +28,25 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossPolicies
 from connectors.mirror.config.rates import FlowLimits
 from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.brokers.routing import Placement
+from connectors.mirror.copy.brokers.routing import BrokerRouting
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
-from connectors.mirror.copy.fetch_handler import Arrivals
+from connectors.mirror.copy.fetch_handler import FetchResponseHandler
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.positions.log_validation import LogChecks
-from connectors.mirror.copy.positions.offset_reset import OnLoss, StartPositions
+from connectors.mirror.copy.positions.log_validation import LogValidation
+from connectors.mirror.copy.positions.offset_reset import OffsetReset, OnLoss
 from connectors.mirror.copy.positions.tail_checks import TailChecks, TailPlan
-from connectors.mirror.copy.produce_handler import Deliveries, OnAcked
+from connectors.mirror.copy.produce_handler import OnAcked, ProduceResponseHandler
 from connectors.mirror.copy.quarantine import OnQuarantined, Quarantine
-from connectors.mirror.copy.stall_detector import StallWatch
+from connectors.mirror.copy.stall_detector import StallDetector
 from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.copy.transactions.interfaces import Settled, TransactionPlan
-from connectors.mirror.copy.transactions.manager import Transactions
+from connectors.mirror.copy.transactions.manager import TransactionManager
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.offsets.log_identity import LogIdentity
 
 __all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
 
@@ -109,7 +109,7 @@ class CopyEngine:
         self._tell_loss = on_loss or (lambda *_: None)
         self._source = open_cluster(settings.source, self._on_metadata, clock, "mirror-source")
         self._target = open_cluster(settings.target, self._on_metadata, clock, "mirror-target")
-        self._placement = Placement(
+        self._placement = BrokerRouting(
             self._source,
             self._target,
             self._loop,
@@ -122,7 +122,7 @@ class CopyEngine:
             lambda partition: self._deliveries.relieve(partition),
         )
         refresh = self._placement.refresh_interest
-        self._starts = StartPositions(
+        self._starts = OffsetReset(
             self._source,
             self._loop,
             settings.fetch,
@@ -133,7 +133,7 @@ class CopyEngine:
         self._tails: TailChecks | None = None
         if tails is not None:
             self._tails = TailChecks(self._loop, tails, on_acked, self._on_compared)
-        self._checks = LogChecks(
+        self._checks = LogValidation(
             self._source,
             self._target,
             self._loop,
@@ -142,7 +142,7 @@ class CopyEngine:
             lambda partition: self._deliveries.advance(partition),
             self._tails,
         )
-        self._deliveries = Deliveries(
+        self._deliveries = ProduceResponseHandler(
             self._target,
             self._loop,
             settings.target,
@@ -154,15 +154,15 @@ class CopyEngine:
             quarantine,
             on_quarantined,
         )
-        self._transactions: Transactions | None = None
+        self._transactions: TransactionManager | None = None
         self._offsets_topics: set[str] = set()
         if transactions is not None:
             self._offsets_topics.add(transactions.control.offsets_topic)
-            self._transactions = self._deliveries.transactions = Transactions(
+            self._transactions = self._deliveries.transactions = TransactionManager(
                 transactions, self._loop, self._target, self._budget, self
             )
         self._throttle = Throttle(self._loop, self._budget, refresh, clock)
-        self._arrivals = Arrivals(
+        self._arrivals = FetchResponseHandler(
             self._partitions,
             self._source,
             self._loop,
@@ -176,7 +176,7 @@ class CopyEngine:
             quarantine,
             on_quarantined,
         )
-        self._stalls = StallWatch(
+        self._stalls = StallDetector(
             self._source,
             self._loop,
             settings.fetch.isolation_level,
@@ -265,7 +265,7 @@ class CopyEngine:
         if partition is not None and not partition.leaving:
             self._starts.was_begun_before(partition, position, begun)
 
-    def learn(self, source: TopicPartition, facts: LogFacts | None) -> None:
+    def learn(self, source: TopicPartition, facts: LogIdentity | None) -> None:
         """Set the facts about the logs that were stored with the partition's position; None: there
         are none, or reading them takes too long. The partition is fetched from now on."""
         partition = self._partitions.get(source)

@@ -4,8 +4,8 @@ A response is handled in three steps, so that the source broker works while batc
 record how far each partition is fetched; send the next fetch; queue the batches. No partition moves
 between the steps, because calls made on the way only update state.
 
-`Arrivals` is the source-side counterpart of `Deliveries`. Runs on the copy engine's thread.
-"""
+`FetchResponseHandler` is the source-side counterpart of `ProduceResponseHandler`. Runs on the copy
+engine's thread."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.produce_errors import TOPIC_AUTHORIZATION_FAILED
 from connectors.mirror.copy.partition.states import InvariantBroken
-from connectors.mirror.copy.positions.log_validation import LogChecks
+from connectors.mirror.copy.positions.log_validation import LogValidation
 from connectors.mirror.copy.quarantine import (
     OnQuarantined,
-    PutAside,
     Quarantine,
+    QuarantinedRecords,
     offset_after,
     unreadable_batch,
 )
 from connectors.mirror.copy.throttle import Throttle
 
-__all__ = ["ArrivalHooks", "Arrivals"]
+__all__ = ["ArrivalHooks", "FetchResponseHandler"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,7 +55,8 @@ _Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
 
 
 class ArrivalHooks(Protocol):
-    """The methods of `Placement` that `Arrivals` calls. Only `pump_targets` sends."""
+    """The methods of `BrokerRouting` that `FetchResponseHandler` calls. Only `pump_targets`
+    sends."""
 
     def refresh_interest(self, partition: PartitionCopy) -> None:
         """Update fetching and sending after a change of state."""
@@ -70,7 +71,7 @@ class ArrivalHooks(Protocol):
         """Send the queued batches."""
 
 
-class Arrivals:
+class FetchResponseHandler:
     """Applies Fetch responses to partitions and queues their batches."""
 
     def __init__(
@@ -80,7 +81,7 @@ class Arrivals:
         loop: SelectorLoop,
         budget: MemoryBudget,
         options: CopyOptions,
-        checks: LogChecks,
+        checks: LogValidation,
         hooks: ArrivalHooks,
         throttle: Throttle,
         partition_bytes: int,
@@ -257,7 +258,7 @@ class Arrivals:
             lambda done: self._loop.post(lambda: self._put(partition, aside, done))
         )
 
-    def _put(self, partition: PartitionCopy, aside: PutAside, done: Future[None]) -> None:
+    def _put(self, partition: PartitionCopy, aside: QuarantinedRecords, done: Future[None]) -> None:
         partition.quarantining = False
         error = done.exception(timeout=0)
         if error is not None:

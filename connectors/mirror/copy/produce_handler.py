@@ -1,9 +1,9 @@
 """Handles Produce results: batches are acknowledged in order, or recovered.
 
-`Deliveries` gets every result from the target nodes and executes the decisions of the partitions'
-state machine (`target_partition.py`): pauses, splits, quarantine, producer ids, log lines. It
-handles all results of a response before anything is sent. Runs on the copy engine's thread.
-"""
+`ProduceResponseHandler` gets every result from the target nodes and executes the decisions of the
+partitions' state machine (`target_partition.py`): pauses, splits, quarantine, producer ids, log
+lines. It handles all results of a response before anything is sent. Runs on the copy engine's
+thread."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from connectors.mirror.copy.partition.states import InvariantBroken
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.quarantine import (
     OnQuarantined,
-    PutAside,
     Quarantine,
+    QuarantinedRecords,
     refused_record,
 )
 from connectors.mirror.copy.transactions.interfaces import Settled
-from connectors.mirror.copy.transactions.manager import Transactions
+from connectors.mirror.copy.transactions.manager import TransactionManager
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
-__all__ = ["Deliveries", "OnAcked"]
+__all__ = ["OnAcked", "ProduceResponseHandler"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ _PRODUCER_RETRY_S = 1.0
 _REPEAT_WARNING_EVERY = 20
 
 
-class Deliveries:
+class ProduceResponseHandler:
     """Applies Produce results to partitions. `on_moved(partition)`: it may be sent or fetched
     again; `on_left(partition)`: a leaving partition has nothing in flight any more;
     `on_early(partition, offset)`: the target appended the oldest batch in flight at this offset,
@@ -92,7 +92,7 @@ class Deliveries:
         self._producerless: set[PartitionCopy] = set()
         self._served: set[TopicPartition] = set()
         self._retired: dict[TopicPartition, tuple[int, int, int]] = {}
-        self.transactions: Transactions | None = None
+        self.transactions: TransactionManager | None = None
         """Set before the first send if batches are sent in transactions."""
         self._closed = False
 
@@ -299,7 +299,11 @@ class Deliveries:
         )
 
     def _put(
-        self, partition: PartitionCopy, head: Outgoing, aside: PutAside, done: Future[None]
+        self,
+        partition: PartitionCopy,
+        head: Outgoing,
+        aside: QuarantinedRecords,
+        done: Future[None],
     ) -> None:
         if self._closed or partition.state is not CopyState.BLOCKED:
             return

@@ -22,18 +22,18 @@ from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
 
 __all__ = [
     "OnQuarantined",
-    "PutAside",
     "Quarantine",
+    "QuarantinedRecords",
     "offset_after",
     "refused_record",
     "unreadable_batch",
 ]
 
-OnQuarantined = Callable[[PartitionCopy, "PutAside"], None]
+OnQuarantined = Callable[[PartitionCopy, "QuarantinedRecords"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class PutAside:
+class QuarantinedRecords:
     """The source offsets `first` to `last`, and the reason. It holds a record as it is or, with
     `whole_batch`, the bytes of a batch as they came. `timestamp` in ms since 1970, below 0: none.
     """
@@ -52,15 +52,15 @@ class PutAside:
 class Quarantine(Protocol):
     """Stores quarantined records. Called on the copier's thread."""
 
-    def put(self, aside: PutAside) -> Future[None]:
+    def put(self, aside: QuarantinedRecords) -> Future[None]:
         """Store it. The future completes on any thread, when the write is safe; never blocks."""
 
 
-def refused_record(partition: PartitionCopy, batch: Outgoing, reason: str) -> PutAside:
+def refused_record(partition: PartitionCopy, batch: Outgoing, reason: str) -> QuarantinedRecords:
     """The only record of a batch that the target refused. Raises CorruptData."""
     (record,) = iter_records(batch.data)
     offset = batch.runs[0][0]
-    return PutAside(
+    return QuarantinedRecords(
         partition.source,
         offset,
         offset,
@@ -74,9 +74,11 @@ def refused_record(partition: PartitionCopy, batch: Outgoing, reason: str) -> Pu
 
 def unreadable_batch(
     partition: PartitionCopy, data: bytes, first: int, last: int, reason: str
-) -> PutAside:
+) -> QuarantinedRecords:
     """A batch whose records cannot be read."""
-    return PutAside(partition.source, first, last, -1, reason, None, data, whole_batch=True)
+    return QuarantinedRecords(
+        partition.source, first, last, -1, reason, None, data, whole_batch=True
+    )
 
 
 def offset_after(

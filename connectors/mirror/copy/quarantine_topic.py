@@ -30,7 +30,7 @@ from connect.clients.errors import from_librdkafka
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.factory import producer
 from connect.errors import ConnectError, DeadlineExceeded
-from connectors.mirror.copy.quarantine import PutAside
+from connectors.mirror.copy.quarantine import QuarantinedRecords
 
 __all__ = ["HEADER_PREFIX", "QuarantineTopic"]
 
@@ -43,7 +43,7 @@ _WRITE_S = 30.0
 _CLOSE_S = 2.0
 
 _Header = tuple[str, str | bytes | None]
-_Item = tuple[PutAside, "Future[None]"]
+_Item = tuple[QuarantinedRecords, "Future[None]"]
 
 
 class QuarantineTopic:
@@ -69,7 +69,7 @@ class QuarantineTopic:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def put(self, aside: PutAside) -> Future[None]:
+    def put(self, aside: QuarantinedRecords) -> Future[None]:
         written: Future[None] = Future()
         self._items.put((aside, written))
         if self._thread is None:
@@ -104,7 +104,7 @@ class QuarantineTopic:
             if rest is not None:
                 rest[1].set_exception(ConnectError("the task has ended"))
 
-    def _write(self, aside: PutAside) -> None:
+    def _write(self, aside: QuarantinedRecords) -> None:
         if self._producer is None:
             self._create_topic()
             self._producer = producer(
@@ -152,7 +152,7 @@ class QuarantineTopic:
             _LOG.info("created the quarantine topic %s", self._topic)
 
 
-def _provenance(cluster: str, aside: PutAside) -> list[_Header]:
+def _provenance(cluster: str, aside: QuarantinedRecords) -> list[_Header]:
     values = {
         "cluster": cluster,
         "topic": aside.source[0],

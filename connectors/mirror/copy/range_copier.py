@@ -21,7 +21,7 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition.partition import CopyState, PartitionCopy
-from connectors.mirror.copy.rate_limiter import Pace
+from connectors.mirror.copy.rate_limiter import RateLimiter
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
@@ -202,7 +202,7 @@ class RangeCopier:
                 engine.limit(limits, 1.0)
                 self._limits = limits
             engine.set_fetching(True)
-            pace = None if rate is None else Pace(rate, self._clock)
+            pace = None if rate is None else RateLimiter(rate, self._clock)
             if not job.run(stop, stall_s, report_s, most_s, pace) or self._once:
                 self._drain()
             engine.note_limits()
@@ -308,7 +308,7 @@ class _Job:
         stall_s: float,
         report_s: float,
         most_s: float,
-        pace: Pace | None,
+        pace: RateLimiter | None,
     ) -> bool:
         """Returns False if the time was over before all was done."""
         began = moved_at = reported_at = self._clock.monotonic()
@@ -334,7 +334,7 @@ class _Job:
                 self.report()
         return True
 
-    def _hold(self, pace: Pace) -> float:
+    def _hold(self, pace: RateLimiter) -> float:
         """Apply the rate: returns seconds to wait before the next fetch."""
         pause = pace.pause_s(sum(p.metrics.byte_count for p in self._partitions.values()))
         self._engine.hold_fetches(on=pause > 0)

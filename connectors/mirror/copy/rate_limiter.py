@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from connect.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["BURST_S", "Pace"]
+__all__ = ["BURST_S", "RateLimiter"]
 
 BURST_S = 0.5
 """Unused rate can be made up for this long only: there is no burst after a stall."""
 
 
-class Pace:
+class RateLimiter:
     """Computes the wait that keeps the copy at or below `rate` bytes (or records) a second."""
 
     def __init__(self, rate: float, clock: Clock = SYSTEM_CLOCK) -> None:

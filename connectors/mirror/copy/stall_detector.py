@@ -24,7 +24,7 @@ from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 
-__all__ = ["StallWatch"]
+__all__ = ["StallDetector"]
 
 _SILENT_S = 5.0
 """Beyond the time that a fetch may wait at the broker."""
@@ -40,7 +40,7 @@ _PROBE_EVERY_S = 10.0
 _ASK_TIMEOUT_S = 5.0
 
 
-class StallWatch:
+class StallDetector:
     """Finds stalled partitions. `isolation`: as in fetches."""
 
     def __init__(

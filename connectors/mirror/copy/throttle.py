@@ -18,7 +18,7 @@ from connect.protocol.batches import BatchHeader
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, RateLimit
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.rate_limiter import Pace
+from connectors.mirror.copy.rate_limiter import RateLimiter
 
 __all__ = ["FLOW_LIMIT", "TOPIC_LIMIT", "Throttle"]
 
@@ -39,8 +39,8 @@ class _Meter:
 
     def __init__(self, limit: RateLimit, clock: Clock) -> None:
         self._clock = clock
-        self._bytes = None if limit.bytes is None else Pace(limit.bytes, clock)
-        self._records = None if limit.records is None else Pace(limit.records, clock)
+        self._bytes = None if limit.bytes is None else RateLimiter(limit.bytes, clock)
+        self._records = None if limit.records is None else RateLimiter(limit.records, clock)
         self._seen_bytes = self._seen_records = 0
         self.partitions: list[PartitionCopy] = []
         self.holds = False

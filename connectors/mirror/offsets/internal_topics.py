@@ -1,8 +1,7 @@
 """The topics that a flow's books are written to and read from, on real clusters.
 
-`FlowBooks` asks a `BookTopics` for its writer and for readers of the map; tests and the simulator
-pass another one.
-"""
+`OffsetSyncWriter` asks a `BookTopics` for its writer and for readers of the map; tests and the
+simulator pass another one."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from connect.clients.librdkafka.factory import producer
 from connectors.mirror.config.clients import offset_syncs_consumer, offset_syncs_producer
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndexReader
-from connectors.mirror.offsets.offset_sync_producer import SyncProducer
+from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.replication_policy import replication_policy
 
 __all__ = ["BookTopics", "KafkaBookTopics", "MapReader"]
@@ -29,7 +28,7 @@ class MapReader(Protocol):
 class BookTopics(Protocol):
     """The offset-syncs topic and the offset map's of one flow. One thread."""
 
-    def writer(self) -> SyncProducer:
+    def writer(self) -> OffsetSyncProducer:
         """What writes both. The caller closes it."""
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> MapReader:
@@ -51,8 +50,8 @@ class KafkaBookTopics:
         self._producer = offset_syncs_producer(props, index)
         self._consumer = offset_syncs_consumer(props, index)
 
-    def writer(self) -> SyncProducer:
-        return SyncProducer(producer(self._producer), self._syncs, self._map)
+    def writer(self) -> OffsetSyncProducer:
+        return OffsetSyncProducer(producer(self._producer), self._syncs, self._map)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> MapReader:
         return PageIndexReader(self._map, self._consumer, on_read, before)

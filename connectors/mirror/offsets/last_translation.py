@@ -7,10 +7,10 @@ from collections.abc import Hashable, Sequence
 from connectors.mirror.offsets.translation import Place
 from connectors.mirror.offsets.translator import GroupOffset
 
-__all__ = ["LastAnswer"]
+__all__ = ["LastTranslation"]
 
 
-class LastAnswer:
+class LastTranslation:
     """The last question and its answer: the same question again costs no job."""
 
     def __init__(self) -> None:

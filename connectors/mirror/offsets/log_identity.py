@@ -35,7 +35,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.offset_map_pages import get_varint, put_varint
 
 __all__ = [
-    "LogFacts",
+    "LogIdentity",
     "facts_key",
     "is_facts_key",
     "joined_by",
@@ -86,7 +86,7 @@ def parse_facts_key(key: bytes) -> TopicPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class LogFacts:
+class LogIdentity:
     """See the module. `target_end` -1: not known."""
 
     stored_before: int
@@ -111,7 +111,7 @@ class LogFacts:
         return max((anchor for anchor in self.anchors if anchor[0] <= position), default=None)
 
     @property
-    def newest(self) -> LogFacts:
+    def newest(self) -> LogIdentity:
         """Without most of what only matters when a log is cut off far back: for a note that is
         written with every commit."""
         return replace(self, epochs=self.epochs[-_NOTED:], anchors=self.anchors[-_NOTED:])
@@ -141,7 +141,7 @@ class LogFacts:
         return bytes(out)
 
     @classmethod
-    def decode(cls, value: bytes) -> LogFacts:
+    def decode(cls, value: bytes) -> LogIdentity:
         """Raises CorruptData."""
         try:
             version, before, position, end, source, target = _HEAD.unpack_from(value)
@@ -167,12 +167,12 @@ class LogFacts:
         )
 
 
-def noted_facts(note: bytes | None, position: int) -> LogFacts | None:
+def noted_facts(note: bytes | None, position: int) -> LogIdentity | None:
     """What a note with a stored offset says, if that is still this position."""
     if note is None:
         return None
     try:
-        facts = LogFacts.decode(note)
+        facts = LogIdentity.decode(note)
     except CorruptData as error:
         _LOG.warning("the note with offset %d is left out: %s", position - 1, error)
         return None

@@ -18,7 +18,7 @@ from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.offsets.log_identity import LogFacts, is_facts_key, parse_facts_key
+from connectors.mirror.offsets.log_identity import LogIdentity, is_facts_key, parse_facts_key
 from connectors.mirror.offsets.loss_notes import decode_loss, parse_loss_key
 from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key, page_span, parse_page_key
 from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition, parse_first_key
@@ -221,7 +221,7 @@ class MapTopic(NamedTuple):
     an earlier session wrote over, `gone`: of pages that were deleted."""
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
-    facts: Mapping[TopicPartition, LogFacts]
+    facts: Mapping[TopicPartition, LogIdentity]
     firsts: Mapping[TopicPartition, FirstPosition] = MappingProxyType({})
     reached: Mapping[int, int] | None = None
     last_pages: Mapping[TopicPartition, tuple[int, bytes]] = MappingProxyType({})
@@ -244,7 +244,7 @@ class MapTopicReading:
         self._before = before
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
         self._last: dict[TopicPartition, tuple[PageSpan, bytes]] = {}
-        self._facts: dict[TopicPartition, LogFacts] = {}
+        self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts = dict(before.firsts)
         self._losses: dict[TopicPartition, int] = {}
         self._late: dict[TopicPartition, set[int]] = {}
@@ -316,7 +316,7 @@ class MapTopicReading:
         if record.value is None:
             self._facts.pop(key, None)
         else:
-            self._facts[key] = LogFacts.decode(record.value)
+            self._facts[key] = LogIdentity.decode(record.value)
 
     def _take_loss(self, key: TopicPartition, record: LogRecord) -> None:
         if record.value is not None:

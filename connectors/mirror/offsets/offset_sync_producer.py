@@ -21,7 +21,7 @@ from connectors.mirror.formats import OffsetSync
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-__all__ = ["RecordProducer", "SyncProducer"]
+__all__ = ["OffsetSyncProducer", "RecordProducer"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class RecordProducer(Protocol):
         """Drop what is queued."""
 
 
-class SyncProducer:
+class OffsetSyncProducer:
     """See the module."""
 
     def __init__(self, producer: RecordProducer, syncs_topic: str, map_topic: str) -> None:

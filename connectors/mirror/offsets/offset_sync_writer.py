@@ -19,15 +19,15 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics, MapReader
-from connectors.mirror.offsets.log_identity import LogFacts, facts_key
+from connectors.mirror.offsets.log_identity import LogIdentity, facts_key
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic
 from connectors.mirror.offsets.offset_map_writer import DuePages, MapWriter
-from connectors.mirror.offsets.offset_sync_producer import SyncProducer
+from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.offsets.offset_syncs import OffsetSyncRule
 from connectors.mirror.offsets.start_positions import FirstPosition, first_key
 
-__all__ = ["PAGES_EVERY_S", "FlowBooks", "Reached", "position_after", "source_partition"]
+__all__ = ["PAGES_EVERY_S", "OffsetSyncWriter", "Reached", "position_after", "source_partition"]
 
 
 _CLOSE_SYNCS_S = 2.0
@@ -52,7 +52,7 @@ class Reached(NamedTuple):
     source: TopicPartition
     position: int
     log_start: int
-    facts: LogFacts | None = None
+    facts: LogIdentity | None = None
 
 
 def source_partition(alias: str, key: TopicPartition) -> dict[str, str | int]:
@@ -71,7 +71,7 @@ def position_after(offset: SourceOffset | None) -> int | None:
     return stored + 1
 
 
-class FlowBooks:
+class OffsetSyncWriter:
     """See the module."""
 
     def __init__(
@@ -88,7 +88,7 @@ class FlowBooks:
         self._config = config
         self._clock = clock
         self._rules: dict[TopicPartition, OffsetSyncRule] = {}
-        self._syncs: SyncProducer | None = None
+        self._syncs: OffsetSyncProducer | None = None
         self._map = MapWriter(clock)
         self._topics: BookTopics | None = None
         """Where the map is read; None: there is none, or these are closed."""
@@ -100,7 +100,7 @@ class FlowBooks:
         """What is read now is only compared with what was written here."""
         self._polled_at = clock.monotonic()
         self._check_at = self._polled_at + _CHECK_EVERY_S
-        self._facts: dict[TopicPartition, LogFacts] = {}
+        self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts: dict[TopicPartition, FirstPosition] = {}
         self._kept: dict[TopicPartition, FirstPosition] = {}
         """Those of them that were written here, which may be under way while others are read."""
@@ -117,7 +117,7 @@ class FlowBooks:
         """What cannot be written down for now; None: all is."""
         return None if self._syncs is None else self._syncs.trouble
 
-    def facts(self) -> Mapping[TopicPartition, LogFacts] | None:
+    def facts(self) -> Mapping[TopicPartition, LogIdentity] | None:
         """What was known of the partitions' logs when this began, or began to look again; None
         while it is being read."""
         if self._topics is None:

@@ -18,7 +18,7 @@ from connect.errors import ConfigError, ConnectError, DeadlineExceeded
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.clients import offset_syncs_admin, offset_syncs_producer
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.offsets.offset_sync_producer import SyncProducer
+from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.offsets.start_positions import FORGET_ALL, FORGET_ALL_VALUE, first_key
 from connectors.mirror.replication_policy import replication_policy
 
@@ -67,7 +67,7 @@ def _write(props: Mapping[str, str], topic: str, records: Records, deadline: Dea
             return
     finally:
         admin.close()
-    writer = SyncProducer(producer(offset_syncs_producer(props)), "", topic)
+    writer = OffsetSyncProducer(producer(offset_syncs_producer(props)), "", topic)
     try:
         written = writer.write_pages(records)
         while not written.done():

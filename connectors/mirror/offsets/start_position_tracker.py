@@ -20,7 +20,7 @@ from connect.clock import SYSTEM_CLOCK, Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.start_positions import FirstPosition
 
-__all__ = ["WITHIN_S", "BeginningHost", "Beginnings", "FirstPositionBooks"]
+__all__ = ["WITHIN_S", "BeginningHost", "FirstPositionBooks", "StartPositionTracker"]
 
 WITHIN_S = 5.0
 """So long a start may wait for what was known, which is in the offset map's topic, and so long a
@@ -31,7 +31,7 @@ _CHUNK = 10_000
 
 
 class FirstPositionBooks(Protocol):
-    """Where first positions are kept (`books.FlowBooks`)."""
+    """Where first positions are kept (`books.OffsetSyncWriter`)."""
 
     def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
         """What is kept; None while it is being read."""
@@ -62,7 +62,7 @@ class BeginningHost(Protocol):
         after `let_copy`."""
 
 
-class Beginnings:
+class StartPositionTracker:
     """See the module."""
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
 from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
-from connectors.mirror.background.status_messages import Troubles
+from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
@@ -158,7 +158,7 @@ class MirrorSourceConnector(Connector):
         if not self._config.enabled:
             log.info("%s is not enabled for this flow", self._config.name)
             return
-        troubles = Troubles(self.context.report_trouble)
+        troubles = StatusMessages(self.context.report_trouble)
         self._refresh = TopicRefresh(
             self._config,
             on_change=self._topics_changed,
@@ -205,7 +205,7 @@ class MirrorSourceConnector(Connector):
         return watch
 
     def _settings_sync(
-        self, config: SourceConfig, refresh: TopicRefresh, troubles: Troubles
+        self, config: SourceConfig, refresh: TopicRefresh, troubles: StatusMessages
     ) -> SettingsSync | None:
         if config.sync_topic_configs_interval_s is None and (
             config.sync_topic_acls_interval_s is None

@@ -30,7 +30,7 @@ from connectors.mirror.config.task_changes import flow_part, only_adds_partition
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.positions.tail_checks import TailPlan
-from connectors.mirror.copy.quarantine import PutAside
+from connectors.mirror.copy.quarantine import QuarantinedRecords
 from connectors.mirror.copy.settings import engine_settings
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.history.recorder import TaskHistory
@@ -39,12 +39,12 @@ from connectors.mirror.offsets.log_identity import noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_sync_writer import (
     PAGES_EVERY_S,
-    FlowBooks,
+    OffsetSyncWriter,
     Reached,
     position_after,
     source_partition,
 )
-from connectors.mirror.offsets.start_position_tracker import WITHIN_S, Beginnings
+from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.replication_policy import ReplicationPolicy, replication_policy
 from connectors.mirror.retention.watch import RetentionWatch
 from connectors.mirror.source.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
@@ -66,8 +66,8 @@ class MirrorSourceTask(TransferTask):
         self._clock = clients.clock
         self._engine: CopyEngine | None = None
         self._cancellation: Cancellation | None = None
-        self._books: FlowBooks | None = None
-        self._beginnings: Beginnings | None = None
+        self._books: OffsetSyncWriter | None = None
+        self._beginnings: StartPositionTracker | None = None
         self._history: TaskHistory | None = None
         self._quarantine: OwnedQuarantine | None = None
         self._tails: OwnedTailLookup | None = None
@@ -116,7 +116,7 @@ class MirrorSourceTask(TransferTask):
                 self._config,
                 self.context.producer_properties(),
             )
-        self._books = FlowBooks(
+        self._books = OffsetSyncWriter(
             config,
             self._config,
             task.task_index,
@@ -144,7 +144,7 @@ class MirrorSourceTask(TransferTask):
             open_cluster=self._clients.open_cluster,
             loop=self._clients.loop(),
         )
-        self._beginnings = Beginnings(
+        self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._engine, self._clock
         )
         self._retention = self._clients.retention(
@@ -383,11 +383,11 @@ class MirrorSourceTask(TransferTask):
         assert self._engine is not None, "the task is not running"
         return self._engine
 
-    def _kept_books(self) -> FlowBooks:
+    def _kept_books(self) -> OffsetSyncWriter:
         assert self._books is not None, "the task is not running"
         return self._books
 
-    def _kept_beginnings(self) -> Beginnings:
+    def _kept_beginnings(self) -> StartPositionTracker:
         assert self._beginnings is not None, "the task is not running"
         return self._beginnings
 
@@ -409,7 +409,7 @@ class MirrorSourceTask(TransferTask):
         if self._history is not None:
             self._history.lost(partition, loss)
 
-    def _put_aside(self, partition: PartitionCopy, aside: PutAside) -> None:
+    def _put_aside(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
         """Records were written to the quarantine topic; the partition continues after them."""
         topic = self._config.mirror_quarantine_topic
         name = f"{partition.source[0]}-{partition.source[1]}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from connectors.mirror.backfill.engines import STALL_S, PieceEngine, PieceOutcome
-from connectors.mirror.backfill.scheduler import Piece
+from connectors.mirror.backfill.scheduler import Chunk
 from connectors.mirror.spark.copy.shards import CopyFlow, copy_shards
 from connectors.spark.errors import SparkJobFailed
 
@@ -26,7 +26,7 @@ def slots_of(session: SparkSession) -> int:
 def spark_engine(session: SparkSession, flow: CopyFlow) -> PieceEngine:
     """Return an engine that copies on this session's executors."""
 
-    def copy(piece: Piece) -> PieceOutcome:
+    def copy(piece: Chunk) -> PieceOutcome:
         try:
             results = list(
                 copy_shards(

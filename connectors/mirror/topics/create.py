@@ -18,7 +18,7 @@ from functools import partial
 from connect.clients.errors import broker_code, not_authorized
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.errors import ConnectError
 from connectors.mirror.api_support import STORED_FORMAT
 from connectors.mirror.filters import ConfigPropertyFilter
@@ -101,7 +101,7 @@ def apply_plan(
     configs: Mapping[str, Mapping[str, str]],
     replication_factor: int,
     timeout: float,
-    threads: ShortThreads,
+    threads: OneShotThreads,
 ) -> list[TopicFailure]:
     """Create and enlarge topics on the target, a few at a time; returns what failed.
 

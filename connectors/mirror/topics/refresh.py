@@ -18,7 +18,7 @@ from connect.clients.errors import not_authorized
 from connect.clients.groups.bootstrap_probe import why_unreachable
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.wire.api_versions import broker_apis
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Deadline
 from connect.errors import (
     BrokerError,
@@ -29,7 +29,7 @@ from connect.errors import (
 )
 from connectors.mirror.api_support import STORED_FORMAT, Side, format_refusal, refusal
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
-from connectors.mirror.background.status_messages import Troubles
+from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import config_property_filter, topic_filter
@@ -161,12 +161,12 @@ class TopicRefresh:
         self._partitions: list[TopicPartition] | None = None
         self._skipped: Counter[str] = Counter()
         self._clusters: Clusters | None = None
-        self._threads = ShortThreads(f"topic-refresh-{self._flow}")
+        self._threads = OneShotThreads(f"topic-refresh-{self._flow}")
         self._own_topics_ready = self._told_of_map = False
         self._old_target = False
         self._empty_source = EmptyListings(config.source_cluster_alias)
         self._failures: dict[str, str] = {}
-        troubles = Troubles(on_trouble)
+        troubles = StatusMessages(on_trouble)
         self._topics_in_trouble = troubles.part("topics")
         self._hidden_in_trouble = troubles.part("hidden")
         self._loop = cluster_loop(

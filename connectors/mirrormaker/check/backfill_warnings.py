@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connect.clock import SYSTEM_CLOCK
-from connectors.mirror.backfill.cluster_facts import Facts, Gatherer, described_configs
+from connectors.mirror.backfill.cluster_facts import ClusterFacts, ClusterSurvey, described_configs
 from connectors.mirror.backfill.scheduler import PartitionJob
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.topics.create import copied_configs
@@ -30,7 +30,9 @@ _SAMPLED = 20
 """Maximum number of target topics described to learn the broker defaults for a new topic."""
 
 
-def backfill_warnings(facts: Facts, jobs: Sequence[PartitionJob], gatherer: Gatherer) -> list[str]:
+def backfill_warnings(
+    facts: ClusterFacts, jobs: Sequence[PartitionJob], gatherer: ClusterSurvey
+) -> list[str]:
     """Return one sentence per warning. Queries both clusters; raises one of `connect.errors`."""
     warnings = list(facts.warnings)
     for copy in _copies(facts, gatherer):
@@ -57,7 +59,7 @@ def backfill_warnings(facts: Facts, jobs: Sequence[PartitionJob], gatherer: Gath
     return warnings
 
 
-def _copies(facts: Facts, gatherer: Gatherer) -> list[CopyConfigs]:
+def _copies(facts: ClusterFacts, gatherer: ClusterSurvey) -> list[CopyConfigs]:
     """Return the effective configs of each topic and its copy; for a missing copy, its future
     configs."""
     missing = {topic.remote for topic in facts.missing.create}

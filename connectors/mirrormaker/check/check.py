@@ -12,7 +12,7 @@ from functools import partial
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.wire.api_versions import broker_apis
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Deadline
 from connect.errors import ConnectError
 from connectors.mirror.config import clients as client_configs
@@ -97,7 +97,7 @@ def _look_at_clusters(
     properties: Mapping[str, Mapping[str, str]], report: CheckReport
 ) -> dict[str, ClusterView]:
     """Contact all clusters in parallel; return those that answered, by alias."""
-    threads = ShortThreads("check")
+    threads = OneShotThreads("check")
     answers = {
         alias: threads.run(alias, partial(_look_at, alias, props))
         for alias, props in properties.items()

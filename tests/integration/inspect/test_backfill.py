@@ -24,8 +24,8 @@ from connectors.mirror.backfill.errors import (
     LaterRecordsThere,
     WouldLeaveGap,
 )
-from connectors.mirror.backfill.request import Wish
-from connectors.mirror.backfill.scheduler import PartitionState, Piece
+from connectors.mirror.backfill.request import BackfillRequest
+from connectors.mirror.backfill.scheduler import Chunk, PartitionState
 from connectors.spark import program_session as own_session
 from connectors.spark.program_session import Patience
 from deploy.brokers import KafkaCluster
@@ -177,7 +177,7 @@ def dying(after: int) -> Callable[[PieceEngine], PieceEngine]:
     def wrapped(engine: PieceEngine) -> PieceEngine:
         count = 0
 
-        def copy(piece: Piece) -> PieceOutcome:
+        def copy(piece: Chunk) -> PieceOutcome:
             nonlocal count
             outcome = engine(piece)
             count += 1
@@ -318,8 +318,8 @@ def test_a_part_is_copied_and_the_flow_goes_on_behind_it(
     assert written["state"] == PartitionState.DONE.value
     assert flow.stored_offsets() == {(topic, 0): 59}
     with pytest.raises(WouldLeaveGap, match="goes on at offset 60"):
-        backfill(flow.properties(), tmp_path, Wish(first=70))
+        backfill(flow.properties(), tmp_path, BackfillRequest(first=70))
     with pytest.raises(LaterRecordsThere, match="offsets 0 to 19 were not copied"):
-        backfill(flow.properties(), tmp_path, Wish(first=0))
+        backfill(flow.properties(), tmp_path, BackfillRequest(first=0))
     assert backfill(flow.properties(), tmp_path).records(topic) == 40
     assert end_offset(flow.target_servers, flow.remote(topic)) == 80

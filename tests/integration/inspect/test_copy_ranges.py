@@ -26,7 +26,7 @@ from connectors.mirror.copy.range_copier import (
     copy_ranges,
 )
 from connectors.mirror.copy.throttle import TOPIC_LIMIT
-from connectors.mirror.copy.transactions.executor_ids import LaneClaim
+from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
@@ -259,7 +259,7 @@ def test_a_copier_that_writes_once_wastes_nothing_when_it_goes_on(
         for start in range(0, 300, 100):
             claimed = claim_producers(wire(target), [lane], Deadline(STALL_S), timeout_ms=10_000)
             given.add((claimed[lane].producer_id, claimed[lane].epoch))
-            control.begin(LaneClaim(lane, claimed[lane]))
+            control.begin(ClaimedProducer(lane, claimed[lane]))
             wanted = SourceRange((topic, 0), (copy, 0), start, start + 100)
             copier.copy([wanted], books.note, stop=books.stop, stall_s=STALL_S)
             assert all(progress.done for progress in books.last)

@@ -18,19 +18,19 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
 from connectors.mirror.copy.brokers import target as target_node
 from connectors.mirror.copy.brokers.connection import BrokerNode
-from connectors.mirror.copy.brokers.routing import Placement
+from connectors.mirror.copy.brokers.routing import BrokerRouting
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import ProduceResult, TargetNode
 from connectors.mirror.copy.partition import target_partition
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.positions.log_validation import LogChecks
-from connectors.mirror.copy.positions.offset_reset import StartPositions
-from connectors.mirror.copy.produce_handler import Deliveries
-from connectors.mirror.copy.transactions.manager import Transactions
+from connectors.mirror.copy.positions.log_validation import LogValidation
+from connectors.mirror.copy.positions.offset_reset import OffsetReset
+from connectors.mirror.copy.produce_handler import ProduceResponseHandler
+from connectors.mirror.copy.transactions.manager import TransactionManager
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
-from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.offsets.log_identity import LogIdentity
 from tests.simulation.mutants import Mutant, replaced
 
 __all__ = ["MUTANTS"]
@@ -59,7 +59,7 @@ def _nothing_waits(self: OffsetsPartition) -> bool:
 # 2: partitions are sent, and connections lost, in the middle of another event.
 
 
-def _offer_and_send(self: Placement, partition: TargetPartition) -> None:
+def _offer_and_send(self: BrokerRouting, partition: TargetPartition) -> None:
     if partition.target_node != UNKNOWN:
         node = self._target_node(partition.target_node)
         node.offer(partition)
@@ -102,18 +102,18 @@ def _drop_and_give_back(self: TargetPartition, kept: int) -> None:
 # 12: any other topic id means that the topic was created again.
 
 
-def _any_other_id(self: LogChecks, partition: PartitionCopy) -> None:
+def _any_other_id(self: LogValidation, partition: PartitionCopy) -> None:
     partition.former_source_ids = ()
     _follow(self, partition)
 
 
-_follow = LogChecks.follow
+_follow = LogValidation.follow
 
 
 # 12b: and after a restart.
 
 
-def _without_former_ids(self: PartitionCopy, facts: LogFacts) -> None:
+def _without_former_ids(self: PartitionCopy, facts: LogIdentity) -> None:
     _learn(self, replace(facts, former_source_ids=(), former_target_ids=()))
 
 
@@ -149,20 +149,20 @@ def _forget_but_pipeline(self: PartitionCopy, loss: Loss) -> None:
 _forget_lost = PartitionCopy.forget_lost
 
 
-def _take_and_pipeline(self: Deliveries, *arguments: Any) -> None:
+def _take_and_pipeline(self: ProduceResponseHandler, *arguments: Any) -> None:
     partition = arguments[0]
     _take(self, *arguments)
     if arguments[1].answered:
         partition.pipelined_until = self._loop.now() + 600.0
 
 
-_take = Deliveries._take
+_take = ProduceResponseHandler._take
 
 
 # 15: a commit that was asked for is given up.
 
 
-def _spoil_commits(self: Transactions, reason: str) -> None:
+def _spoil_commits(self: TransactionManager, reason: str) -> None:
     self._abort_because(reason)
 
 
@@ -195,7 +195,7 @@ def _requeue_unseeing(self: TargetPartition) -> tuple[Failure, str] | None:
 _requeue = TargetPartition.requeue
 
 
-def _move_ahead(self: StartPositions, search: Any, offset: int) -> None:
+def _move_ahead(self: OffsetReset, search: Any, offset: int) -> None:
     if search.loss is not None:
         self._tell(search, offset)
     search.partition.relocate(offset)
@@ -226,7 +226,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "sending re-enters",
         "copier",
         "2: a connection that breaks while a fetch is handled leaves batches out of order.",
-        _all((Placement, "offer", _offer_and_send), (BrokerNode, "lose_soon", _lose_now)),
+        _all((BrokerRouting, "offer", _offer_and_send), (BrokerNode, "lose_soon", _lose_now)),
     ),
     Mutant(
         "six in flight",
@@ -248,7 +248,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "stale topic id",
         "copier",
         "12: a broker with old metadata makes a topic look created again, and all is copied again.",
-        _all((LogChecks, "follow", _any_other_id)),
+        _all((LogValidation, "follow", _any_other_id)),
     ),
     Mutant(
         "stale topic id after a restart",
@@ -263,14 +263,14 @@ MUTANTS: tuple[Mutant, ...] = (
         _all(
             (TargetNode, "_may_send", _may_send_on),
             (PartitionCopy, "forget_lost", _forget_but_pipeline),
-            (Deliveries, "_take", _take_and_pipeline),
+            (ProduceResponseHandler, "_take", _take_and_pipeline),
         ),
     ),
     Mutant(
         "commit given up",
         "copier",
         "15: a partition that cannot be added while a commit is under way ends the task.",
-        _all((Transactions, "_spoil", _spoil_commits)),
+        _all((TransactionManager, "_spoil", _spoil_commits)),
     ),
     Mutant(
         "no way back to a broker",
@@ -294,7 +294,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "truncation skips ahead",
         "copier",
         "After a truncation copying goes on at the end, though it had not come so far.",
-        _all((StartPositions, "_move", _move_ahead)),
+        _all((OffsetReset, "_move", _move_ahead)),
     ),
     Mutant(
         "split of a written batch",

@@ -13,10 +13,10 @@ from connect.clock import Clock, Deadline
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.quarantine import PutAside, Quarantine
+from connectors.mirror.copy.quarantine import Quarantine, QuarantinedRecords
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offsets.log_identity import LogFacts, noted_facts
+from connectors.mirror.offsets.log_identity import LogIdentity, noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.simulation.copier.plan import Plan
 from tests.simulation.kafka.access import SimulatedAccess
@@ -44,7 +44,7 @@ class Stored:
 
     position: int
     life: int
-    facts: LogFacts | None
+    facts: LogIdentity | None
     cuts: int = 0
 
 
@@ -56,7 +56,7 @@ class WorkerEvents:
 
     acked: Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
     lost: Callable[[PartitionCopy, Loss], None]
-    put_aside: Callable[[PartitionCopy, PutAside], None]
+    put_aside: Callable[[PartitionCopy, QuarantinedRecords], None]
     begins: Callable[[Key, Stored | None], None]
     life: Callable[[Key], int]
     cuts: Callable[[Key], int]

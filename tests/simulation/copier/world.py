@@ -17,7 +17,7 @@ from connect.errors import ConnectError
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.quarantine import PutAside
+from connectors.mirror.copy.quarantine import QuarantinedRecords
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.simulation.copier.flights import Flights
 from tests.simulation.copier.oracle import Oracle
@@ -423,11 +423,11 @@ class CopierWorld:
     def _loss_found(self, key: Key) -> None:
         self._found.setdefault(key, deque()).append(self._seen_cuts.get(key, 0))
 
-    def _put_aside(self, partition: PartitionCopy, aside: PutAside) -> None:
+    def _put_aside(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
         self.note(f"put aside: {partition.source} {aside.first} to {aside.last}: {aside.reason}")
         self.oracle.of_source(partition.source).excuse(aside.first, aside.last + 1)
 
-    def put(self, aside: PutAside) -> Future[None]:
+    def put(self, aside: QuarantinedRecords) -> Future[None]:
         """The quarantine, as the copier calls it."""
         done: Future[None] = Future()
 

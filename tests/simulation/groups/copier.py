@@ -12,8 +12,8 @@ from connect.plugin import StoredOffset
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.offsets.log_identity import LogFacts, noted_facts
-from connectors.mirror.offsets.offset_sync_writer import FlowBooks, Reached
+from connectors.mirror.offsets.log_identity import LogIdentity, noted_facts
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
 from tests.simulation.groups.logs import Partition
 from tests.simulation.groups.topics import Topics, WorkerTopics
 
@@ -67,7 +67,7 @@ class Copier:
         self._exactly_once = exactly_once
         self.topics = WorkerTopics(topics, random)
         self.clock = FakeClock(now_ms=now_ms)
-        self.books = FlowBooks({}, config, None, self.clock, self.topics)
+        self.books = OffsetSyncWriter({}, config, None, self.clock, self.topics)
         self.copies: dict[int, _Copy] = {}
         self._leaving: list[_Copy] = []
         self._commit: tuple[Future[list[StoredOffset]], list[tuple[_Copy, int]]] | None = None
@@ -97,7 +97,7 @@ class Copier:
                     self._learn(copy, known if holds else None)
         self._finish_commit()
 
-    def _learn(self, copy: _Copy, facts: LogFacts | None) -> None:
+    def _learn(self, copy: _Copy, facts: LogIdentity | None) -> None:
         copy.learned = True
         if facts is not None:
             copy.source_id = _number(facts.source_topic_id, copy.source_id)
@@ -230,9 +230,9 @@ class Copier:
             self.books.committed()
         return sum(length for _, length in runs)
 
-    def _facts(self, copy: _Copy) -> LogFacts:
+    def _facts(self, copy: _Copy) -> LogIdentity:
         self._drop_anchor(copy)
-        return LogFacts(
+        return LogIdentity(
             max(0, copy.stored),
             copy.position,
             copy.target_end,

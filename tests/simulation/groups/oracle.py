@@ -26,7 +26,7 @@ These cannot hold by design, and are left out, each for its reason:
   say nothing of losses.
 * `strayed`: a worker that was frozen may write with a session that nobody knew of. Its copies are
   earlier ones, so groups read again at most, until the worker that has the partition now looks at
-  what others wrote, and deletes it (`FlowBooks`). The topic is not compacted as fast.
+  what others wrote, and deletes it (`OffsetSyncWriter`). The topic is not compacted as fast.
 * `deleted`: after pages were deleted from the map's topic a translator that runs may know of later
   sessions than the workers; their pages count when it starts again.
 * A checkpoints topic that is compacted between a correction and the next round of group sync, with

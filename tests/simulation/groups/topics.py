@@ -18,7 +18,7 @@ from connect.clock import Deadline
 from connectors.mirror.offsets.log_identity import is_facts_key
 from connectors.mirror.offsets.offset_map_pages import page_span
 from connectors.mirror.offsets.offset_map_trim import MapTopic, MapTopicReading
-from connectors.mirror.offsets.offset_sync_producer import SyncProducer
+from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -209,8 +209,8 @@ class WorkerTopics:
         self.producer = Producer(topics, random)
         self.reading: _Reading | None = None
 
-    def writer(self) -> SyncProducer:
-        return SyncProducer(self.producer, SYNCS, MAP)
+    def writer(self) -> OffsetSyncProducer:
+        return OffsetSyncProducer(self.producer, SYNCS, MAP)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> _Reading:
         self.reading = _Reading(self._topics.map, on_read, before)

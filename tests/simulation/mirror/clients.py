@@ -17,7 +17,7 @@ from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.history.recorder import CopiedPartition, TaskHistory
 from connectors.mirror.offsets.offset_map_trim import MapTopic
-from connectors.mirror.offsets.offset_sync_producer import SyncProducer
+from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.source.task import MirrorSourceTask
 from connectors.mirror.source.task_clients import TaskClients
 from tests.simulation.kafka.access import AccessFaults, SimulatedAccess
@@ -157,7 +157,7 @@ class _Books:
         self.producers: list[SimulatedProducer] = []
         self.readers: list[SimulatedMapReader] = []
 
-    def writer(self) -> SyncProducer:
+    def writer(self) -> OffsetSyncProducer:
         made = SimulatedProducer(
             self._timeline,
             self._life,
@@ -165,7 +165,7 @@ class _Books:
             {topic.name: topic for topic in (self._syncs, self._pages)},
         )
         self.producers.append(made)
-        return SyncProducer(made, self._syncs.name, self._pages.name)
+        return OffsetSyncProducer(made, self._syncs.name, self._pages.name)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> SimulatedMapReader:
         made = SimulatedMapReader(self._timeline, self._session, self._pages, on_read, before)

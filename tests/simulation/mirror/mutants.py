@@ -13,8 +13,8 @@ from connect.runtime.transfer.task import WorkerTransferTask
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.offsets.offset_map_pages import PartitionPages
 from connectors.mirror.offsets.offset_map_trim import PageIndex
-from connectors.mirror.offsets.offset_sync_writer import FlowBooks, Reached
-from connectors.mirror.offsets.start_position_tracker import Beginnings
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
+from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
 from connectors.mirror.source.task import MirrorSourceTask
 from tests.simulation.mutants import Mutant, replaced
 
@@ -35,9 +35,9 @@ def _stepping_after_a_failure() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _offsets_before_pages() -> Iterator[None]:
-    real = FlowBooks.prepare
+    real = OffsetSyncWriter.prepare
 
-    def prepare(self: FlowBooks, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
+    def prepare(self: OffsetSyncWriter, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
         write_pages = self._write_pages
 
         def first_then(later: Sequence[Reached], then: Callable[[], None]) -> None:
@@ -47,7 +47,7 @@ def _offsets_before_pages() -> Iterator[None]:
         with replaced(self, "_write_pages", first_then):
             return real(self, reached)
 
-    with replaced(FlowBooks, "prepare", prepare):
+    with replaced(OffsetSyncWriter, "prepare", prepare):
         yield
 
 
@@ -78,22 +78,24 @@ def _session_is_the_clock() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _first_positions_stay() -> Iterator[None]:
-    def forget_first(self: FlowBooks, keys: Collection[TopicPartition]) -> None:
+    def forget_first(self: OffsetSyncWriter, keys: Collection[TopicPartition]) -> None:
         """Nothing, as it was."""
 
-    with replaced(FlowBooks, "forget_first", forget_first):
+    with replaced(OffsetSyncWriter, "forget_first", forget_first):
         yield
 
 
 @contextlib.contextmanager
 def _begun_without_keeping() -> Iterator[None]:
-    real = Beginnings.begun
+    real = StartPositionTracker.begun
 
-    def begun(self: Beginnings, key: TopicPartition, position: int, topic_id: Any) -> None:
+    def begun(
+        self: StartPositionTracker, key: TopicPartition, position: int, topic_id: Any
+    ) -> None:
         real(self, key, position, topic_id)
         self._release([key])
 
-    with replaced(Beginnings, "begun", begun):
+    with replaced(StartPositionTracker, "begun", begun):
         yield
 
 

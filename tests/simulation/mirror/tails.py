@@ -10,7 +10,7 @@ from connect.errors import BrokerUnavailable
 from connect.protocol.batches import read_headers
 from connectors.mirror.compare.batch_runs import wire_runs
 from connectors.mirror.compare.target_tail import Tail, compared
-from connectors.mirror.copy.partition.leader_epochs import EpochStarts
+from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.positions.tail_checks import FoundTail, TailQuestion
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.log import Log
@@ -62,7 +62,7 @@ class SimulatedTails:
         if span[1] <= span[0]:
             return Tail((), first, None)
         (mine,) = _read(ours.log, first, end)
-        epochs = EpochStarts()
+        epochs = LeaderEpochCache()
         if mine.headers:
             epochs.saw(mine.records, mine.headers)
         found = compared(

@@ -17,7 +17,7 @@ from connect.runtime.states import InstanceId, TargetState
 from connect.storage import config_records
 from connect.storage.config_records import RestartRequest
 from tests.simulation.workers.herder import Kafka, Node, SimHerder
-from tests.simulation.workers.hosts import SimConnectorHost
+from tests.simulation.workers.hosts import SimWorkerConnector
 from tests.simulation.workers.ledger import Broken
 
 __all__ = ["Clients"]
@@ -275,7 +275,7 @@ class Clients:
                 count = random.randint(0, 5)
             ledger.shapes[name] = (count, version + 1)
             for host, process in ledger.running(InstanceId(name)):
-                if isinstance(host, SimConnectorHost):
+                if isinstance(host, SimWorkerConnector):
                     process.run(host.reconfigure)
             done: Future[Any] = Future()
             done.set_result(None)

@@ -20,7 +20,7 @@ from connect.runtime.distributed.group_config import DistributedConfig, ExactlyO
 from connect.runtime.distributed.herder import DistributedHerder
 from connect.runtime.distributed.leader_client import InternalRequests, LeaderRefused
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.request_handlers import GroupOperations
+from connect.runtime.distributed.request_handlers import LeaderRequests
 from connect.runtime.states import InstanceId
 from connect.storage.config_records import SessionKey
 from connect.storage.config_store import KafkaConfigStore
@@ -205,7 +205,7 @@ class SimHerder(DistributedHerder):
         return self._loop
 
     @property
-    def operations(self) -> GroupOperations:
+    def operations(self) -> LeaderRequests:
         return self._do
 
     def begin(self) -> None:

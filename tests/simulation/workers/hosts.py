@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from connect.runtime.distributed.exactly_once_checks import TaskRun
     from tests.simulation.workers.ledger import Ledger
 
-__all__ = ["SimConnectorHost", "SimWorker"]
+__all__ = ["SimWorker", "SimWorkerConnector"]
 
 
-class SimConnectorHost:
-    """Stands for `ConnectorHost`."""
+class SimWorkerConnector:
+    """Stands for `WorkerConnector`."""
 
     def __init__(
         self,
@@ -163,9 +163,9 @@ class SimWorker(Worker):
         config: Mapping[str, str],
         request_reconfiguration: Callable[[], None],
         committed: Sequence[Mapping[str, str]] = (),
-    ) -> SimConnectorHost:
+    ) -> SimWorkerConnector:
         self.plugins.connector(config["connector.class"])
-        return SimConnectorHost(
+        return SimWorkerConnector(
             self._process, self._ledger, name, self.statuses, request_reconfiguration
         )
 

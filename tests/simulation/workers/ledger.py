@@ -22,10 +22,10 @@ from connect.storage.config_records import (
 from tests.simulation.workers.engine import Engine, Process
 
 if TYPE_CHECKING:
-    from tests.simulation.workers.hosts import SimConnectorHost
+    from tests.simulation.workers.hosts import SimWorkerConnector
     from tests.simulation.workers.tasks import SimTaskHost
 
-    Host: TypeAlias = SimConnectorHost | SimTaskHost
+    Host: TypeAlias = SimWorkerConnector | SimTaskHost
 
 __all__ = ["Broken", "Ledger"]
 

@@ -11,7 +11,7 @@ from connect.runtime.distributed.herder_thread import HerderLoop
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_listener import Rebalancing
-from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.session_keys import SessionKeys
 from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.states import InstanceId
@@ -52,7 +52,7 @@ def _as_old_as_now(self: Membership, instance: InstanceId) -> int:
     return self.generation
 
 
-def _thaw_all(self: AssignedWork, tasks: object) -> None:
+def _thaw_all(self: RunningWork, tasks: object) -> None:
     frozen, self._frozen = self._frozen & self._tasks.keys(), set()
     for instance in frozen:
         host = self._tasks[instance].host
@@ -101,7 +101,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "thawed-too-late",
         "Frozen tasks went on although another worker may have run them meanwhile.",
-        AssignedWork,
+        RunningWork,
         "thaw",
         _thaw_all,
     ),

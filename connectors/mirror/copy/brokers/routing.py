@@ -1,10 +1,9 @@
 """Routes each partition to its source and target brokers, and tracks whether they are reachable.
 
-`Placement` has the broker nodes, follows the leaders of both clusters, and updates fetch sessions
-and send queues to match the states of partitions. `refresh_interest` only updates these lists:
-batches are sent after the current event, so no caller is re-entered. Belongs to the copy engine's
-thread.
-"""
+`BrokerRouting` has the broker nodes, follows the leaders of both clusters, and updates fetch
+sessions and send queues to match the states of partitions. `refresh_interest` only updates these
+lists: batches are sent after the current event, so no caller is re-entered. Belongs to the copy
+engine's thread."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ from connectors.mirror.copy.partition.produce_errors import TOPIC_AUTHORIZATION_
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 
-__all__ = ["Placement"]
+__all__ = ["BrokerRouting"]
 
 
-class Placement:
+class BrokerRouting:
     """Assigns partitions to broker nodes as leaders and partition states change."""
 
     def __init__(

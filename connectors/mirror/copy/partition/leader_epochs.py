@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from connect.protocol.batches import BatchHeader
 
-__all__ = ["EpochStarts"]
+__all__ = ["LeaderEpochCache"]
 
 _EPOCH = struct.Struct(">i")
 _EPOCH_AT = 12
@@ -19,7 +19,7 @@ _KEPT = 16
 """Only the newest epoch matters unless the log is truncated more than once."""
 
 
-class EpochStarts:
+class LeaderEpochCache:
     """(epoch, first offset copied in it), ascending in both."""
 
     __slots__ = ("_starts",)

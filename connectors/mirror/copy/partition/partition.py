@@ -21,11 +21,11 @@ from uuid import UUID
 from connect.plugin import PartitionHealth
 from connectors.mirror.config.losses import Loss, LossKind
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
-from connectors.mirror.copy.partition.leader_epochs import EpochStarts
+from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.copy.partition.states import CopyEvent, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.offsets.log_identity import LogFacts, joined_by
+from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = ["UNKNOWN", "CopyState", "Failure", "OffsetRun", "Outgoing", "PartitionCopy"]
@@ -75,7 +75,7 @@ class PartitionCopy(TargetPartition):
     """The id of the topic that replaced the source topic, until copying continues there."""
     former_source_ids: tuple[UUID, ...] = ()
     """Ids of deleted topics, newest last. A broker with old metadata may still return one."""
-    epochs: EpochStarts = field(default_factory=EpochStarts)
+    epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
     """Leader epochs of the fetched batches."""
     source_checked: int = UNKNOWN
     """The leader epoch in which the source's log was last validated."""
@@ -243,7 +243,7 @@ class PartitionCopy(TargetPartition):
                 former = joined_by(self.former_source_ids, self.source_topic_id)
                 self.former_source_ids = former
             self.source_topic_id, self.next_source_id = self.next_source_id, None
-            self.epochs = EpochStarts()
+            self.epochs = LeaderEpochCache()
             self.anchors.clear()
 
     def forecast_loss(self, now: float) -> None:
@@ -260,9 +260,9 @@ class PartitionCopy(TargetPartition):
         found = [anchor for anchor in self.anchors if anchor[1] <= target_offset]
         return found[-1] if found else None
 
-    def facts(self, position: int) -> LogFacts:
+    def facts(self, position: int) -> LogIdentity:
         """The facts that the next start at this position needs to detect losses in between."""
-        return LogFacts(
+        return LogIdentity(
             max(0, self.stored_position),
             position,
             self.target_end,
@@ -279,7 +279,7 @@ class PartitionCopy(TargetPartition):
         self.stored_position = position
         self.lost_since_stored = False
 
-    def learn(self, facts: LogFacts) -> None:
+    def learn(self, facts: LogIdentity) -> None:
         """Set the facts that were stored with this position. Call it before any comparison, or
         later: newer facts stay. The stored facts are ignored after a move."""
         if self.moves > 1:

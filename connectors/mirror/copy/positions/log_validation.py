@@ -2,7 +2,7 @@
 
 A log is validated when it may have changed: at the start, after a leader change, when a topic has
 another id, and when the target appends a batch before the end that it had acknowledged. Meanwhile
-the partition is not fetched (`checking`). `StartPositions` decides about the losses found. Runs on
+the partition is not fetched (`checking`). `OffsetReset` decides about the losses found. Runs on
 the copy engine's thread; one request covers all partitions that wait.
 """
 
@@ -21,10 +21,10 @@ from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import LossKind
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
-from connectors.mirror.copy.positions.offset_reset import StartPositions
+from connectors.mirror.copy.positions.offset_reset import OffsetReset
 from connectors.mirror.copy.positions.tail_checks import TailChecks
 
-__all__ = ["LogChecks"]
+__all__ = ["LogValidation"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class _Side:
     asked: bool = False
 
 
-class LogChecks:
+class LogValidation:
     """Validates the logs of partitions. `on_checked(partition)`: it may be fetched again;
     `on_explained(partition)`: the cause of a batch that landed early is reported, and the batch can
     be acknowledged."""
@@ -76,7 +76,7 @@ class LogChecks:
         source: ClusterAccess,
         target: ClusterAccess,
         loop: SelectorLoop,
-        starts: StartPositions,
+        starts: OffsetReset,
         on_checked: Callable[[PartitionCopy], None],
         on_explained: Callable[[PartitionCopy], None],
         tails: TailChecks | None = None,

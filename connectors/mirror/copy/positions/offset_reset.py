@@ -21,7 +21,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 
-__all__ = ["OnLoss", "StartPositions"]
+__all__ = ["OffsetReset", "OnLoss"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class _Search:
     resume: int = UNKNOWN
 
 
-class StartPositions:
+class OffsetReset:
     """Sets the positions of partitions. `on_located(partition)` is called after each."""
 
     def __init__(

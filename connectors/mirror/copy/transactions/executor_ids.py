@@ -14,7 +14,7 @@ from connect.clients.transactions.fence_producers import claim_producers, was_cl
 from connect.clients.wire.cancellation import Cancellation
 from connect.clock import Deadline
 
-__all__ = ["LANES", "LaneClaim", "fence_lanes", "lane_id"]
+__all__ = ["LANES", "ClaimedProducer", "fence_lanes", "lane_id"]
 
 _FENCE_S = 60.0
 _TRANSACTION_TIMEOUT_MS = 1000
@@ -23,7 +23,7 @@ LANES = 128
 """Lanes of a task. A new run fences all of them, so a later version must not have fewer."""
 
 
-class LaneClaim(NamedTuple):
+class ClaimedProducer(NamedTuple):
     """The transactional id and the producer to write with, once."""
 
     transactional_id: str

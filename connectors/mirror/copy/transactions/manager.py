@@ -36,11 +36,11 @@ from connectors.mirror.copy.transactions.offsets_partitions import (
     OffsetsPartition,
     OffsetsPartitions,
 )
-from connectors.mirror.copy.transactions.participants import TransactionMembers
-from connectors.mirror.copy.transactions.states import Event, Phase, TransactionLife
+from connectors.mirror.copy.transactions.participants import TransactionPartitions
+from connectors.mirror.copy.transactions.states import Event, Phase, TransactionState
 from connectors.mirror.copy.transactions.timing import LOOK_S, TransactionPace
 
-__all__ = ["Transactions"]
+__all__ = ["TransactionManager"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class _Telling(NamedTuple):
     call: Callable[[], None]
 
 
-class Transactions:
+class TransactionManager:
     """Runs the engine's transactions. `failure`: why no more transactions are possible; the task
     raises it."""
 
@@ -75,10 +75,10 @@ class Transactions:
         self._control = plan.control
         self._loop = loop
         self._hooks = hooks
-        self._life = TransactionLife()
+        self._life = TransactionState()
         self.failure: Exception | None = None
         self._offsets = OffsetsPartitions(plan.control, plan.source_partition, link, budget)
-        self._members = TransactionMembers(plan.control, loop, self._offsets, hooks, self)
+        self._members = TransactionPartitions(plan.control, loop, self._offsets, hooks, self)
         self._pace = TransactionPace(plan.control.timeout_s, plan.control.boundary_s, loop.now())
         self._held_back: dict[PartitionCopy, None] = {}
         self._equipped: set[TopicPartition] = set()

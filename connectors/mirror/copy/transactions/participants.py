@@ -21,7 +21,7 @@ from connectors.mirror.copy.transactions.interfaces import TransactionHooks
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartitions
 from connectors.mirror.copy.transactions.timing import PAUSE_S
 
-__all__ = ["MembershipOwner", "TransactionMembers"]
+__all__ = ["MembershipOwner", "TransactionPartitions"]
 
 _NOT_ATTEMPTED = 55
 
@@ -41,7 +41,7 @@ class MembershipOwner(Protocol):
     def add_failed(self, error: ConnectError) -> None: ...
 
 
-class TransactionMembers:
+class TransactionPartitions:
     """Tracks and adds the members of the open transaction."""
 
     def __init__(

@@ -18,7 +18,7 @@ from collections import deque
 
 from connectors.mirror.copy.partition.states import InvariantBroken
 
-__all__ = ["Event", "InvalidTransition", "Phase", "TransactionLife"]
+__all__ = ["Event", "InvalidTransition", "Phase", "TransactionState"]
 
 
 class Phase(enum.Enum):
@@ -77,7 +77,7 @@ class InvalidTransition(InvariantBroken):
     """An event that is not allowed in this phase; the message has the earlier phases."""
 
 
-class TransactionLife:
+class TransactionState:
     """The phase and its history."""
 
     def __init__(self) -> None:

@@ -16,11 +16,11 @@ from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
-from connectors.mirror.offsets.log_identity import LogFacts, joined_by
-from connectors.mirror.spark.copy.partition import UNKNOWN, MirroredPartition
+from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
+from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
 from connectors.mirror.spark.copy.shard_plan import Lagging, PlanLimits, plan_shards
 
-__all__ = ["Board"]
+__all__ = ["PartitionBoard"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,15 +29,15 @@ _PROBE_S = 5.0
 """How often a source is asked again that seems to end before what was copied."""
 
 
-class Board:
+class PartitionBoard:
     """See the module. `now`: monotonic seconds; `now_ms`: since the epoch."""
 
     def __init__(
         self,
         limits: PlanLimits | None = None,
         policies: LossPolicies | None = None,
-        on_loss: Callable[[MirroredPartition, Loss], None] | None = None,
-        on_begun: Callable[[MirroredPartition], None] | None = None,
+        on_loss: Callable[[SparkPartition, Loss], None] | None = None,
+        on_begun: Callable[[SparkPartition], None] | None = None,
         *,
         begins_at_start: bool = True,
     ) -> None:
@@ -48,20 +48,20 @@ class Board:
         self._on_begun = on_begun
         self._begins_at_start = begins_at_start
         self._limits = limits or PlanLimits()
-        self._partitions: dict[TopicPartition, MirroredPartition] = {}
+        self._partitions: dict[TopicPartition, SparkPartition] = {}
         self._plans = 0
         self.news = True
         """Whether there may be something to plan that was not there at the last plan; besides, what
         waits for a time may be due."""
 
-    def __iter__(self) -> Iterator[MirroredPartition]:
+    def __iter__(self) -> Iterator[SparkPartition]:
         """All of them, also those that are leaving."""
         return iter(tuple(self._partitions.values()))
 
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def get(self, key: TopicPartition) -> MirroredPartition | None:
+    def get(self, key: TopicPartition) -> SparkPartition | None:
         return self._partitions.get(key)
 
     # What is assigned.
@@ -69,7 +69,7 @@ class Board:
     def assigned(self) -> set[TopicPartition]:
         return {key for key, partition in self._partitions.items() if not partition.leaving}
 
-    def add(self, partition: MirroredPartition) -> None:
+    def add(self, partition: SparkPartition) -> None:
         self._partitions[partition.source] = partition
         self.news = True
 
@@ -82,7 +82,7 @@ class Board:
         self.news = True
         return [key for key in keys if key not in self._partitions]
 
-    def take_gone(self) -> list[MirroredPartition]:
+    def take_gone(self) -> list[SparkPartition]:
         """Remove what is leaving and stored: nothing more has to be done for it."""
         gone = [
             partition
@@ -94,16 +94,16 @@ class Board:
         return gone
 
     @staticmethod
-    def _moved(partition: MirroredPartition) -> bool:
+    def _moved(partition: SparkPartition) -> bool:
         return partition.position > 0 and partition.position != partition.stored
 
-    def moved(self) -> list[MirroredPartition]:
+    def moved(self) -> list[SparkPartition]:
         """Those whose position is not the stored one."""
         return [partition for partition in self._partitions.values() if self._moved(partition)]
 
     # The source's offsets.
 
-    def unplaced(self) -> list[MirroredPartition]:
+    def unplaced(self) -> list[SparkPartition]:
         """Those that have no position yet, or have to begin again."""
         return [
             partition
@@ -116,7 +116,7 @@ class Board:
             and not partition.leaving
         ]
 
-    def place(self, partition: MirroredPartition, offset: int) -> None:
+    def place(self, partition: SparkPartition, offset: int) -> None:
         """Go on at this source offset."""
         if partition.begin_again:
             self._created_again(partition, offset)
@@ -186,7 +186,7 @@ class Board:
 
     # Losses.
 
-    def _created_again(self, partition: MirroredPartition, resume: int | None) -> None:
+    def _created_again(self, partition: SparkPartition, resume: int | None) -> None:
         kind = LossKind.SOURCE_RECREATED
         position = partition.position
         self.lost(
@@ -217,7 +217,7 @@ class Board:
     def learning(self) -> bool:
         return any(p.learns and not p.unsure for p in self._partitions.values())
 
-    def learn(self, facts: Mapping[TopicPartition, LogFacts]) -> None:
+    def learn(self, facts: Mapping[TopicPartition, LogIdentity]) -> None:
         for key, partition in self._partitions.items():
             if not partition.learns or partition.unsure:
                 continue
@@ -310,7 +310,7 @@ class Board:
             self._failed(partition, progress.error, now)
 
     @staticmethod
-    def _measure(partition: MirroredPartition, progress: RangeProgress, now_ms: int) -> None:
+    def _measure(partition: SparkPartition, progress: RangeProgress, now_ms: int) -> None:
         metrics, newest = partition.metrics, progress.newest_timestamp
         if progress.records:
             metrics.fetched(progress.bytes, progress.records, newest, now_ms)
@@ -366,7 +366,7 @@ class Board:
         self.news = True
 
     @staticmethod
-    def _failed(partition: MirroredPartition, reason: str | None, now: float) -> None:
+    def _failed(partition: SparkPartition, reason: str | None, now: float) -> None:
         partition.failures += 1
         if reason is not None and reason != partition.copy_error:
             _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)

@@ -15,8 +15,8 @@ from connect.clients.config.settings import AutoOffsetReset
 from connect.clock import Clock
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.spark.copy.board import Board
-from connectors.mirror.spark.copy.partition import MirroredPartition
+from connectors.mirror.spark.copy.board import PartitionBoard
+from connectors.mirror.spark.copy.partition import SparkPartition
 from connectors.mirror.spark.copy.source_offsets import Found, SourceOffsets
 
 __all__ = ["TICK_S", "Listing"]
@@ -38,7 +38,7 @@ class Listing:
 
     def __init__(
         self,
-        board: Board,
+        board: PartitionBoard,
         offsets: SourceOffsets,
         reset: AutoOffsetReset,
         post: Callable[[Callable[[], None]], None],
@@ -138,7 +138,7 @@ class Listing:
         self._board.ends(ends, self._clock.now_ms())
 
     @staticmethod
-    def _explain(partitions: Iterable[MirroredPartition], reason: str) -> None:
+    def _explain(partitions: Iterable[SparkPartition], reason: str) -> None:
         for partition in partitions:
             partition.listing_error = reason
 

@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable, Sequence
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.history.recorder import TaskHistory
-from connectors.mirror.offsets.offset_sync_writer import PAGES_EVERY_S, FlowBooks, Reached
-from connectors.mirror.spark.copy.board import Board
+from connectors.mirror.offsets.offset_sync_writer import PAGES_EVERY_S, OffsetSyncWriter, Reached
+from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.partition import UNKNOWN
 from connectors.mirror.spark.copy.shards import ShardResult
 
-__all__ = ["OnceBooks"]
+__all__ = ["ExactlyOnceBookkeeping"]
 
 
-class OnceBooks:
+class ExactlyOnceBookkeeping:
     """See the module. Belongs to the task's thread."""
 
     def __init__(
         self,
-        board: Board,
-        books: FlowBooks,
+        board: PartitionBoard,
+        books: OffsetSyncWriter,
         history: TaskHistory,
         on_stored: Callable[[Sequence[TopicPartition]], None],
         clock: Clock,

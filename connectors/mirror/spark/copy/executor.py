@@ -24,7 +24,7 @@ from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.range_copier import CopiedRange, RangeCopier, RangeProgress, SourceRange
 from connectors.mirror.copy.settings import engine_settings
-from connectors.mirror.copy.transactions.executor_ids import LaneClaim
+from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
@@ -122,7 +122,7 @@ def shard_copier(
     flow: CopyFlow,
     shards: Sequence[str],
     limits: ShardLimits,
-    claims: Sequence[LaneClaim] | None = None,
+    claims: Sequence[ClaimedProducer] | None = None,
     paces: Sequence[FlowLimits] | None = None,
 ) -> Callable[[int], Rows]:
     """Copies shard number n of these, each the JSON of its ranges, and returns its rows. `claims`:
@@ -170,7 +170,7 @@ class _Copier:
             plan = TransactionPlan(self._lane, keys, lambda: None)
         self.ranges = RangeCopier(settings, transactions=plan)
 
-    def begin(self, claim: LaneClaim | None) -> None:
+    def begin(self, claim: ClaimedProducer | None) -> None:
         if self._lane is not None:
             assert claim is not None, "there is no lane to write in"
             self._lane.begin(claim)
@@ -217,7 +217,7 @@ def _run(
     number: int,
     ranges: Sequence[SourceRange],
     limits: ShardLimits,
-    claim: LaneClaim | None,
+    claim: ClaimedProducer | None,
     pace: FlowLimits,
 ) -> Rows:
     """The rows of one shard. Errors are rows: Spark would run the shard again for them."""

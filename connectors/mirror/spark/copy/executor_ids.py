@@ -21,15 +21,15 @@ from connect.clients.config.settings import WireSettings
 from connect.clients.transactions.coordinator import ProducerIdentity
 from connect.clients.transactions.fence_producers import claim_producers
 from connect.clients.wire.cancellation import Cancellation
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Clock, Deadline
 from connect.errors import ConnectError
 from connect.loop import Backoff
 from connect.plugin import TransferTransactions
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.transactions.executor_ids import LANES, LaneClaim, lane_id
+from connectors.mirror.copy.transactions.executor_ids import LANES, ClaimedProducer, lane_id
 
-__all__ = ["LaneBook", "Lanes", "Positions"]
+__all__ = ["ClaimedIds", "ExecutorTransactionalIds", "Positions"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ Positions = Mapping[TopicPartition, int | None]
 """Where to go on after what is stored; None: nothing is."""
 
 
-class LaneBook:
+class ClaimedIds:
     """Which lanes are claimed and not given out. Pure."""
 
     def __init__(self, task_id: str, count: int = LANES) -> None:
@@ -56,15 +56,15 @@ class LaneBook:
     def claimed(self, producers: Mapping[str, ProducerIdentity]) -> None:
         self._ready.update(producers)
 
-    def take(self, count: int) -> list[LaneClaim]:
+    def take(self, count: int) -> list[ClaimedProducer]:
         """Give out so many. Each claim is given out once."""
         names = [name for name in self._ids if name in self._ready][:count]
         if len(names) < count:
             raise ValueError(f"{count} lanes are wanted, and {len(names)} are claimed")
-        return [LaneClaim(name, self._ready.pop(name)) for name in names]
+        return [ClaimedProducer(name, self._ready.pop(name)) for name in names]
 
 
-class Lanes:
+class ExecutorTransactionalIds:
     """See the module. Belongs to the task's thread; what is asked for is told there, by `post`."""
 
     def __init__(
@@ -81,8 +81,8 @@ class Lanes:
         self._stored = stored
         self._post = post
         self._clock = clock
-        self._book = LaneBook(transactions.transactional_id)
-        self._threads = ShortThreads("spark-lanes")
+        self._book = ClaimedIds(transactions.transactional_id)
+        self._threads = OneShotThreads("spark-lanes")
         self._cancellation = Cancellation()
         self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_CAP_S)
         self._busy = False
@@ -97,7 +97,7 @@ class Lanes:
         """Whether all are claimed."""
         return not self._book.missing
 
-    def take(self, count: int) -> list[LaneClaim]:
+    def take(self, count: int) -> list[ClaimedProducer]:
         return self._book.take(count)
 
     def claim(

@@ -17,7 +17,7 @@ from connect.clock import SYSTEM_CLOCK, Clock
 from connect.plugin import SourcePartition, StoredOffset
 from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import encode_key, encode_value
-from connectors.mirror.copy.transactions.executor_ids import LaneClaim
+from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 
 __all__ = ["LaneSettings", "LaneTransactions"]
 
@@ -50,7 +50,7 @@ class LaneTransactions:
         self._clock = clock
         self._committed: deque[tuple[int, float]] = deque()
 
-    def begin(self, claim: LaneClaim) -> None:
+    def begin(self, claim: ClaimedProducer) -> None:
         """Write in this lane from now on."""
         if self._coordinator is None or claim.transactional_id != self.transactional_id:
             self.close()

@@ -9,9 +9,9 @@ from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.offsets.log_identity import LogIdentity
 
-__all__ = ["UNKNOWN", "MirroredPartition"]
+__all__ = ["UNKNOWN", "SparkPartition"]
 
 UNKNOWN = -1
 _ANCHORS = 4
@@ -20,7 +20,7 @@ _FIRST_GUESS_BYTES = 1024
 
 
 @dataclass(slots=True, eq=False)
-class MirroredPartition:
+class SparkPartition:
     """One partition. Offsets are the source's: everything before `position` is on the target or
     needs no copying, and `end` is the first that readers may not read yet."""
 
@@ -89,10 +89,10 @@ class MirroredPartition:
     def log_start_offset(self) -> int:
         return self.log_start
 
-    def facts(self, position: int) -> LogFacts:
+    def facts(self, position: int) -> LogIdentity:
         """What the next start, at this position, has to know to see what was lost meanwhile.
         Without leader epochs, which only executors see."""
-        return LogFacts(
+        return LogIdentity(
             max(0, self.stored),
             position,
             self.target_end,

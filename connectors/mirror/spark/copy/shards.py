@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import FlowLimits
 from connectors.mirror.copy.range_copier import CopiedRange, RangeProgress, SourceRange
-from connectors.mirror.copy.transactions.executor_ids import LaneClaim
+from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.spark.copy.executor import (
     AGAIN,
     COPIED,
@@ -109,7 +109,7 @@ def copy_shards(
     rate: float | None = None,
     once: bool = False,
     again_s: float = 0.0,
-    claims: Sequence[LaneClaim] | None = None,
+    claims: Sequence[ClaimedProducer] | None = None,
     paces: Sequence[FlowLimits] | None = None,
 ) -> Iterator[ShardResult]:
     """Copy these shards, one task each; results come as tasks end. No partition is in two shards.
@@ -152,7 +152,7 @@ def _frame(
     flow: CopyFlow,
     shards: Sequence[Sequence[SourceRange]],
     limits: ShardLimits,
-    claims: Sequence[LaneClaim] | None = None,
+    claims: Sequence[ClaimedProducer] | None = None,
     paces: Sequence[FlowLimits] | None = None,
 ) -> DataFrame:
     # Large ones travel as a broadcast, as PySpark does with large functions.

@@ -30,7 +30,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connectors.mirror.config.rates import FlowLimits
 from connectors.mirror.copy.range_copier import DRAIN_S, SourceRange
-from connectors.mirror.copy.transactions.executor_ids import LaneClaim
+from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult, copy_shards
 from connectors.spark.errors import SparkJobFailed, job_errors
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
@@ -53,7 +53,7 @@ class Batch(NamedTuple):
     of the flow's limits, where there are any."""
 
     shards: Sequence[Sequence[SourceRange]] = ()
-    claims: Sequence[LaneClaim] | None = None
+    claims: Sequence[ClaimedProducer] | None = None
     paces: Sequence[FlowLimits] | None = None
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 from connect.clock import Clock
 from connectors.mirror.copy.positions.tail_checks import FoundTail, TailLookup, TailQuestion
-from connectors.mirror.spark.copy.partition import MirroredPartition
+from connectors.mirror.spark.copy.partition import SparkPartition
 
 __all__ = ["BoardTails"]
 
@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 _WITHIN_S = 30.0
 
-OnFound = Callable[[MirroredPartition, FoundTail], None]
+OnFound = Callable[[SparkPartition, FoundTail], None]
 
 
 class BoardTails:
@@ -39,9 +39,9 @@ class BoardTails:
         self._clock = clock
         self._post = post
         self._on_found = on_found
-        self._waiting: dict[MirroredPartition, float] = {}
+        self._waiting: dict[SparkPartition, float] = {}
 
-    def look(self, partitions: Iterable[MirroredPartition]) -> None:
+    def look(self, partitions: Iterable[SparkPartition]) -> None:
         """Compare those that know where their last commit ended on the target."""
         for partition in partitions:
             start, partition.tail_start = partition.tail_start, None
@@ -64,7 +64,7 @@ class BoardTails:
             self._give_up(partition, "it took too long")
         return bool(late)
 
-    def _answered(self, partition: MirroredPartition, done: Future[FoundTail]) -> None:
+    def _answered(self, partition: SparkPartition, done: Future[FoundTail]) -> None:
         if partition not in self._waiting:
             return
         if done.cancelled():
@@ -79,7 +79,7 @@ class BoardTails:
         self._on_found(partition, found)
         partition.comparing = False
 
-    def _give_up(self, partition: MirroredPartition, why: str) -> None:
+    def _give_up(self, partition: SparkPartition, why: str) -> None:
         del self._waiting[partition]
         partition.comparing = False
         _LOG.warning(

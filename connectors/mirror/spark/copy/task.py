@@ -34,19 +34,19 @@ from connectors.mirror.copy.transactions.executor_ids import LANES
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_sync_writer import (
-    FlowBooks,
+    OffsetSyncWriter,
     Reached,
     position_after,
     source_partition,
 )
-from connectors.mirror.offsets.start_position_tracker import WITHIN_S, Beginnings
+from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.replication_policy import replication_policy
-from connectors.mirror.spark.copy.board import Board
+from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.end_offsets import Listing
-from connectors.mirror.spark.copy.exactly_once import OnceBooks
-from connectors.mirror.spark.copy.executor_ids import Lanes, Positions
+from connectors.mirror.spark.copy.exactly_once import ExactlyOnceBookkeeping
+from connectors.mirror.spark.copy.executor_ids import ExecutorTransactionalIds, Positions
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings
-from connectors.mirror.spark.copy.partition import UNKNOWN, MirroredPartition
+from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
 from connectors.mirror.spark.copy.rate_shares import FlowPacing
 from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult
 from connectors.mirror.spark.copy.source_offsets import SourceOffsets
@@ -82,9 +82,9 @@ class SparkSourceTask(TransferTask):
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
-        self._board = Board(on_loss=self._lost)
-        self._books: FlowBooks | None = None
-        self._beginnings: Beginnings | None = None
+        self._board = PartitionBoard(on_loss=self._lost)
+        self._books: OffsetSyncWriter | None = None
+        self._beginnings: StartPositionTracker | None = None
         self._history: TaskHistory | None = None
         self._learn_by = 0.0
         self._query: CopyQuery | None = None
@@ -92,11 +92,11 @@ class SparkSourceTask(TransferTask):
         self._listing: Listing | None = None
         self._lookup: ThreadedTailLookup | None = None
         self._tails: BoardTails | None = None
-        self._lanes: Lanes | None = None
-        self._once: OnceBooks | None = None
+        self._lanes: ExecutorTransactionalIds | None = None
+        self._once: ExactlyOnceBookkeeping | None = None
         self._totals = CopyTotals()
         self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
-        self._committing: list[tuple[MirroredPartition, int]] = []
+        self._committing: list[tuple[SparkPartition, int]] = []
         self._condition = threading.Condition()
         self._inbox: deque[Callable[[], None]] = deque()
         self._woken = False
@@ -122,7 +122,7 @@ class SparkSourceTask(TransferTask):
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
         fetch = fetch_settings(consumer)
-        self._board = Board(
+        self._board = PartitionBoard(
             policies=self._config.losses,
             on_loss=self._lost,
             on_begun=self._begun,
@@ -133,8 +133,8 @@ class SparkSourceTask(TransferTask):
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )
-        self._books = FlowBooks(config, self._config, task.task_index)
-        self._beginnings = Beginnings(
+        self._books = OffsetSyncWriter(config, self._config, task.task_index)
+        self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._board, self._clock
         )
         self._offsets = SourceOffsets(wire_settings(consumer), fetch.isolation_level, self._clock)
@@ -166,8 +166,10 @@ class SparkSourceTask(TransferTask):
         control = self.context.transfer
         if control is None:
             return None
-        self._lanes = Lanes(control, wire_settings(producer), self._stored, self._post, self._clock)
-        self._once = OnceBooks(
+        self._lanes = ExecutorTransactionalIds(
+            control, wire_settings(producer), self._stored, self._post, self._clock
+        )
+        self._once = ExactlyOnceBookkeeping(
             self._board,
             _the(self._books),
             _the(self._history),
@@ -191,7 +193,7 @@ class SparkSourceTask(TransferTask):
         for key in added:
             position = stored.get(key)
             target = (self._policy.format_remote_topic(alias, key[0]), key[1])
-            partition = MirroredPartition(key, target, self._metrics(key, target))
+            partition = SparkPartition(key, target, self._metrics(key, target))
             partition.position = partition.stored = UNKNOWN if position is None else position
             partition.unsure = once
             partition.learns = once or position is not None
@@ -221,7 +223,7 @@ class SparkSourceTask(TransferTask):
         beginnings.expect(dict(zip(new, marks, strict=True)))
         beginnings.stored([key for key, position in stored.items() if position is not None])
 
-    def _begun(self, partition: MirroredPartition) -> None:
+    def _begun(self, partition: SparkPartition) -> None:
         """It is known where a partition begins that has no stored offset."""
         key, position = partition.source, partition.position
         _the(self._history).begun(key, position)
@@ -275,7 +277,7 @@ class SparkSourceTask(TransferTask):
                 _the(self._tails).look(self._board)
             listing.compare()
 
-    def _found(self, partition: MirroredPartition, found: FoundTail) -> None:
+    def _found(self, partition: SparkPartition, found: FoundTail) -> None:
         """Executors that died had copied this beyond the stored offset."""
         position = partition.position
         records = 0
@@ -296,7 +298,7 @@ class SparkSourceTask(TransferTask):
             )
         self._board.news = True
 
-    def _lost(self, partition: MirroredPartition, loss: Loss) -> None:
+    def _lost(self, partition: SparkPartition, loss: Loss) -> None:
         _the(self._books).lost(partition.source, loss, None)
         _the(self._history).lost(partition, loss)
 

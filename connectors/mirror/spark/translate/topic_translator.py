@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
-from connectors.mirror.offsets.last_translation import LastAnswer
+from connectors.mirror.offsets.last_translation import LastTranslation
 from connectors.mirror.offsets.translation import Place
 from connectors.mirror.offsets.translator import GroupOffset, TranslationTopics
 from connectors.mirror.spark.tables import BREAKS, SYNCS, arrow_table
@@ -55,7 +55,7 @@ class SparkTopicTranslator:
         self._map = TopicTable(topics.map, topics.properties, page_records)
         self._keep_all = keep_all_while_loading
         self._loaded_to: int | None = None
-        self._answer = LastAnswer()
+        self._answer = LastTranslation()
 
     def translate(
         self, offsets: Sequence[GroupOffset], deadline: Deadline

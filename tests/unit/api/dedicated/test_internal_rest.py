@@ -8,7 +8,7 @@ import pytest
 
 from api.dedicated.internal_rest import MirrorRestServer
 from connect.runtime.errors import NotFound, NotLeader
-from connect.runtime.herder import ConnectHerder
+from connect.runtime.herder import Herder
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
 
@@ -38,7 +38,7 @@ def server() -> Iterator[MirrorRestServer]:
 
 @pytest.fixture
 def url(server: MirrorRestServer, herder: InMemoryHerder) -> str:
-    def find(source: str, target: str) -> ConnectHerder:
+    def find(source: str, target: str) -> Herder:
         if (source, target) == ("a", "to b"):
             return herder
         raise NotFound("no such flow")

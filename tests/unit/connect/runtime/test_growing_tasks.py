@@ -15,7 +15,7 @@ from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import PartitionHealth, StoredOffset, TransferTask
 from connect.runtime.distributed.exactly_once_checks import TaskRun
-from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId
@@ -140,16 +140,16 @@ def run() -> TaskRun | None:
 
 
 @pytest.fixture
-def work(worker: Worker, run: TaskRun | None) -> Iterator[AssignedWork]:
+def work(worker: Worker, run: TaskRun | None) -> Iterator[RunningWork]:
     Lanes.told, Lanes.stubborn, Lanes.exactly_once = [], False, False
-    opened = AssignedWork(
+    opened = RunningWork(
         worker, lambda wait, command: None, lambda name: None, lambda name: None, lambda task: run
     )
     yield opened
     opened.end_all(Deadline(5.0))
 
 
-def begin(work: AssignedWork, state: ClusterConfigState) -> None:
+def begin(work: RunningWork, state: ClusterConfigState) -> None:
     work.begin_tasks([TASK], state)
     tells(["start ab"])
 
@@ -158,7 +158,7 @@ def tells(expected: Sequence[str]) -> None:
     wait_until(lambda: Lanes.told == list(expected), 5.0, f"{expected}, not {Lanes.told}")
 
 
-def test_a_task_that_only_gets_more_goes_on_and_is_offered_it_later(work: AssignedWork) -> None:
+def test_a_task_that_only_gets_more_goes_on_and_is_offered_it_later(work: RunningWork) -> None:
     begin(work, configs("ab"))
     more = configs("abc")
     assert work.renewal.outdated("c", more) == []
@@ -170,13 +170,13 @@ def test_a_task_that_only_gets_more_goes_on_and_is_offered_it_later(work: Assign
     assert Lanes.told == ["start ab", "offered abc"]
 
 
-def test_a_task_that_gives_something_up_ends_first(work: AssignedWork) -> None:
+def test_a_task_that_gives_something_up_ends_first(work: RunningWork) -> None:
     begin(work, configs("ab"))
     assert work.renewal.outdated("c", configs("ac")) == [TASK]
     assert work.renewal.outdated("c", configs()) == [TASK]
 
 
-def test_a_task_ends_that_its_connector_has_no_more(work: AssignedWork) -> None:
+def test_a_task_ends_that_its_connector_has_no_more(work: RunningWork) -> None:
     """Its config is still there to be read."""
     state = configs("ab")
     begin(work, state)
@@ -184,12 +184,12 @@ def test_a_task_ends_that_its_connector_has_no_more(work: AssignedWork) -> None:
     assert work.renewal.outdated("c", gone) == [TASK]
 
 
-def test_a_task_of_a_changed_connector_ends_first(work: AssignedWork) -> None:
+def test_a_task_of_a_changed_connector_ends_first(work: RunningWork) -> None:
     begin(work, configs("ab"))
     assert work.renewal.outdated("c", configs("abc", connector={"changed": "yes"})) == [TASK]
 
 
-def test_a_task_that_does_not_take_more_is_restarted_with_it(work: AssignedWork) -> None:
+def test_a_task_that_does_not_take_more_is_restarted_with_it(work: RunningWork) -> None:
     Lanes.stubborn = True
     begin(work, configs("ab"))
     assert work.renewal.outdated("c", configs("abc")) == []
@@ -197,7 +197,7 @@ def test_a_task_that_does_not_take_more_is_restarted_with_it(work: AssignedWork)
     tells(["start ab", "offered abc", "stop", "start abc"])
 
 
-def test_what_was_to_be_added_counts_no_more_once_it_is_given_back(work: AssignedWork) -> None:
+def test_what_was_to_be_added_counts_no_more_once_it_is_given_back(work: RunningWork) -> None:
     begin(work, configs("ab"))
     assert work.renewal.outdated("c", configs("abc")) == []
     assert work.renewal.outdated("c", configs("ab")) == []
@@ -209,7 +209,7 @@ def rate(text: str) -> dict[str, str]:
     return {"rate": text}
 
 
-def test_a_task_takes_live_values_of_its_connector_in_place(work: AssignedWork) -> None:
+def test_a_task_takes_live_values_of_its_connector_in_place(work: RunningWork) -> None:
     begin(work, configs("ab"))
     faster = configs("ab", connector=rate("9"))
     assert work.renewal.outdated("c", faster) == []
@@ -220,12 +220,12 @@ def test_a_task_takes_live_values_of_its_connector_in_place(work: AssignedWork) 
     tells(["start ab", "offered ab9", "offered ab"])
 
 
-def test_a_task_begins_with_its_connectors_live_values(work: AssignedWork) -> None:
+def test_a_task_begins_with_its_connectors_live_values(work: RunningWork) -> None:
     work.begin_tasks([TASK], configs("ab", connector=rate("9")))
     tells(["start ab9"])
 
 
-def test_what_is_added_leaves_live_values_as_they_are(work: AssignedWork) -> None:
+def test_what_is_added_leaves_live_values_as_they_are(work: RunningWork) -> None:
     work.begin_tasks([TASK], configs("ab", connector=rate("9")))
     tells(["start ab9"])
     more = configs("abc", connector=rate("8"))
@@ -235,14 +235,14 @@ def test_what_is_added_leaves_live_values_as_they_are(work: AssignedWork) -> Non
     tells(["start ab9", "offered abc9", "offered abc8"])
 
 
-def test_a_task_that_does_not_take_live_values_is_restarted_with_them(work: AssignedWork) -> None:
+def test_a_task_that_does_not_take_live_values_is_restarted_with_them(work: RunningWork) -> None:
     Lanes.stubborn = True
     begin(work, configs("ab"))
     work.renewal.take_live(configs("ab", connector=rate("9")))
     tells(["start ab", "offered ab9", "stop", "start ab9"])
 
 
-def test_other_changes_of_the_connector_are_not_taken_in_place(work: AssignedWork) -> None:
+def test_other_changes_of_the_connector_are_not_taken_in_place(work: RunningWork) -> None:
     begin(work, configs("ab"))
     both = configs("ab", connector={**rate("9"), "changed": "yes"})
     work.renewal.take_live(both)
@@ -250,7 +250,7 @@ def test_other_changes_of_the_connector_are_not_taken_in_place(work: AssignedWor
     assert Lanes.told == ["start ab"]
 
 
-def test_a_task_that_stands_still_takes_live_values_when_it_goes_on(work: AssignedWork) -> None:
+def test_a_task_that_stands_still_takes_live_values_when_it_goes_on(work: RunningWork) -> None:
     begin(work, configs("ab"))
     assert work.freeze([TASK]) == {TASK}
     work.renewal.take_live(configs("ab", connector=rate("9")))
@@ -261,7 +261,7 @@ def test_a_task_that_stands_still_takes_live_values_when_it_goes_on(work: Assign
 
 
 def test_a_frozen_task_that_is_revoked_stores_no_offsets(
-    work: AssignedWork, monkeypatch: pytest.MonkeyPatch
+    work: RunningWork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another worker may have run it meanwhile, and stored newer ones."""
     monkeypatch.setattr(Lanes, "drain", lambda self, deadline: self.told.append("drained"))
@@ -271,7 +271,7 @@ def test_a_frozen_task_that_is_revoked_stores_no_offsets(
     tells(["start ab", "stop"])
 
 
-def test_a_connector_hears_of_no_change_of_live_values(work: AssignedWork) -> None:
+def test_a_connector_hears_of_no_change_of_live_values(work: RunningWork) -> None:
     first = configs("ab", connector={"topic": "t", "lanes": "a"})
     work.begin_connector("c", first).result(5.0)
     host = work.host_of("c")
@@ -285,7 +285,7 @@ def test_a_connector_hears_of_no_change_of_live_values(work: AssignedWork) -> No
     assert not work.keeps_running("c", other)
 
 
-def test_a_connector_knows_the_tasks_that_there_are(work: AssignedWork) -> None:
+def test_a_connector_knows_the_tasks_that_there_are(work: RunningWork) -> None:
     named = {"topic": "t", "lanes": "a"}
     work.begin_connector("c", configs("ab", "d", connector=named)).result(5.0)
     host = work.host_of("c")
@@ -295,7 +295,7 @@ def test_a_connector_knows_the_tasks_that_there_are(work: AssignedWork) -> None:
 
 
 def test_a_connector_knows_its_stored_offsets_unless_they_have_a_topic_of_their_own(
-    work: AssignedWork, worker: Worker
+    work: RunningWork, worker: Worker
 ) -> None:
     key, value = encode_key("c", {"p": 1}), encode_value({"o": 7})
     worker.offsets.set({key: value}).result(5.0)
@@ -316,7 +316,7 @@ def checked_run() -> TaskRun:
 
 @pytest.mark.parametrize("run", [checked_run()])
 def test_a_task_that_writes_exactly_once_goes_on_where_it_can_and_has_begun(
-    work: AssignedWork, run: TaskRun
+    work: RunningWork, run: TaskRun
 ) -> None:
     begin(work, configs("ab"))
     more = configs("abc")

@@ -15,7 +15,7 @@ from connect.plugin import Connector, SourceTask, TransferTask
 from connect.runtime.states import InstanceId, State, Status, StatusBook
 from connect.runtime.tasks.own_offset_store import TaskWithOwnOffsets
 from connect.runtime.tasks.task import WorkerTask
-from connect.runtime.worker_connector import ConnectorHost
+from connect.runtime.worker_connector import WorkerConnector
 from connect.storage.offset_store import MemoryOffsetStore
 from tests.support.plugins import RecordLaneTask
 
@@ -43,9 +43,9 @@ class TellingConnector(Connector):
         pass
 
 
-def started() -> tuple[ConnectorHost, TellingConnector, Callable[[], Status | None]]:
+def started() -> tuple[WorkerConnector, TellingConnector, Callable[[], Status | None]]:
     book, connector = StatusBook("w"), TellingConnector()
-    host = ConnectorHost("c", connector, MetricRegistry(), book, lambda: None)
+    host = WorkerConnector("c", connector, MetricRegistry(), book, lambda: None)
     host.start({}).result(TIMEOUT_S)
     return host, connector, lambda: book.get(NAME)
 

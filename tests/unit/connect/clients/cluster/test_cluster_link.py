@@ -14,7 +14,7 @@ from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.config.settings import WireSettings
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.node_connector import NodeConnector
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import BrokerUnavailable, ConnectError
 from tests.unit.connect.clients.hostile_peer import unused_port
@@ -165,7 +165,7 @@ def test_a_node_that_failed_is_not_tried_again_before_its_backoff() -> None:
 
 
 def test_a_result_that_comes_after_closing_is_discarded() -> None:
-    threads = ShortThreads("aside")
+    threads = OneShotThreads("aside")
     go_on = threading.Event()
     discarded: list[str] = []
 

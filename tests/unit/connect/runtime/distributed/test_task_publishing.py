@@ -11,10 +11,10 @@ import pytest
 from connect.clock import FakeClock
 from connect.errors import RetriableError
 from connect.runtime.distributed.leader_client import InternalRequests
-from connect.runtime.distributed.running_work import AssignedWork
+from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.worker import Worker
-from connect.runtime.worker_connector import ConnectorHost, TasksAnswer
+from connect.runtime.worker_connector import TasksAnswer, WorkerConnector
 from connect.storage.config_records import (
     ConnectorConfigRecord,
     TaskCommitRecord,
@@ -84,7 +84,7 @@ class Stand:
         self.changed: dict[str, str] = {}
         self.publisher = TaskConfigPublisher(
             cast(Worker, self),
-            cast(AssignedWork, self),
+            cast(RunningWork, self),
             self.leader,
             cast(InternalRequests, self.leader),
             self._later,
@@ -101,8 +101,8 @@ class Stand:
     def live_keys(self, config: Mapping[str, str]) -> frozenset[str]:
         return frozenset({"live"})
 
-    def host_of(self, connector: str) -> ConnectorHost:
-        return cast(ConnectorHost, self.host)
+    def host_of(self, connector: str) -> WorkerConnector:
+        return cast(WorkerConnector, self.host)
 
     def config_of(self, connector: str) -> Mapping[str, str]:
         return {**CONFIG, **self.changed}

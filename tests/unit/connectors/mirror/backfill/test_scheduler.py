@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from connectors.mirror.backfill.progress import Arrival
 from connectors.mirror.backfill.scheduler import (
     GIVE_UP_AFTER,
-    Advance,
-    Dealer,
-    Dealing,
+    BackfillScheduler,
+    Chunk,
+    ChunkProgress,
     PartitionJob,
     PartitionState,
-    Piece,
+    SchedulerOptions,
 )
 from connectors.mirror.retention.deadline import NEVER
 
@@ -24,10 +24,10 @@ def job(number: int, offsets: int, *, loss: float = NEVER, weight: float = 10.0)
     return PartitionJob(("t", number), ("a.t", number), 5, 5 + offsets, 5, weight, loss_at_ms=loss)
 
 
-def whole(piece: Piece) -> list[Advance]:
+def whole(piece: Chunk) -> list[ChunkProgress]:
     """Everything of a piece was copied, in records of 10 bytes."""
     return [
-        Advance(each.source, each.end, each.end - each.start, 10 * (each.end - each.start))
+        ChunkProgress(each.source, each.end, each.end - each.start, 10 * (each.end - each.start))
         for each in piece.ranges
     ]
 
@@ -59,9 +59,9 @@ def test_each_offset_is_dealt_once_in_order_and_the_limit_is_kept(
     seed: int,
 ) -> None:
     every = [job(n, offsets, loss=loss, weight=w) for n, (offsets, loss, w) in enumerate(jobs)]
-    dealer = Dealer.of(every, Dealing(slots, piece_bytes, 10.0, rate))
+    dealer = BackfillScheduler.of(every, SchedulerOptions(slots, piece_bytes, 10.0, rate))
     draw = random.Random(seed)
-    under_way: list[Piece] = []
+    under_way: list[Chunk] = []
     reached = {each.source: each.begin for each in every}
     now = copied = 0.0
     for _ in range(5_000):
@@ -90,7 +90,7 @@ def test_each_offset_is_dealt_once_in_order_and_the_limit_is_kept(
         ended = under_way.pop(draw.randrange(len(under_way)))
         # Some get only a part of the way.
         part = [
-            Advance(each.source, at, at - each.start, 10 * (at - each.start))
+            ChunkProgress(each.source, at, at - each.start, 10 * (at - each.start))
             for each in ended.ranges
             for at in [draw.choice([each.end, draw.randint(each.start, each.end)])]
         ]
@@ -111,7 +111,7 @@ def test_whatever_would_lose_records_comes_before_what_would_not(
     jobs: list[tuple[int, float, float]],
 ) -> None:
     every = [job(n, offsets, loss=loss, weight=w) for n, (offsets, loss, w) in enumerate(jobs)]
-    dealer = Dealer.of(every, Dealing(1, 1, 10.0))
+    dealer = BackfillScheduler.of(every, SchedulerOptions(1, 1, 10.0))
     losses = []
     while (piece := dealer.next_piece(0.0)) is not None:
         losses += [dealer.jobs[each.source].loss_at_ms for each in piece.ranges]
@@ -121,7 +121,7 @@ def test_whatever_would_lose_records_comes_before_what_would_not(
 
 def test_a_partition_that_becomes_urgent_is_next() -> None:
     first, second = job(0, 100, loss=1e12), job(1, 100)
-    dealer = Dealer.of([first, second], Dealing(1, 100, 10.0))
+    dealer = BackfillScheduler.of([first, second], SchedulerOptions(1, 100, 10.0))
     piece = dealer.next_piece(0.0)
     assert piece is not None
     assert [each.source for each in piece.ranges] == [("t", 0)]
@@ -134,7 +134,9 @@ def test_a_partition_that_becomes_urgent_is_next() -> None:
 
 
 def test_small_rests_share_a_piece_but_leave_some_to_the_other_slots() -> None:
-    dealer = Dealer.of([job(n, 2) for n in range(10)], Dealing(2, 1_000_000, 10.0))
+    dealer = BackfillScheduler.of(
+        [job(n, 2) for n in range(10)], SchedulerOptions(2, 1_000_000, 10.0)
+    )
     first, second = dealer.next_piece(0.0), dealer.next_piece(0.0)
     assert first is not None
     assert second is not None
@@ -143,7 +145,9 @@ def test_small_rests_share_a_piece_but_leave_some_to_the_other_slots() -> None:
 
 
 def test_the_last_partition_has_the_whole_limit() -> None:
-    dealer = Dealer.of([job(0, 1000), job(1, 10)], Dealing(2, 100, 10.0, rate=1000.0))
+    dealer = BackfillScheduler.of(
+        [job(0, 1000), job(1, 10)], SchedulerOptions(2, 100, 10.0, rate=1000.0)
+    )
     first, second = dealer.next_piece(0.0), dealer.next_piece(0.0)
     assert first is not None
     assert second is not None
@@ -157,7 +161,7 @@ def test_the_last_partition_has_the_whole_limit() -> None:
 
 def test_what_fails_again_and_again_is_left_and_holds_up_nothing_else() -> None:
     bad, good = job(0, 100, loss=1e12), job(1, 100)
-    dealer = Dealer.of([bad, good], Dealing(1, 100, 10.0))
+    dealer = BackfillScheduler.of([bad, good], SchedulerOptions(1, 100, 10.0))
     now = 0.0
     while not dealer.finished:
         piece = dealer.next_piece(now)

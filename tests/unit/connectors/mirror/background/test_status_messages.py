@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from connectors.mirror.background.status_messages import Troubles
+from connectors.mirror.background.status_messages import StatusMessages
 
 
 def test_all_that_is_wrong_is_told_until_nothing_is() -> None:
     told: list[str | None] = []
-    troubles = Troubles(told.append)
+    troubles = StatusMessages(told.append)
     topics, loop = troubles.part("topics"), troubles.part("loop")
     loop("no broker answers")
     topics("topic t is not ready")

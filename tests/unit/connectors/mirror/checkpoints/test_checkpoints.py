@@ -17,7 +17,7 @@ from connectors.mirror.checkpoints.group_refresh import assignable, chunks, mirr
 from connectors.mirror.checkpoints.metrics import CheckpointMetrics
 from connectors.mirror.checkpoints.round import group_offsets, target_topic
 from connectors.mirror.checkpoints.store import CheckpointBook
-from connectors.mirror.checkpoints.task import Pace, checkpoint_record
+from connectors.mirror.checkpoints.task import CheckpointSchedule, checkpoint_record
 from connectors.mirror.filters import DefaultTopicFilter
 from connectors.mirror.formats import Checkpoint
 from connectors.mirror.offsets.translation import Place
@@ -211,7 +211,7 @@ def test_latency_is_told_for_each_group_and_partition_from_the_first_checkpoint_
 
 
 def test_rounds_follow_soon_after_one_another_at_first() -> None:
-    pace, now, rounds = Pace(60.0), 0.0, []
+    pace, now, rounds = CheckpointSchedule(60.0), 0.0, []
     while now < 200:
         if pace.is_due(now):
             rounds.append(now)
@@ -221,7 +221,7 @@ def test_rounds_follow_soon_after_one_another_at_first() -> None:
 
 
 def test_rounds_stay_close_until_one_finds_something_but_not_for_ever() -> None:
-    pace, now, rounds = Pace(8.0), 0.0, []
+    pace, now, rounds = CheckpointSchedule(8.0), 0.0, []
     while now < 30:
         if pace.is_due(now):
             rounds.append(now)
@@ -232,7 +232,7 @@ def test_rounds_stay_close_until_one_finds_something_but_not_for_ever() -> None:
 
 @pytest.mark.parametrize(("interval_s", "gap"), [(0.0, 0.1), (0.5, 0.5), (1.0, 1.0)])
 def test_short_intervals_are_kept_from_the_beginning(interval_s: float, gap: float) -> None:
-    pace = Pace(interval_s)
+    pace = CheckpointSchedule(interval_s)
     assert pace.tick_s == gap
     pace.done(10.0)
     assert not pace.is_due(10.0 + gap * 0.4)

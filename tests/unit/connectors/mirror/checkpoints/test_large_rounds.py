@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.mirror.checkpoints.large_rounds import WideRounds
+from connectors.mirror.checkpoints.large_rounds import LargeRoundPolicy
 
 
 def rounds(*events: str, min_offsets: int = 10) -> list[bool]:
     """Of `wide` and `costly` rounds with something to compute, whether they are Spark's; the
     second takes long where it is computed here. `other`: not wide, or nothing new."""
-    wide, found = WideRounds(min_offsets), []
+    wide, found = LargeRoundPolicy(min_offsets), []
     for event in events:
         if event == "other":
             wide.interrupted()
@@ -43,5 +43,5 @@ def test_with_0_every_round_at_once() -> None:
 
 @pytest.mark.parametrize(("offsets", "wide"), [(9, False), (10, True), (0, False)])
 def test_how_many_offsets_are_wide(offsets: int, wide: bool) -> None:
-    assert WideRounds(10).is_wide(offsets) is wide
-    assert WideRounds(0).is_wide(offsets)
+    assert LargeRoundPolicy(10).is_wide(offsets) is wide
+    assert LargeRoundPolicy(0).is_wide(offsets)

@@ -16,14 +16,14 @@ from connect.clock import FakeClock
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
 from connect.protocol.records import Record, encode_batch
 from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.brokers.routing import Placement
+from connectors.mirror.copy.brokers.routing import BrokerRouting
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
-from connectors.mirror.copy.fetch_handler import Arrivals
+from connectors.mirror.copy.fetch_handler import FetchResponseHandler
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.positions.log_validation import LogChecks
-from connectors.mirror.copy.produce_handler import Deliveries
+from connectors.mirror.copy.positions.log_validation import LogValidation
+from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
@@ -81,7 +81,7 @@ class Bench:
         self.acked: list[int] = []
         self.partitions: dict[TopicPartition, PartitionCopy] = {}
         link = cast("ClusterAccess", self.target)
-        self.placement = placement = Placement(
+        self.placement = placement = BrokerRouting(
             cast("ClusterAccess", source),
             link,
             self.loop,
@@ -102,7 +102,7 @@ class Bench:
             lambda _: None,
             lambda partition: deliveries.relieve(partition),
         )
-        deliveries = Deliveries(
+        deliveries = ProduceResponseHandler(
             link,
             self.loop,
             SETTINGS,
@@ -112,13 +112,13 @@ class Bench:
             lambda _: None,
             lambda *_: None,
         )
-        self.arrivals = Arrivals(
+        self.arrivals = FetchResponseHandler(
             self.partitions,
             cast("ClusterAccess", source),
             self.loop,
             self.budget,
             CopyOptions(),
-            cast("LogChecks", SimpleNamespace()),
+            cast("LogValidation", SimpleNamespace()),
             placement,
             Throttle(self.loop, self.budget, placement.refresh_interest, self.clock),
             1000,

@@ -33,7 +33,7 @@ from connectors.mirror.copy.partition.partition import (
     PartitionCopy,
 )
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.produce_handler import Deliveries
+from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
@@ -54,7 +54,7 @@ class Copier:
         self.resumes: dict[int, list[int]] = {p: [] for p in PARTITIONS}
         self.left: list[PartitionCopy] = []
         link = cast("ClusterLink", target)
-        self.deliveries = Deliveries(
+        self.deliveries = ProduceResponseHandler(
             link,
             self.loop,
             SETTINGS,

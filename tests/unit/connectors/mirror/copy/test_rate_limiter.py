@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.clock import FakeClock
-from connectors.mirror.copy.rate_limiter import Pace
+from connectors.mirror.copy.rate_limiter import RateLimiter
 
 
 @given(
@@ -16,7 +16,7 @@ from connectors.mirror.copy.rate_limiter import Pace
 def test_on_the_whole_the_rate_is_kept(rate: float, chunks: list[tuple[float, float]]) -> None:
     """`chunks`: shares of a second's bytes that one answer brings, and idle seconds before it."""
     clock = FakeClock()
-    pace = Pace(rate, clock)
+    pace = RateLimiter(rate, clock)
     total = 0
     largest = 0
     for share, idle in chunks:
@@ -32,7 +32,7 @@ def test_on_the_whole_the_rate_is_kept(rate: float, chunks: list[tuple[float, fl
 def test_it_waits_for_what_came_at_once() -> None:
     clock = FakeClock()
     clock.advance(10.0)
-    pace = Pace(100.0, clock)
+    pace = RateLimiter(100.0, clock)
     clock.advance(10.0)
     assert pace.pause_s(0) == 0.0
     assert abs(pace.pause_s(250) - 2.0) < 1e-6

@@ -18,7 +18,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
-from connectors.mirror.copy.stall_detector import StallWatch
+from connectors.mirror.copy.stall_detector import StallDetector
 from connectors.mirror.metrics import PartitionMetrics
 
 KEY = ("t", 0)
@@ -45,7 +45,7 @@ class Watched:
         self.clock = FakeClock()
         self.loop = SelectorLoop(self.clock)
         self.source = Source()
-        self.watch = StallWatch(cast("ClusterLink", self.source), self.loop, 0, 0.5)
+        self.watch = StallDetector(cast("ClusterLink", self.source), self.loop, 0, 0.5)
         never = float("-inf")
         self.node = SimpleNamespace(
             waits_since=None, throttled_at=never, role="source broker", node_id=1

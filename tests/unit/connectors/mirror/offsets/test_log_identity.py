@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from connect.errors import CorruptData
 from connectors.mirror.offsets.log_identity import (
-    LogFacts,
+    LogIdentity,
     facts_key,
     is_facts_key,
     joined_by,
@@ -28,7 +28,7 @@ former_ids = st.lists(st.uuids(version=4), max_size=4).map(tuple)
 
 
 def test_the_bytes_are_those_of_the_docs() -> None:
-    facts = LogFacts(5, 9, -1, UUID(int=1), None, ((3, 0),), ((9, 300),))
+    facts = LogIdentity(5, 9, -1, UUID(int=1), None, ((3, 0),), ((9, 300),))
     assert facts_key(("t", 3)).hex() == "ffff" + "0001" + "74" + "00000003"
     assert facts.encode().hex() == (
         "0000"
@@ -53,7 +53,7 @@ def test_the_oldest_former_id_is_forgotten_first() -> None:
 
 @given(
     st.builds(
-        LogFacts,
+        LogIdentity,
         offsets,
         offsets,
         st.integers(-1, 2**62),
@@ -65,14 +65,14 @@ def test_the_oldest_former_id_is_forgotten_first() -> None:
         former_ids,
     )
 )
-def test_facts_come_back(facts: LogFacts) -> None:
-    assert LogFacts.decode(facts.encode()) == facts
+def test_facts_come_back(facts: LogIdentity) -> None:
+    assert LogIdentity.decode(facts.encode()) == facts
 
 
 @given(st.binary(max_size=120))
 def test_other_bytes_are_refused(data: bytes) -> None:
     with contextlib.suppress(CorruptData):
-        LogFacts.decode(data)
+        LogIdentity.decode(data)
 
 
 def test_pages_and_facts_are_told_apart() -> None:
@@ -85,12 +85,12 @@ def test_pages_and_facts_are_told_apart() -> None:
 
 
 def test_they_hold_for_what_was_stored_with_them_only() -> None:
-    facts = LogFacts(50, 80, 80, None, None, (), ())
+    facts = LogIdentity(50, 80, 80, None, None, (), ())
     assert [position for position in (49, 50, 51, 80, 81) if facts.hold_for(position)] == [50, 80]
 
 
 def test_a_note_holds_for_the_offset_that_it_is_with_only() -> None:
-    facts = LogFacts(50, 80, 80, None, None, (), ())
+    facts = LogIdentity(50, 80, 80, None, None, (), ())
     assert noted_facts(facts.encode(), 80) == facts
     assert noted_facts(facts.encode(), 50) is None
     assert noted_facts(None, 80) is noted_facts(b"not ours", 80) is None
@@ -98,5 +98,5 @@ def test_a_note_holds_for_the_offset_that_it_is_with_only() -> None:
 
 def test_a_note_has_the_newest_of_epochs_and_anchors() -> None:
     pairs = tuple((n, n) for n in range(30))
-    newest = LogFacts(50, 80, 80, None, None, pairs, pairs).newest
+    newest = LogIdentity(50, 80, 80, None, None, pairs, pairs).newest
     assert newest.epochs == newest.anchors == pairs[-4:]

@@ -7,7 +7,7 @@ from random import Random
 from connect.clock import FakeClock
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, page_span
-from connectors.mirror.offsets.offset_sync_writer import FlowBooks, Reached
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
 from tests.simulation.groups.topics import Topics, WorkerTopics
 
 T = ("t", 0)
@@ -24,7 +24,7 @@ def test_a_late_page_is_written_over_by_the_check_after_300_seconds() -> None:
             "target.cluster.alias": "B",
         }
     )
-    books = FlowBooks({}, config, None, clock, worker)
+    books = OffsetSyncWriter({}, config, None, clock, worker)
 
     def turn(seconds: int = 0) -> None:
         # A worker that does nothing for longer counts as frozen, and must not correct others.

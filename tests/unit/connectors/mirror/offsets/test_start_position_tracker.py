@@ -16,7 +16,7 @@ from connect.errors import BrokerError, CorruptData
 from connectors.mirror.offsets import start_position_tracker as beginnings
 from connectors.mirror.offsets.log_identity import facts_key, is_facts_key
 from connectors.mirror.offsets.offset_map_pages import page_key
-from connectors.mirror.offsets.start_position_tracker import WITHIN_S, Beginnings
+from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.offsets.start_positions import (
     FORGET_ALL,
     FirstPosition,
@@ -102,7 +102,7 @@ class Bench:
         self.begun: dict[Key, int] = {}
         self.copying: set[Key] = set()
         self.late: list[tuple[Key, int, int]] = []
-        self.beginnings = Beginnings(self.books, "mirror", self, self.clock)
+        self.beginnings = StartPositionTracker(self.books, "mirror", self, self.clock)
 
     def begin(self, key: Key, position: int | None, topic_id: UUID | None) -> None:
         self.begun[key] = self.start if position is None else position

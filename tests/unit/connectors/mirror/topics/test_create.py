@@ -10,7 +10,7 @@ import pytest
 from connect.clients.errors import error_from_code
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource
-from connect.clients.wire.one_shot_threads import ShortThreads
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.errors import ConnectError
 from connectors.mirror.filters import DefaultConfigPropertyFilter
 from connectors.mirror.topics.create import TopicFailure, apply_plan, copied_configs
@@ -108,7 +108,7 @@ class OtherVersion:
 
 def applied(target: OtherVersion, configs: Mapping[str, Mapping[str, str]]) -> list[TopicFailure]:
     plan = TopicPlan(tuple(MissingTopic(name, f"A.{name}", 1) for name in configs))
-    threads = ShortThreads("test")
+    threads = OneShotThreads("test")
     try:
         return apply_plan(plan, cast(Admin, target), configs, 1, 10.0, threads)
     finally:

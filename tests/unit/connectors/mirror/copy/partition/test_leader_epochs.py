@@ -6,7 +6,7 @@ import struct
 
 from connect.protocol.batches import read_headers
 from connect.protocol.records import Record, encode_batch
-from connectors.mirror.copy.partition.leader_epochs import EpochStarts
+from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 
 
@@ -20,13 +20,13 @@ def fetched(*epochs: tuple[int, int]) -> bytes:
     return bytes(data)
 
 
-def see(starts: EpochStarts, *epochs: tuple[int, int]) -> None:
+def see(starts: LeaderEpochCache, *epochs: tuple[int, int]) -> None:
     records = memoryview(fetched(*epochs))
     starts.saw(records, read_headers(records))
 
 
 def test_each_epoch_begins_where_its_first_batch_does() -> None:
-    starts = EpochStarts()
+    starts = LeaderEpochCache()
     see(starts, (2, 0), (2, 10), (5, 20))
     see(starts, (5, 30), (6, 40))
     assert starts.starts == ((2, 0), (5, 20), (6, 40))
@@ -34,7 +34,7 @@ def test_each_epoch_begins_where_its_first_batch_does() -> None:
 
 
 def test_what_was_cut_off_counts_no_more() -> None:
-    starts = EpochStarts([(2, 0), (5, 20), (6, 40)])
+    starts = LeaderEpochCache([(2, 0), (5, 20), (6, 40)])
     starts.cut(30)
     assert starts.before(30) == 5
     see(starts, (7, 30))
@@ -42,7 +42,7 @@ def test_what_was_cut_off_counts_no_more() -> None:
 
 
 def test_what_earlier_runs_saw_comes_first() -> None:
-    starts = EpochStarts()
+    starts = LeaderEpochCache()
     see(starts, (5, 30))
     starts.precede([(2, 0), (5, 20), (6, 35)])
     assert starts.starts == ((2, 0), (5, 30))

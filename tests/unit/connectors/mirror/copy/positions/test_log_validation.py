@@ -14,9 +14,9 @@ from connect.clients.config.settings import FetchSettings
 from connect.errors import BrokerUnavailable
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.positions.log_validation import LogChecks
-from connectors.mirror.copy.positions.offset_reset import StartPositions
-from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.copy.positions.log_validation import LogValidation
+from connectors.mirror.copy.positions.offset_reset import OffsetReset
+from connectors.mirror.offsets.log_identity import LogIdentity
 from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster, SteppedLoop
 
 
@@ -28,7 +28,7 @@ class Checking(SteppedLoop):
         self.source = AskedCluster()
         source = cast("ClusterLink", self.source)
         self.policies: dict[LossKind, LossPolicy] = {}
-        self.starts = StartPositions(
+        self.starts = OffsetReset(
             source,
             self.loop,
             FetchSettings(),
@@ -36,7 +36,7 @@ class Checking(SteppedLoop):
             LossPolicies(kinds=self.policies),
         )
         self.explained: list[PartitionCopy] = []
-        self.checks = LogChecks(
+        self.checks = LogValidation(
             source,
             cast("ClusterLink", self.target),
             self.loop,
@@ -143,7 +143,7 @@ def test_a_restart_knows_the_ids_of_deleted_topics(
         )
     partition = checking.partition(1, 100)
     partition.started()
-    partition.learn(LogFacts.decode(before.facts(100).encode()))
+    partition.learn(LogIdentity.decode(before.facts(100).encode()))
     for cluster, topic in ((checking.source, "topic"), (checking.target, "copy")):
         cluster.leads(partition.source, partition.target)
         cluster.names(topic, old)

@@ -15,7 +15,7 @@ from connect.clients.config.settings import AutoOffsetReset, FetchSettings
 from connect.errors import BrokerUnavailable
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
-from connectors.mirror.copy.positions.offset_reset import StartPositions
+from connectors.mirror.copy.positions.offset_reset import OffsetReset
 from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster, SteppedLoop
 
 
@@ -24,7 +24,7 @@ class Starting(SteppedLoop):
         super().__init__()
         self.source = AskedCluster()
         self.located: list[PartitionCopy] = []
-        self.starts = StartPositions(
+        self.starts = OffsetReset(
             cast("ClusterLink", self.source),
             self.loop,
             FetchSettings(auto_offset_reset=reset),

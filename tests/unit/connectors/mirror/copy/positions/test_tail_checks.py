@@ -16,7 +16,7 @@ from connectors.mirror.copy.positions.tail_checks import (
     TailPlan,
     TailQuestion,
 )
-from connectors.mirror.offsets.log_identity import LogFacts
+from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
 
@@ -52,7 +52,7 @@ class Comparing(SteppedLoop):
         made.started()
         at = position if facts_at is None else facts_at
         anchors = ((90, 900), (100, 910), (at, target_end))
-        made.learn(LogFacts(position, at, target_end, None, None, ((3, 0),), anchors))
+        made.learn(LogIdentity(position, at, target_end, None, None, ((3, 0),), anchors))
         return made
 
 
@@ -158,5 +158,5 @@ def test_a_target_that_grew_beyond_all_measure_is_not_compared(comparing: Compar
 
 
 def test_facts_without_a_target_offset_start_no_comparison() -> None:
-    facts = LogFacts(100, 100, -1, None, None, (), ())
+    facts = LogIdentity(100, 100, -1, None, None, (), ())
     assert facts.reached(100) is None

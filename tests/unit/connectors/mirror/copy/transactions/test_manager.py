@@ -30,7 +30,7 @@ from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import CopyLife, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.transactions.interfaces import Settled, TransactionPlan
-from connectors.mirror.copy.transactions.manager import Transactions
+from connectors.mirror.copy.transactions.manager import TransactionManager
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.copy.transactions.states import Phase
 from connectors.mirror.metrics import PartitionMetrics
@@ -107,7 +107,7 @@ class Bench:
             snapshot=ClusterSnapshot(partition_counts=MappingProxyType({OFFSETS: 1})),
             request_refresh=lambda topics: None,
         )
-        self.transactions = Transactions(
+        self.transactions = TransactionManager(
             TransactionPlan(self.control, lambda key: {"t": key[0], "p": key[1]}, self._told),
             self.loop,
             cast("ClusterLink", link),

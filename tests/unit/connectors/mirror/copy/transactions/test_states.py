@@ -10,21 +10,21 @@ from connectors.mirror.copy.transactions.states import (
     Event,
     InvalidTransition,
     Phase,
-    TransactionLife,
+    TransactionState,
 )
 
 COMMIT = [Event.ADDED, Event.DUE, Event.ANSWERED, Event.STORED, Event.COMMITTED]
 
 
-def life(*events: Event) -> TransactionLife:
-    made = TransactionLife()
+def life(*events: Event) -> TransactionState:
+    made = TransactionState()
     for event in events:
         made.on(event)
     return made
 
 
 def test_a_transaction_is_opened_closed_stored_and_committed() -> None:
-    made = TransactionLife()
+    made = TransactionState()
     phases = [made.on(event) for event in COMMIT]
     assert phases == [Phase.OPEN, Phase.CLOSING, Phase.STORING, Phase.COMMITTING, Phase.IDLE]
 
@@ -64,7 +64,7 @@ def test_what_cannot_come_tells_what_came_before(events: list[Event]) -> None:
 
 @given(st.lists(st.sampled_from(list(Event)), max_size=40))
 def test_nothing_is_committed_but_what_was_answered_and_stored(events: list[Event]) -> None:
-    made = TransactionLife()
+    made = TransactionState()
     path: list[Event] = []
     for event in events:
         before = made.phase

@@ -8,18 +8,18 @@ from uuid import uuid4
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offsets.log_identity import LogFacts
-from connectors.mirror.spark.copy.board import Board
-from connectors.mirror.spark.copy.partition import UNKNOWN, MirroredPartition
+from connectors.mirror.offsets.log_identity import LogIdentity
+from connectors.mirror.spark.copy.board import PartitionBoard
+from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
 
 KEY = ("t", 0)
 NOW_MS = 1_000_000
 
 
-def board(position: int = 0, end: int = 100, *, more: int = 0) -> Board:
-    made = Board()
+def board(position: int = 0, end: int = 100, *, more: int = 0) -> PartitionBoard:
+    made = PartitionBoard()
     for number in range(more + 1):
-        partition = MirroredPartition(
+        partition = SparkPartition(
             ("t", number), ("A.t", number), PartitionMetrics("A", "B", "A.t", number)
         )
         partition.position = partition.stored = position
@@ -29,7 +29,7 @@ def board(position: int = 0, end: int = 100, *, more: int = 0) -> Board:
     return made
 
 
-def planned(made: Board, now: float = 0.0) -> list[SourceRange]:
+def planned(made: PartitionBoard, now: float = 0.0) -> list[SourceRange]:
     return [each for shard in made.plan(2, now) for each in shard]
 
 
@@ -40,7 +40,7 @@ def back(
     return RangeProgress(wanted, position, 10 * records, lost, error, records, records, 1, 0, 100)
 
 
-def the(made: Board) -> MirroredPartition:
+def the(made: PartitionBoard) -> SparkPartition:
     found = made.get(KEY)
     assert found is not None
     return found
@@ -128,8 +128,8 @@ def test_a_topic_created_again_begins_again() -> None:
 
 def test_a_broker_with_old_metadata_does_not_make_a_topic_new_again() -> None:
     told: list[LossKind] = []
-    made = Board(on_loss=lambda _, loss: told.append(loss.kind))
-    partition = MirroredPartition(KEY, ("A.t", 0), PartitionMetrics("A", "B", "A.t", 0))
+    made = PartitionBoard(on_loss=lambda _, loss: told.append(loss.kind))
+    partition = SparkPartition(KEY, ("A.t", 0), PartitionMetrics("A", "B", "A.t", 0))
     partition.position = partition.stored = 100
     made.add(partition)
     made.assign([KEY])
@@ -200,9 +200,9 @@ def test_a_partition_in_doubt_is_not_placed() -> None:
     assert [each.source for each in made.unplaced()] == [KEY]
 
 
-def losing(policy: LossPolicy) -> tuple[Board, list[Loss]]:
+def losing(policy: LossPolicy) -> tuple[PartitionBoard, list[Loss]]:
     told: list[Loss] = []
-    made = Board(policies=LossPolicies(policy), on_loss=lambda _, loss: told.append(loss))
+    made = PartitionBoard(policies=LossPolicies(policy), on_loss=lambda _, loss: told.append(loss))
     for partition in board(position=50):
         made.add(partition)
     made.ends({KEY: 100}, NOW_MS)
@@ -229,7 +229,7 @@ def test_a_topic_created_again_while_nobody_ran_is_seen_by_what_was_known_of_it(
     the(made).learns = True
     made.topic_ids({"t": new})
     assert planned(made) == []
-    made.learn({KEY: LogFacts(0, 50, 60, old, None, (), ())})
+    made.learn({KEY: LogIdentity(0, 50, 60, old, None, (), ())})
     made.topic_ids({"t": new})
     (waiting,) = made.unplaced()
     made.place(waiting, 0)
@@ -242,7 +242,7 @@ def test_an_id_that_is_known_to_be_of_a_deleted_topic_says_nothing_after_a_resta
     made, told = losing(LossPolicy.REPORT)
     old, new = uuid4(), uuid4()
     the(made).learns = True
-    made.learn({KEY: LogFacts(0, 50, 60, new, None, (), (), (old,))})
+    made.learn({KEY: LogIdentity(0, 50, 60, new, None, (), (), (old,))})
     made.topic_ids({"t": old})
     assert made.unplaced() == []
     assert told == []
@@ -252,7 +252,7 @@ def test_an_id_that_is_known_to_be_of_a_deleted_topic_says_nothing_after_a_resta
 def test_facts_of_another_position_than_the_stored_one_are_not_believed() -> None:
     made, told = losing(LossPolicy.REPORT)
     the(made).learns = True
-    made.learn({KEY: LogFacts(0, 40, 60, uuid4(), None, (), ())})
+    made.learn({KEY: LogIdentity(0, 40, 60, uuid4(), None, (), ())})
     made.topic_ids({"t": uuid4()})
     assert made.unplaced() == []
     assert told == []
@@ -269,11 +269,11 @@ def test_where_it_is_to_stand_still_a_topic_created_again_does() -> None:
     assert the(made).health(NOW_MS, None).details["state"] == "standing"
 
 
-def unbegun(policy: LossPolicy = LossPolicy.REPORT) -> tuple[Board, list[int], list[Loss]]:
+def unbegun(policy: LossPolicy = LossPolicy.REPORT) -> tuple[PartitionBoard, list[int], list[Loss]]:
     """A partition with nothing stored; where it was begun, and what is told of losses."""
     begun: list[int] = []
     told: list[Loss] = []
-    made = Board(
+    made = PartitionBoard(
         policies=LossPolicies(policy),
         on_loss=lambda _, loss: told.append(loss),
         on_begun=lambda partition: begun.append(partition.position),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from connect.clients.transactions.coordinator import ProducerIdentity
 from connect.runtime.offset_stores import task_transactional_id
 from connect.runtime.states import InstanceId
-from connectors.mirror.copy.transactions.executor_ids import LaneClaim, lane_id
-from connectors.mirror.spark.copy.executor_ids import LaneBook
+from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer, lane_id
+from connectors.mirror.spark.copy.executor_ids import ClaimedIds
 
 COUNT = 8
 
@@ -26,15 +26,15 @@ class Brokers:
             self.epochs[name] = self.epochs.get(name, -1) + 1
         return {name: ProducerIdentity(hash(name), self.epochs[name]) for name in names}
 
-    def writes(self, claim: LaneClaim) -> bool:
+    def writes(self, claim: ClaimedProducer) -> bool:
         """Whether somebody with this claim is not fenced out."""
         return self.epochs[claim.transactional_id] == claim.producer.epoch
 
 
 @given(st.lists(st.integers(min_value=1, max_value=COUNT), max_size=30))
 def test_nobody_of_an_earlier_batch_can_write_when_the_next_is_given_out(sizes: list[int]) -> None:
-    book, brokers = LaneBook("g-c-0", COUNT), Brokers()
-    earlier: list[LaneClaim] = []
+    book, brokers = ClaimedIds("g-c-0", COUNT), Brokers()
+    earlier: list[ClaimedProducer] = []
     for size in sizes:
         claimed = brokers.claim(book.missing)
         book.claimed(claimed)
@@ -48,9 +48,9 @@ def test_nobody_of_an_earlier_batch_can_write_when_the_next_is_given_out(sizes: 
 
 
 def test_at_its_start_a_task_claims_all_that_there_can_be() -> None:
-    assert LaneBook("g-c-0", COUNT).missing == [lane_id("g-c-0", n) for n in range(COUNT)]
+    assert ClaimedIds("g-c-0", COUNT).missing == [lane_id("g-c-0", n) for n in range(COUNT)]
     with pytest.raises(ValueError, match="1 lanes are wanted, and 0 are claimed"):
-        LaneBook("g-c-0", COUNT).take(1)
+        ClaimedIds("g-c-0", COUNT).take(1)
 
 
 def test_no_task_of_any_connector_has_the_id_of_a_lane() -> None:

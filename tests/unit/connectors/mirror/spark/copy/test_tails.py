@@ -11,9 +11,9 @@ from connect.clock import FakeClock
 from connect.errors import BrokerUnavailable
 from connectors.mirror.copy.positions.tail_checks import FoundTail, TailQuestion
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offsets.log_identity import LogFacts
-from connectors.mirror.spark.copy.board import Board
-from connectors.mirror.spark.copy.partition import MirroredPartition
+from connectors.mirror.offsets.log_identity import LogIdentity
+from connectors.mirror.spark.copy.board import PartitionBoard
+from connectors.mirror.spark.copy.partition import SparkPartition
 from connectors.mirror.spark.copy.tails import BoardTails
 
 KEY = ("t", 0)
@@ -29,8 +29,8 @@ class Found:
 class Bench:
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.board = Board()
-        self.partition = MirroredPartition(KEY, ("A.t", 0), PartitionMetrics("A", "B", "A.t", 0))
+        self.board = PartitionBoard()
+        self.partition = SparkPartition(KEY, ("A.t", 0), PartitionMetrics("A", "B", "A.t", 0))
         self.partition.position = self.partition.stored = 100
         self.partition.learns = True
         self.board.add(self.partition)
@@ -47,7 +47,7 @@ class Bench:
         self.asked.append((question, Future()))
         return self.asked[-1][1]
 
-    def begin(self, facts: LogFacts) -> None:
+    def begin(self, facts: LogIdentity) -> None:
         self.board.learn({KEY: facts})
         self.tails.look(self.board)
 
@@ -62,7 +62,7 @@ class Bench:
 
 def test_a_partition_is_given_to_no_shard_before_its_end_was_compared() -> None:
     bench = Bench()
-    bench.begin(LogFacts(50, 100, 910, None, None, (), ()))
+    bench.begin(LogIdentity(50, 100, 910, None, None, (), ()))
     assert [asked for asked, _ in bench.asked] == [TailQuestion(KEY, ("A.t", 0), 100, 910, None)]
     assert not bench.planned()
     bench.asked[0][1].set_result(Found(140, [(100, 910, 40)]))
@@ -76,14 +76,14 @@ def test_facts_of_a_commit_that_failed_begin_at_the_one_before() -> None:
     bench.partition.target_end = 910
     bench.partition.committing()
     anchors = bench.partition.anchors
-    bench.begin(LogFacts(100, 150, 960, None, None, (), anchors))
+    bench.begin(LogIdentity(100, 150, 960, None, None, (), anchors))
     assert bench.asked[0][0] == TailQuestion(KEY, ("A.t", 0), 100, 910, None)
 
 
 def test_a_lookup_that_fails_or_takes_too_long_is_given_up() -> None:
     for late in (False, True):
         bench = Bench()
-        bench.begin(LogFacts(50, 100, 910, None, None, (), ()))
+        bench.begin(LogIdentity(50, 100, 910, None, None, (), ()))
         if late:
             bench.clock.advance(31.0)
         else:
