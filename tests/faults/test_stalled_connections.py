@@ -79,6 +79,8 @@ def test_a_stalled_connection_is_replaced_within_seconds(
             proxy.stall()
         produce(source, topic, numbered(100, start=100))
         run.wait({(topic, 0): 200}, REPLACED_S)
+    for proxy in proxies:
+        proxy.heal()  # also for the consumers that tests share
     assert_copied(run, (source, topic), (target, copy))
 
 
