@@ -1,4 +1,4 @@
-"""Parameters of handlers that are not plain ones, and the ways to answer."""
+"""FastAPI dependencies and response helpers that the REST handlers share."""
 
 from __future__ import annotations
 

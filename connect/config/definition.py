@@ -74,7 +74,7 @@ class Recommender(Protocol):
         """Values to choose from; empty where anything goes."""
 
     def visible(self, props: Mapping[str, str | None]) -> bool:
-        """Whether the key means anything beside the other values."""
+        """Whether the config is shown, given the values of the other configs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Validator(Protocol):
         """The value to use. Raises ConfigError when `value` is not allowed."""
 
     def describe(self) -> str:
-        """What is allowed, in a few words."""
+        """Return a short description of the valid values."""
 
 
 @dataclass(frozen=True, slots=True)

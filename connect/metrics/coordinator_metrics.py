@@ -42,7 +42,8 @@ class _Requests:
 
 
 class CoordinatorMetrics:
-    """Safe to use from any thread. All durations are milliseconds."""
+    """Metrics of the group coordinator client: joins, syncs, heartbeats and rebalances. Durations
+    are in milliseconds. Thread-safe."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock

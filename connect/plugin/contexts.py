@@ -105,8 +105,8 @@ class TransferTransactions(Protocol):
         """End the transaction; `records` are those of the sources, for metrics."""
 
     def abort(self, why: str) -> Future[None]:
-        """End it without a trace; `producer` is another one then. Everything that was sent must
-        have been answered, or have lost its connection."""
+        """Abort the transaction. `producer` has a new id or epoch afterwards. Call only when every
+        produce request was answered or has lost its connection."""
 
     def confirm(self) -> Future[None]:
         """For a task that has others write for it, under transactional ids of its own: done if no

@@ -1,4 +1,4 @@
-"""What is stored of where a source's tasks are."""
+"""Types for stored source offsets."""
 
 from __future__ import annotations
 

@@ -136,7 +136,8 @@ class StatusBook:
             _log.warning("%s", error)
 
     def tell_again(self, instance: InstanceId) -> None:
-        """Tell the listener of an instance's status once more; nothing if there is none."""
+        """Notify the listener of the instance's current status again; do nothing if it has no
+        status."""
         with self._lock:
             status = self._statuses.get(instance)
             if status is not None and self.listener is not None:

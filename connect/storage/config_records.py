@@ -136,7 +136,8 @@ class RestartRequest:
 
     @property
     def impact(self) -> int:
-        """How much it restarts; of two waiting requests for a connector the higher one wins."""
+        """Rank of the restart request by how much it restarts; the higher of two pending requests
+        for a connector wins."""
         return 2 * (not self.only_failed) + self.include_tasks
 
 

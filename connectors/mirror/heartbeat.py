@@ -51,7 +51,7 @@ def heartbeat_record(
 
 
 class MirrorHeartbeatConnector(Connector):
-    """Creates the topic, on a thread of its own, and then has one task."""
+    """Creates the heartbeats topic on a thread of its own, then runs one MirrorHeartbeatTask."""
 
     def __init__(self) -> None:
         self._config: HeartbeatConfig | None = None

@@ -104,8 +104,8 @@ class GroupMember:
 
     @property
     def generation(self) -> int:
-        """The group's generation; -1 while we are in none. During `perform_assignment` it is that
-        of the running rebalance. From any thread."""
+        """The member's generation id; -1 while it is not in the group. During `perform_assignment`
+        it is the generation of the rebalance in progress. Thread-safe."""
         return self._coordinator.generation_id
 
     @property

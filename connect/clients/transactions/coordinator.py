@@ -143,7 +143,8 @@ class TransactionCoordinator:
         return self._submit(lambda: self._init(None))
 
     def adopt(self, identity: ProducerIdentity) -> None:
-        """Instead of `claim`: somebody else did so, for this producer. No transaction is open."""
+        """Use a producer id and epoch that were obtained elsewhere, instead of calling `claim`. No
+        transaction may be open."""
         self._identity = identity
 
     def confirm(self) -> Future[None]:

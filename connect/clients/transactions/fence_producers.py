@@ -150,7 +150,8 @@ def was_claimed(
 
 
 class _Round(NamedTuple):
-    """What is the same for all ids. `claimed` takes the answers."""
+    """Settings that all transactional ids of one fencing call share. `claimed` is called with each
+    result."""
 
     settings: WireSettings
     timeout_ms: int

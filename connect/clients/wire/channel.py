@@ -144,7 +144,8 @@ class Channel:
         return self._awaited[0].deadline if self._awaited else None
 
     def round_trip_s(self) -> float:
-        """To the broker and back, as the system measures it; 0 where it does not say."""
+        """Round-trip time to the broker in seconds, from TCP_INFO; 0 if the platform does not
+        report it."""
         info = getattr(socket, "TCP_INFO", None)
         if sys.platform != "linux" or info is None:
             return 0.0

@@ -23,7 +23,7 @@ Address = tuple[str, int]
 
 
 class Coordinated(Enum):
-    """What has a coordinator; the values are the protocol's."""
+    """The kind of a coordinator; the values are FindCoordinator's `key_type`."""
 
     GROUP = 0
     TRANSACTION = 1

@@ -52,7 +52,7 @@ class OneShotThreads:
         return future
 
     def runs_here(self) -> bool:
-        """Whether the calling thread is one of these."""
+        """Whether the caller runs on a thread that `run` started."""
         with self._lock:
             return threading.current_thread() in self._threads
 

@@ -97,8 +97,8 @@ class SelectorLoop:
             self._poller.unregister(descriptor)
 
     def turn(self, timeout: float) -> None:
-        """Run what is due, wait at most `timeout` seconds for sockets, mail or timers, and run
-        what came."""
+        """Run one iteration: run due callbacks, poll sockets for at most `timeout` seconds, then
+        handle ready sockets, submitted calls and timers."""
         self._run_mail()
         self._run_timers()
         if self._mail:

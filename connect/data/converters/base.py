@@ -33,7 +33,8 @@ class Converter(ABC):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        """Its own keys, without the `key.converter.` and so on."""
+        """The converter's own config keys, without the `key.converter.`, `value.converter.` or
+        `header.converter.` prefix."""
         return cls.CONFIG_DEF
 
     def configure(self, config: Mapping[str, str], use: ConverterUse) -> None:

@@ -108,7 +108,7 @@ class OnKey(OnPart):
 
 
 class OnValue(OnPart):
-    """The value."""
+    """Applies a transformation to the record value (`$Value`)."""
 
     def part(self, record: ConnectRecord) -> object:
         return record.value

@@ -80,7 +80,7 @@ class _SetSchemaMetadata(OnPart):
 
 
 class SetSchemaMetadataKey(OnKey, _SetSchemaMetadata):
-    """Of the key."""
+    """SetSchemaMetadata for the record key (`SetSchemaMetadata$Key`)."""
 
 
 class SetSchemaMetadataValue(OnValue, _SetSchemaMetadata):

@@ -92,8 +92,8 @@ class TaskRun:
 
 
 class ExactlyOnceRuns:
-    """Plans of one worker's tasks. `begin` is for the herder's thread; the checks in its plans run
-    on those of the tasks."""
+    """Creates the exactly-once start-up checks of this worker's source tasks. Call `begin` on the
+    herder's thread; the checks run on the threads of the tasks."""
 
     def __init__(
         self,

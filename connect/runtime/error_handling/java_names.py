@@ -20,7 +20,8 @@ _NAMES: tuple[tuple[type[Exception], str], ...] = (
 
 
 def java_name(error: BaseException) -> str:
-    """The class that Java has for such an error; Python's for what is not ours."""
+    """The equivalent Java exception class; the Python class for exceptions from outside the
+    framework."""
     kind = type(error)
     for ours, java in _NAMES:
         if isinstance(error, ours):

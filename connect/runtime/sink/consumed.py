@@ -30,7 +30,7 @@ class ConsumedRecord:
 
     @classmethod
     def of(cls, message: confluent_kafka.Message) -> ConsumedRecord:
-        """The record of a client message, which has no error."""
+        """Convert a consumed message; the caller has checked that it holds no error."""
         kind, timestamp_ms = message.timestamp()
         timestamp_type = _TIMESTAMP_TYPES.get(kind)
         headers = message.headers()

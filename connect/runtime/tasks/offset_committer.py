@@ -100,10 +100,10 @@ class OffsetCommitter:
         self._say_if_late()
 
     def finish(self, deadline: Deadline, pump: Callable[[float], object]) -> bool:
-        """The last commit: finish the one under way, then gather and store once more.
+        """Make the final offset commit: wait for the commit in progress, then commit once more.
 
-        `pump(seconds)` waits for others, at most so long: it gives the task's own loop a turn, or
-        only takes deliveries where the task has failed. False: not everything was stored by the
+        `pump(seconds)` runs the task's loop for at most that long, or only processes delivery
+        reports if the task has failed. Returns False if not all offsets were stored by the
         deadline.
         """
         if not self._wait_idle(deadline, pump):

@@ -53,7 +53,8 @@ class Quarantine(Protocol):
     """Stores quarantined records. Called on the copier's thread."""
 
     def put(self, aside: QuarantinedRecords) -> Future[None]:
-        """Store it. The future completes on any thread, when the write is safe; never blocks."""
+        """Write the records to the quarantine without blocking. The future completes on any thread,
+        once the write is acknowledged."""
 
 
 def refused_record(partition: PartitionCopy, batch: Outgoing, reason: str) -> QuarantinedRecords:

@@ -26,7 +26,7 @@ class MapReader(Protocol):
 
 
 class BookTopics(Protocol):
-    """The offset-syncs topic and the offset map's of one flow. One thread."""
+    """The offset-syncs topic and the offset-map topic of one flow. Not thread-safe."""
 
     def writer(self) -> OffsetSyncProducer:
         """What writes both. The caller closes it."""

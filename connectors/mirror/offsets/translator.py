@@ -47,7 +47,7 @@ _CLOSE_S = 2.0
 
 
 class GroupOffset(NamedTuple):
-    """What a group committed on the source: the offset it reads next."""
+    """A consumer group's committed offset on the source cluster."""
 
     group: str
     topic: str
@@ -114,8 +114,8 @@ def translation_topics(props: Mapping[str, str], index: str | None = None) -> Tr
 
 
 class InProcessTranslator:
-    """See the module. `open` first, then `translate` or `translate_back`, then `close`, which also
-    ends a call that another thread is in."""
+    """Translates offsets of consumer groups in this process. Call `open`, then `translate` or
+    `translate_back`, then `close`, which also ends a call on another thread."""
 
     def __init__(
         self,

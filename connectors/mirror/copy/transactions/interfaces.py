@@ -35,7 +35,8 @@ class TransactionPlan(NamedTuple):
 
 
 class TransactionHooks(Protocol):
-    """The engine's methods for its transactions. On its thread. No method sends."""
+    """Methods of the copy engine that its transaction code calls, on the engine's thread. None of
+    them sends a request."""
 
     @property
     def partitions(self) -> Collection[PartitionCopy]: ...

@@ -73,7 +73,7 @@ class Listing:
         return max(0.0, self._due - self._clock.monotonic())
 
     def turn(self) -> None:
-        """Ask what is due."""
+        """Send the offset requests that are due."""
         now = self._clock.monotonic()
         ids = self._offsets.topic_ids
         if ids is not self._seen_ids:

@@ -75,7 +75,7 @@ class QueryHost(Protocol):
         """Why nothing can be copied now; None: it can."""
 
     def engine_failed(self, error: ConfigError) -> None:
-        """It never will as things are configured."""
+        """The engine cannot run with this configuration; the failure is permanent."""
 
 
 class CopyQuery:
