@@ -53,7 +53,7 @@ def stands(run: CopyRun, topic: str, kind: LossKind) -> None:
     wait_until(lambda: run.losses, TIMEOUT_S, "it is noticed")
     error = wait_until(lambda: run.error(topic), TIMEOUT_S, "the partition says why")
     assert error is not None
-    assert f"mirror.loss.policy.{kind.value} is fail" in error
+    assert f"mirror.loss.policy.{kind.value}=fail" in error
     (loss,) = run.losses
     assert (loss.kind, loss.resume) == (kind, None)
 

@@ -79,7 +79,7 @@ def error(task: OnceTask) -> str | None:
 
 
 def stands(task: OnceTask, kind: LossKind) -> None:
-    text = f"mirror.loss.policy.{kind.value} is fail"
+    text = f"mirror.loss.policy.{kind.value}=fail"
     wait_until(lambda: text in (error(task) or ""), TIMEOUT_S, "it stands still, and says why")
 
 

@@ -87,7 +87,8 @@ For a source offset x whose nearest row at or before it (by `source_start`) is t
   `syncs_below`, if that is not null.
 
 For what is before the first page there is a row of no length at source offset 0. `target_start` is
-0 where the copy begins at the target's offset 0, otherwise null, as nothing is known.
+0 where the copy begins at the target's offset 0 or where records were lost, otherwise null, as
+nothing is known; then `seen_end` is -1 unless the copy begins at offset 0.
 """
 
 PAGES = StructType(

@@ -199,7 +199,9 @@ def test_a_reported_record_that_does_not_fit_fails_the_task(bench: Bench) -> Non
     queue = create_topic(bench.servers, "dead", configs={"max.message.bytes": "100"})
     bench.produce(b'"report"')
     name = put_sink(bench, queue)
-    assert "did not get into dead letter queue" in trace_of(bench, name)
+    assert "Cannot write a record that the task reported to dead letter queue" in trace_of(
+        bench, name
+    )
     assert not any(event.startswith("commit [1]") for event in Events.of(bench.topic))
 
 

@@ -255,4 +255,4 @@ def test_a_task_that_moves_bytes_without_transactions_is_refused_where_they_are_
     )
     tasks.runs.append(host)
     host.start()
-    tasks.fails("exactly.once.support=required: TransferLaneTask .* not write in transactions")
+    tasks.fails("exactly.once.support=required: TransferLaneTask writes .* not in transactions")

@@ -87,7 +87,7 @@ def test_a_target_topic_made_anew_while_idle_is_noticed_and_its_policy_obeyed(
         if policy is LossPolicy.FAIL:
             error = wait_until(lambda: run.error(topic), TIMEOUT_S, "it says that it stands still")
             assert error is not None
-            assert "mirror.loss.policy.target.recreated is fail" in error
+            assert "mirror.loss.policy.target.recreated=fail" in error
         else:
             run.wait({(topic, 0): COUNT + 10}, TIMEOUT_S)
     new = range(COUNT, COUNT + 10)

@@ -184,7 +184,7 @@ def test_the_example_of_the_documentation(spark: SparkSession) -> None:
             "source_end": 0,
             "target_start": None,
             "gap_target": None,
-            "seen_end": 0,
+            "seen_end": -1,
             "loss": 0,
             "syncs_from": 0,
             "syncs_below": 5,
