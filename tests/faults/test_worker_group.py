@@ -426,9 +426,14 @@ def test_writers_that_race_get_answers_of_java_s_and_workers_end_consistent(
     assert set(left) <= set(mine)
     group.until_balanced(len(left), 2 * len(left))
     for name, shown in left.items():
-        tasks = call(group.first.url, "GET", f"/connectors/{name}/tasks").json()
-        mark = shown["info"]["config"]["mark"]
-        assert {task["config"]["mark"] for task in tasks} == {mark}, name
+        wanted = {shown["info"]["config"]["mark"]}
+
+        # A herder writes the new task configs after it answered the request.
+        def tasks_follow(name: str = name, wanted: set[str] = wanted) -> bool:
+            tasks = call(group.first.url, "GET", f"/connectors/{name}/tasks").json()
+            return {task["config"]["mark"] for task in tasks} == wanted
+
+        group.until(tasks_follow, f"the tasks of {name} have its last config")
         group.accepted("DELETE", f"/connectors/{name}")
 
 

@@ -214,11 +214,15 @@ def _groups_follow(trial: _Trial, committer: Committer) -> None:
     reaches that far, and are the group's offsets on the target."""
     flow = trial.there.flow
 
-    def exact(pages: list[Page], partition: tuple[str, int], point: Checkpoint) -> bool:
+    def exact(
+        pages: list[Page], partition: tuple[str, int], offset: int, point: Checkpoint
+    ) -> bool:
         own = [page for page in pages if (page.topic, page.partition) == partition]
-        reaches = max((page.end for page in own), default=0) > point.upstream
-        known = targets(own).get(point.upstream, point.downstream)
-        return reaches and point.downstream == known
+        reaches = max((page.end for page in own), default=0) > offset
+        due = min((each for each in targets(own).items() if each[0] >= offset), default=None)
+        if due is None:
+            return reaches and point.upstream == offset
+        return reaches and point.downstream == due[1]
 
     def done() -> bool:
         topic = f"{flow.a}.checkpoints.internal"
@@ -233,9 +237,9 @@ def _groups_follow(trial: _Trial, committer: Committer) -> None:
         pages = trial.there.pages()
         for (name, number), offset in committer.last.items():
             found = latest.get((committer.group, flow.remote(name), number))
-            if found is None or found.upstream != offset:
+            if found is None or found.upstream > offset:
                 return False
-            if not exact(pages, (name, number), found):
+            if not exact(pages, (name, number), offset, found):
                 return False
             if there.get((flow.remote(name), number)) != found.downstream:
                 return False

@@ -21,6 +21,11 @@ def test_right_checkpoints_are_accepted() -> None:
     assert check_checkpoints(found, [point(6, SHIFT + 6)], [6]) == []
 
 
+def test_a_commit_past_a_transaction_marker_needs_no_checkpoint_of_its_own() -> None:
+    found = case(source(0, 1, 2, 3, 5), copy(0, 1, 2, 3, 5))
+    assert check_checkpoints(found, [point(4, SHIFT + 4)], [5]) == []
+
+
 @pytest.mark.parametrize(
     "points",
     [
