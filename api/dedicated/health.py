@@ -101,5 +101,5 @@ def _partition(partition: PartitionHealth) -> dict[str, object]:
         "lag_records": partition.lag_records,
         "lag_ms": partition.lag_ms,
         "error": partition.error,
-        "details": dict(partition.details),
+        "details": {**partition.details, "time_to_loss_ms": partition.time_to_loss_ms},
     }

@@ -20,13 +20,26 @@ __all__ = ["PartitionHealth", "TransferCounts", "TransferTask"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionHealth:
-    """How one partition of a transfer task is doing. `error` None: moving, or caught up."""
+    """How one source partition of a transfer task is doing. A number that is None is not known.
 
-    name: str
+    `lag_records` counts source offsets up to the end of the log; `lag_bytes` is an estimate of
+    their size. `lag_ms` is the age of the newest copied record while more records wait. In
+    `time_to_loss_ms`, the source may delete records that are not copied yet; None also means that
+    no loss is expected. `error` None: it moves, or is caught up.
+    """
+
+    topic: str
+    partition: int
     lag_records: int | None
     lag_ms: int | None
     error: str | None = None
+    lag_bytes: int | None = None
+    time_to_loss_ms: int | None = None
     details: Mapping[str, OffsetValue] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,6 +284,6 @@ class TransferLaneTask(TransferTask):
 
     def health(self) -> list[PartitionHealth]:
         return [
-            PartitionHealth(lane, int(self._config["count"]) - number, None)
+            PartitionHealth(lane, 0, int(self._config["count"]) - number, None)
             for lane, number in list(self._next.items())
         ]

@@ -214,6 +214,7 @@ class FetchResponseHandler:
             partition.enqueue(batch, start)
             start = batch.resume
         partition.queued(after)
+        _measure_size(partition, headers, after - position)
         if batches:
             now_ms = self._loop.now_ms()
             for batch in batches:
@@ -362,6 +363,12 @@ def _believable(headers: list[BatchHeader], partition: PartitionCopy) -> list[Ba
     if end < 0 or headers[-1].next_offset <= end:
         return headers
     return [header for header in headers if header.next_offset <= end]
+
+
+def _measure_size(partition: PartitionCopy, headers: list[BatchHeader], offsets: int) -> None:
+    if headers:
+        last = headers[-1]
+        partition.size.measure(last.start + last.size - headers[0].start, offsets)
 
 
 def _out_of_order(batches: Sequence[Outgoing], position: int) -> bool:

@@ -22,6 +22,7 @@ from connect.plugin import PartitionHealth
 from connectors.mirror.config.losses import Loss, LossKind
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
 from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
+from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.copy.partition.states import CopyEvent, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
@@ -65,6 +66,7 @@ class PartitionCopy(TargetPartition):
     log_start_offset: int = UNKNOWN
     acked_timestamp: int = UNKNOWN
     forecast: LossForecast = field(default_factory=LossForecast)
+    size: OffsetSize = field(default_factory=OffsetSize)
     lost_records: int = 0
     """Source offsets that were deleted before they were copied."""
 
@@ -371,16 +373,17 @@ class PartitionCopy(TargetPartition):
 
     def health(self, now_ms: int) -> PartitionHealth:
         return PartitionHealth(
-            name=f"{self.source[0]}-{self.source[1]}",
+            *self.source,
             lag_records=self.lag,
             lag_ms=self.lag_ms(now_ms),
             error=self.error,
+            lag_bytes=self.size.estimate(self.lag),
+            time_to_loss_ms=self.metrics.time_to_loss_ms(),
             details={
                 "state": "standing" if self.standing else self.state.value,
                 "position": self.acked_position,
                 "high_watermark": self.high_watermark,
                 "log_start": self.log_start_offset,
-                "time_to_loss_ms": self.metrics.time_to_loss_ms(),
                 "limited_by": self.limited_by,
                 "undecided": self.undecided,
                 "target": f"{self.target[0]}-{self.target[1]}",

@@ -281,7 +281,7 @@ class PartitionBoard:
                 partition.target,
                 position,
                 end,
-                int((end - position) * partition.bytes_per_offset),
+                partition.weight(end - position),
                 partition.since,
                 partition.failures > 0,
             )
@@ -289,7 +289,7 @@ class PartitionBoard:
     def size(self, wanted: SourceRange) -> float:
         """The bytes that it is believed to have."""
         partition = self._partitions[wanted.source]
-        return (wanted.end - wanted.start) * partition.bytes_per_offset
+        return partition.weight(wanted.end - wanted.start)
 
     def reached(self, progress: RangeProgress, now: float, now_ms: int) -> None:
         """A shard is back: what it says of one partition."""
@@ -321,9 +321,7 @@ class PartitionBoard:
             )
         metrics.throttled(progress.throttled_ms / 1000)
         partition.show_lag(now_ms)
-        offsets = progress.position - progress.range.start
-        if offsets > 0 and progress.bytes > 0:
-            partition.bytes_per_offset = (partition.bytes_per_offset + progress.bytes / offsets) / 2
+        partition.size.measure(progress.bytes, progress.position - progress.range.start)
 
     def release(self, keys: Iterable[TopicPartition]) -> None:
         """A plan was not used."""

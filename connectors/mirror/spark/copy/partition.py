@@ -8,6 +8,7 @@ from uuid import UUID
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
+from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
 
@@ -16,7 +17,7 @@ __all__ = ["UNKNOWN", "SparkPartition"]
 UNKNOWN = -1
 _ANCHORS = 4
 _FIRST_GUESS_BYTES = 1024
-"""Of an offset, before anything was measured. Wrong guesses cost evenness, nothing else."""
+"""Size of an offset before anything was measured. A wrong guess makes shards uneven."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +70,7 @@ class SparkPartition:
     held_since: float | None = None
     """Since when it is given to no shard because of that (monotonic seconds)."""
     since: int = 0
-    bytes_per_offset: float = field(default=float(_FIRST_GUESS_BYTES))
+    size: OffsetSize = field(default_factory=OffsetSize)
 
     @property
     def error(self) -> str | None:
@@ -122,6 +123,11 @@ class SparkPartition:
             return None
         return max(0, now_ms - self.newest_timestamp) if lag else 0
 
+    def weight(self, offsets: int) -> int:
+        """The bytes of so many offsets, as far as they can be told."""
+        measured = self.size.estimate(offsets)
+        return offsets * _FIRST_GUESS_BYTES if measured is None else measured
+
     def hold(self, limit: str, now: float) -> None:
         """It has records, and may not be copied for now."""
         self.limited_by = limit
@@ -139,10 +145,11 @@ class SparkPartition:
     def health(self, now_ms: int, engine_error: str | None) -> PartitionHealth:
         state = "starting" if self.position == UNKNOWN else "busy" if self.busy else "idle"
         return PartitionHealth(
-            name=f"{self.source[0]}-{self.source[1]}",
+            *self.source,
             lag_records=self.lag,
             lag_ms=self.lag_ms(now_ms),
             error=self.error or engine_error,
+            lag_bytes=self.size.estimate(self.lag),
             details={
                 "state": "standing" if self.standing else "backoff" if self.failures else state,
                 "position": self.position,

@@ -71,8 +71,8 @@ def connector(*tasks: TaskStatus, state: str = "RUNNING") -> ConnectorStatus:
     return ConnectorStatus("MirrorSourceConnector", status(state), tasks)
 
 
-GOOD = PartitionHealth("orders-0", lag_records=0, lag_ms=0, details={"state": "active"})
-BAD = PartitionHealth("orders-1", lag_records=None, lag_ms=None, error="it has no leader")
+GOOD = PartitionHealth("orders", 0, lag_records=0, lag_ms=0, details={"state": "active"})
+BAD = PartitionHealth("orders", 1, lag_records=None, lag_ms=None, error="it has no leader")
 
 
 def test_the_metrics_page(worker: Worker, server: ApiServer) -> None:
@@ -116,14 +116,14 @@ def test_health_names_what_is_not_well(worker: Worker, server: ApiServer) -> Non
     good, bad = shown["tasks"][0]["partitions"]
     assert good == {
         "name": "orders-0", "lag_records": 0, "lag_ms": 0, "error": None,
-        "details": {"state": "active"},
+        "details": {"state": "active", "time_to_loss_ms": None},
     }  # fmt: skip
     assert (bad["name"], bad["error"], bad["lag_records"]) == ("orders-1", "it has no leader", None)
 
 
 def test_health_says_what_waits_because_of_a_limit(worker: Worker, server: ApiServer) -> None:
     limited = [
-        PartitionHealth(f"logs-{n}", 100, 5000, details={"limited_by": "mirror.rate.topics"})
+        PartitionHealth("logs", n, 100, 5000, details={"limited_by": "mirror.rate.topics"})
         for n in range(2)
     ]
     worker.connectors = [connector(task(*limited, GOOD))]

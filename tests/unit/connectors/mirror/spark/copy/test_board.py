@@ -59,7 +59,7 @@ def test_a_partition_is_out_once_until_its_ledger_is_back() -> None:
     made.reached(back(further, 100), 2.0, NOW_MS)
     assert planned(made) == []
     assert the(made).metrics.read()["record-count"] == 100
-    assert the(made).bytes_per_offset < 1024
+    assert the(made).weight(100) < 100 * 1024
 
 
 def test_what_a_limit_holds_waits_and_says_so() -> None:
