@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
@@ -12,6 +12,8 @@ from pydantic import BaseModel, BeforeValidator
 from api.rest.errors import RestError
 from api.rest.models import ErrorMessage, json_bytes
 from api.rest.worker_handle import STARTING, WorkerHandle
+from connect.plugin import PartitionHealth
+from connect.runtime.connector_status import encode_partitions
 from connect.runtime.herder import Herder
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "body_of",
     "empty",
     "json_answer",
+    "partitions_answer",
 ]
 
 _MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -88,6 +91,11 @@ def json_answer(
         media_type="application/json",
         headers=None if headers is None else dict(headers),
     )
+
+
+def partitions_answer(tasks: Mapping[int, Sequence[PartitionHealth]]) -> Response:
+    """The partitions of tasks, as workers send them to each other."""
+    return Response(encode_partitions(tasks), media_type="application/json")
 
 
 def empty(status: int) -> Response:

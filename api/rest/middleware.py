@@ -30,6 +30,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
 _SIGNED = (
     ("POST", re.compile(r"/connectors/[^/]+/tasks/?")),
     ("PUT", re.compile(r"/connectors/[^/]+/fence/?")),
+    ("GET", re.compile(r"/connectors/[^/]+/partitions/?")),
 )
 _AMBIGUOUS = re.compile(r"%2f|//", re.IGNORECASE)
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")

@@ -9,7 +9,7 @@ import http.client
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from connect.errors import RetriableError
 
@@ -47,15 +47,17 @@ class RestClient:
         *,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> RestAnswer:
-        """Send a request with a JSON body, or none. Raises `WorkerUnreachable`."""
+        """Send a request with a JSON body, or none. `timeout_s`: for each step on the connection;
+        None: the client's. Raises `WorkerUnreachable`."""
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         sent = {"Accept": "application/json", "User-Agent": "kafka-connect", **(headers or {})}
         if body is not None:
             sent["Content-Type"] = "application/json"
         try:
-            connection = self._connection(parts.scheme, parts.hostname or "", parts.port)
+            connection = self._connection(parts, timeout_s or self._timeout_s)
             try:
                 connection.request(method, target or "/", body=body, headers=sent)
                 answer = connection.getresponse()
@@ -66,9 +68,8 @@ class RestClient:
             reason = str(error) or type(error).__name__
             raise WorkerUnreachable(f"{method} {url}: {reason}") from error
 
-    def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-        if scheme == "https":
-            return http.client.HTTPSConnection(
-                host, port, timeout=self._timeout_s, context=self._tls
-            )
-        return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+    def _connection(self, url: SplitResult, timeout_s: float) -> http.client.HTTPConnection:
+        host = url.hostname or ""
+        if url.scheme == "https":
+            return http.client.HTTPSConnection(host, url.port, timeout=timeout_s, context=self._tls)
+        return http.client.HTTPConnection(host, url.port, timeout=timeout_s)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from connect.clock import Deadline
+from connect.plugin import PartitionHealth
+from connect.runtime.connector_status import ConnectorStatus
 from connect.runtime.rest_entities import (
     ConfigInfo,
     ConfigInfos,
@@ -47,6 +49,14 @@ class Herder(Protocol):
     def connector_info(self, name: str) -> ConnectorInfo: ...
     def connector_config(self, name: str) -> Mapping[str, str]: ...
     def connector_state(self, name: str) -> ConnectorStateInfo: ...
+    def status(self, name: str) -> ConnectorStatus:
+        """A connector and its tasks on all workers; of tasks on this worker, also their partitions.
+        Raises `UnknownConnector`."""
+
+    def group_status(self, name: str) -> ConnectorStatus:
+        """As `status`, with the partitions of all tasks: asks the other workers, which takes
+        seconds if one of them does not answer. Raises `UnknownConnector`."""
+
     def task_infos(self, name: str) -> list[TaskInfo]: ...
     def task_state(self, task: TaskId) -> TaskStateInfo: ...
     def put_connector_config(
@@ -110,3 +120,7 @@ class Herder(Protocol):
     def fence_zombies(
         self, name: str, signature: tuple[str | None, str | None], body: bytes
     ) -> None: ...
+    def task_partitions(
+        self, name: str, signature: tuple[str | None, str | None]
+    ) -> Mapping[int, Sequence[PartitionHealth]]:
+        """The partitions of the connector's tasks on this worker, by task number."""

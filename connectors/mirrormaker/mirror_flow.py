@@ -51,9 +51,6 @@ class FlowHerder(Herder, Protocol):
         """Wait until the worker has joined its group once. False: it has not within the timeout.
         Raises the error that ended the worker."""
 
-    def status(self, name: str) -> ConnectorStatus:
-        """Raises `UnknownConnector`."""
-
 
 class FlowState(Enum):
     """STARTING also covers retries after temporary errors; FAILED is permanent."""
@@ -148,18 +145,32 @@ class MirrorFlow:
         """Return the connectors' statuses, whichever worker runs them; UNASSIGNED with a reason if
         the flow does not run yet."""
         herder = self._herder
+        others = () if herder is None else herder.connectors()
+        return [
+            self._status(herder, name, lambda herder, name: herder.status(name))
+            for name in dict.fromkeys((*self.plan.connectors, *others))
+        ]
+
+    def group_status(self, name: str) -> ConnectorStatus:
+        """The status of one connector as in `statuses`, with the partitions of all its tasks, as
+        far as the other workers answer."""
+        return self._status(self._herder, name, lambda herder, name: herder.group_status(name))
+
+    def _status(
+        self,
+        herder: FlowHerder | None,
+        name: str,
+        ask: Callable[[FlowHerder, str], ConnectorStatus],
+    ) -> ConnectorStatus:
         if herder is None:
             state = State.FAILED if self._state is FlowState.FAILED else State.UNASSIGNED
             why = self._error or f"The worker of {self.plan.name} is starting"
-            return [self._unknown(name, state, why) for name in self.plan.connectors]
-        found = []
-        for name in dict.fromkeys((*self.plan.connectors, *herder.connectors())):
-            try:
-                found.append(herder.status(name))
-            except UnknownConnector:
-                why = self._error or self._why_unknown(herder)
-                found.append(self._unknown(name, State.UNASSIGNED, why))
-        return found
+            return self._unknown(name, state, why)
+        try:
+            return ask(herder, name)
+        except UnknownConnector:
+            why = self._error or self._why_unknown(herder)
+            return self._unknown(name, State.UNASSIGNED, why)
 
     def _why_unknown(self, herder: FlowHerder) -> str:
         trouble = herder.health().trouble

@@ -233,6 +233,11 @@ class MirrorMaker:
         """Return the connectors' statuses by flow (`A->B`)."""
         return {flow.plan.name: flow.statuses() for flow in self._flows}
 
+    def group_status(self, connector: str) -> Mapping[str, Callable[[], ConnectorStatus]]:
+        """Return, by flow, what asks all workers of the flow for the status of one connector. See
+        `MirrorFlow.group_status`."""
+        return {flow.plan.name: partial(flow.group_status, connector) for flow in self._flows}
+
     def failures(self) -> dict[str, str]:
         """Return the flows that can never run with this config, and the reasons."""
         return {

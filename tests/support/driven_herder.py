@@ -62,6 +62,7 @@ class Leader(RestClient):
         *,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> RestAnswer:
         answer: Future[RestAnswer] = Future()
         with self._lock:

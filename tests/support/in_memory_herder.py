@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from connect.clock import Deadline
 from connect.config.connector import CONNECTOR_KEYS
+from connect.plugin import PartitionHealth
+from connect.runtime.connector_status import ConnectorStatus, TaskStatus, UnknownConnector
 from connect.runtime.errors import AlreadyExists, BadRequest, NotFound
 from connect.runtime.herder import Herder
 from connect.runtime.rest_entities import (
@@ -27,7 +29,7 @@ from connect.runtime.rest_entities import (
     TaskStateInfo,
     WorkerHealth,
 )
-from connect.runtime.states import TargetState
+from connect.runtime.states import State, Status, TargetState
 
 __all__ = ["WORKER", "InMemoryHerder"]
 
@@ -52,6 +54,7 @@ class InMemoryHerder(Herder):
     offsets: dict[str, list[OffsetEntry]] = field(default_factory=dict)
     levels: dict[str, LoggerLevel] = field(default_factory=dict)
     state: WorkerHealth = field(default_factory=lambda: WorkerHealth(ready=True))
+    partitions: dict[int, list[PartitionHealth]] = field(default_factory=dict)
     trace: str | None = None
     version: str | None = "1.0"
 
@@ -92,6 +95,30 @@ class InMemoryHerder(Herder):
             for task in self._tasks(name)
         ]
         return ConnectorStateInfo(name, state, WORKER, tasks, "source", self.trace, self.version)
+
+    def status(self, name: str) -> ConnectorStatus:
+        """Without partitions of any task that is not in `partitions`."""
+        if name not in self.configs:
+            raise UnknownConnector(f"Connector {name} not found")
+        shown = Status(State.RUNNING, WORKER, 0)
+        return ConnectorStatus(
+            name,
+            shown,
+            tuple(
+                TaskStatus.seen_here(task.task, shown, self.partitions.get(task.task))
+                for task in self._tasks(name)
+            ),
+        )
+
+    def group_status(self, name: str) -> ConnectorStatus:
+        return self.status(name)
+
+    def task_partitions(
+        self, name: str, signature: tuple[str | None, str | None]
+    ) -> Mapping[int, Sequence[PartitionHealth]]:
+        self._fail("task_partitions")
+        self.calls.append(("partitions", name, signature))
+        return self.partitions
 
     def task_infos(self, name: str) -> list[TaskInfo]:
         return [TaskInfo(task, self._known(name)) for task in self._tasks(name)]

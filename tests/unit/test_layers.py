@@ -66,8 +66,9 @@ INSIDE: dict[str, list[str]] = {
     ],
     "connect.runtime": [
         "errors rest_entities stages states thread_dumps",
+        "connector_status",
         "error_handling herder loggers offset_stores plugins restart_plan tasks worker_connector",
-        "connector_status sink source validation zombie_fence",
+        "sink source validation zombie_fence",
         "transfer",
         "task_factory",
         "worker",

@@ -1,6 +1,8 @@
-"""Requests of workers to the leader: to write task configs, and to fence out old tasks.
+"""Requests of workers to the leader: to write task configs, and to fence out old tasks; and to any
+worker: for the partitions of its tasks.
 
-Their requests are signed; the herder checks the signature over the exact bytes of the body.
+Their requests are signed; the herder checks the signature over the exact bytes of the body, or over
+the path where there is no body.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from api.rest.bodies import task_configs
-from api.rest.dependencies import FAILURES, ConnectorName, HerderDep, RawBody, empty
+from api.rest.dependencies import (
+    FAILURES,
+    ConnectorName,
+    HerderDep,
+    RawBody,
+    empty,
+    partitions_answer,
+)
 from api.rest.forwarding import Forwarded, Hop, path_segment
 
 __all__ = ["Signature", "router"]
@@ -46,6 +55,12 @@ def put_task_configs(
         lambda: herder.put_task_configs(connector, configs, signature, body),
         lambda _: empty(204),
     )
+
+
+@router.get("/partitions")
+def task_partitions(connector: ConnectorName, herder: HerderDep, signature: Signature) -> Response:
+    """The partitions of the connector's tasks on this worker."""
+    return partitions_answer(herder.task_partitions(connector, signature))
 
 
 @router.put("/fence", status_code=204)

@@ -1,5 +1,5 @@
-"""What the workers of a flow ask of its leader in dedicated mode: to write task configs, and to
-fence out old tasks. The paths are MirrorMaker 2's: each begins with the flow's aliases.
+"""What the workers of a flow ask of each other in dedicated mode. The paths are those of
+`internal.py` behind the flow's aliases, as in MirrorMaker 2.
 
 Requests are signed, and forwarded to nobody: a signature does not travel along.
 """
@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import Response
 
 from api.rest.bodies import task_configs
-from api.rest.dependencies import ConnectorName, RawBody, empty
+from api.rest.dependencies import ConnectorName, RawBody, empty, partitions_answer
 from api.rest.errors import CONFLICT, RestError
 from api.rest.forwarding import STALE_CONFIG
 from api.rest.routers.internal import Signature
@@ -55,6 +55,12 @@ def put_task_configs(
     """Write the task configs that the connector's worker has made."""
     configs = task_configs(body)
     return _done(lambda: herder.put_task_configs(connector, configs, signature, body))
+
+
+@router.get("/partitions")
+def task_partitions(connector: ConnectorName, herder: HerderDep, signature: Signature) -> Response:
+    """The partitions of the connector's tasks on this worker."""
+    return partitions_answer(herder.task_partitions(connector, signature))
 
 
 @router.put("/fence", status_code=204)

@@ -12,10 +12,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from connect.clients.groups.member import GroupMember
 from connect.clients.rest_client import RestClient
 from connect.clock import Deadline
+from connect.plugin import PartitionHealth
 from connect.runtime.abstract_herder import (
     REQUEST_TIMEOUT_S,
     AbstractHerder,
@@ -28,8 +30,9 @@ from connect.runtime.distributed.group_config import DistributedConfig, ExactlyO
 from connect.runtime.distributed.group_metrics import GroupMetrics
 from connect.runtime.distributed.group_statuses import GroupStatuses
 from connect.runtime.distributed.herder_thread import HerderLoop
-from connect.runtime.distributed.leader_client import InternalRequests
+from connect.runtime.distributed.leader_client import InternalRequests, partitions_path
 from connect.runtime.distributed.membership import Membership
+from connect.runtime.distributed.peer_partitions import complete_status
 from connect.runtime.distributed.request_handlers import LeaderRequests
 from connect.runtime.distributed.session_keys import SessionKeys
 from connect.runtime.errors import NotFound
@@ -83,7 +86,7 @@ class DistributedHerder(AbstractHerder):
         self._configs = configs
         self._keys = SessionKeys(config)
         self._metrics = GroupMetrics(worker.clock)
-        self._client, self._internal_path = client, internal_path
+        self._url, self._client, self._internal_path = url, client, internal_path
         self._loop = HerderLoop(
             config,
             worker,
@@ -192,20 +195,30 @@ class DistributedHerder(AbstractHerder):
         return [TaskInfo(TaskId(name, number), config) for number, config in enumerate(configs)]
 
     def status(self, name: str) -> ConnectorStatus:
-        """A connector and its tasks on all workers; of those here, also their partitions. An
-        instance that no worker runs, as far as this worker knows, is UNASSIGNED, whatever status
-        was last written. Raises `UnknownConnector`."""
+        """See `Herder`. An instance that no worker runs, as far as this worker knows, is
+        UNASSIGNED, whatever status was last written."""
         if not self._snapshot().contains(name):
             raise UnknownConnector(f"Connector {name} not found")
-        health = {host.instance: tuple(host.health()) for host in self._loop.work.task_hosts()}
+        here = self._partitions_here(name)
         return ConnectorStatus(
             name,
             self._statuses.now(InstanceId(name)),
             tuple(
-                TaskStatus(task.task, self._statuses.now(task), health.get(task, ()))
+                TaskStatus.seen_here(task.task, self._statuses.now(task), here.get(task.task))
                 for task in self._snapshot().tasks(name)
             ),
         )
+
+    def group_status(self, name: str) -> ConnectorStatus:
+        requests = self._loop.leader_requests
+        return complete_status(self.status(name), requests, urlsplit(self._url).scheme)
+
+    def _partitions_here(self, name: str) -> dict[int, Sequence[PartitionHealth]]:
+        return {
+            host.instance.task: host.health()
+            for host in self._loop.work.task_hosts()
+            if host.instance.connector == name and host.alive
+        }
 
     # Changing configs and target states.
 
@@ -299,6 +312,12 @@ class DistributedHerder(AbstractHerder):
     ) -> None:
         self._check_signature(signature, body)
         self._fence(name)
+
+    def task_partitions(
+        self, name: str, signature: tuple[str | None, str | None]
+    ) -> Mapping[int, Sequence[PartitionHealth]]:
+        self._check_signature(signature, partitions_path(name).encode())
+        return self._partitions_here(name)
 
     def _fence(self, name: str) -> None:
         """Return when the connector's earlier tasks can no longer write."""

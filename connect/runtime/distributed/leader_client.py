@@ -1,4 +1,4 @@
-"""Signed requests that workers make to the leader of their group (KIP-507)."""
+"""Signed requests between the workers of a group, most of them to its leader (KIP-507)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connect.errors import ConnectError, CorruptData, RetriableError
 from connect.protocol.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, sign
 from connect.storage.config_records import SessionKey
 
-__all__ = ["InternalRequests", "LeaderRefused"]
+__all__ = ["InternalRequests", "LeaderRefused", "partitions_path"]
 
 NO_WAY_TO_LEADER = (
     "This worker is not able to communicate with the leader of the cluster, which is required for"
@@ -20,9 +20,15 @@ NO_WAY_TO_LEADER = (
     " enabling inter-worker communication via the 'dedicated.mode.enable.internal.rest' property."
 )
 
+NO_WAY_TO_WORKERS = (
+    "the workers do not reach each other over REST; in dedicated mode, set"
+    " dedicated.mode.enable.internal.rest=true on all of them"
+)
+
 
 class LeaderRefused(RetriableError):
-    """The leader answered a request between workers with an error. `status` is HTTP's."""
+    """A worker, mostly the leader, answered a request of another one with an error. `status` is
+    HTTP's."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -30,10 +36,11 @@ class LeaderRefused(RetriableError):
 
 
 class InternalRequests:
-    """Signed requests to the leader, each on a thread of a small pool. Owned by the herder, which
-    closes it; `post_task_configs` may be called from any thread.
+    """Signed requests to the leader, each on a thread of a small pool; and to any worker, on the
+    caller's thread. Owned by the herder, which closes it; `post_task_configs` and `get` may be
+    called from any thread.
 
-    `client` None: workers do not talk to each other. `path` is where a leader's URL has these
+    `client` None: workers do not talk to each other. `path` is where a worker's URL has these
     requests, where that is not its root.
     """
 
@@ -61,6 +68,21 @@ class InternalRequests:
         """Have the leader fence out what earlier tasks may still write (KIP-618)."""
         return self._submit("PUT", leader_url, f"/connectors/{_segment(connector)}/fence", None)
 
+    def get(self, worker_url: str | None, path: str, timeout_s: float) -> bytes:
+        """The answer of any worker. Signs the path, as there is no body. `worker_url` None: the
+        worker has no REST listener. Raises `ConnectError`."""
+        if self._client is None or worker_url is None:
+            raise ConnectError(NO_WAY_TO_WORKERS)
+        headers = self._signature(path.encode())
+        url = f"{worker_url.rstrip('/')}{self._path}{path}"
+        answer = self._client.request("GET", url, headers=headers, timeout_s=timeout_s)
+        if answer.status != 200:
+            raise LeaderRefused(
+                f"GET {url}: the worker answered {answer.status}: {_message(answer.body)}",
+                answer.status,
+            )
+        return answer.body
+
     def close(self) -> None:
         """Stop. Running requests end by their own timeouts, and their responses are ignored."""
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -84,11 +106,7 @@ class InternalRequests:
     def _ask(
         self, client: RestClient, method: str, leader_url: str, path: str, body: bytes | None
     ) -> None:
-        headers = {}
-        key = self._key()
-        if key is not None:
-            headers[SIGNATURE_HEADER] = sign(key.key, self._algorithm, body or b"")
-            headers[ALGORITHM_HEADER] = self._algorithm
+        headers = self._signature(body or b"")
         url = f"{leader_url.rstrip('/')}{self._path}{path}"
         answer = client.request(method, url, body=body, headers=headers)
         if answer.status >= 300:
@@ -96,6 +114,18 @@ class InternalRequests:
                 f"{method} {url}: the leader answered {answer.status}: {_message(answer.body)}",
                 answer.status,
             )
+
+    def _signature(self, signed: bytes) -> dict[str, str]:
+        key = self._key()
+        if key is None:
+            return {}
+        mac = sign(key.key, self._algorithm, signed)
+        return {SIGNATURE_HEADER: mac, ALGORITHM_HEADER: self._algorithm}
+
+
+def partitions_path(connector: str) -> str:
+    """Where a worker has the partitions of the connector's tasks that it runs."""
+    return f"/connectors/{_segment(connector)}/partitions"
 
 
 def _failed(error: ConnectError) -> Future[None]:

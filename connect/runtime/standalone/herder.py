@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.plugin import PartitionHealth
 from connect.runtime.abstract_herder import (
     REQUEST_TIMEOUT_S,
     AbstractHerder,
@@ -217,18 +218,27 @@ class StandaloneHerder(AbstractHerder):
             "Kafka Connect in standalone mode does not support exactly-once source connectors."
         )
 
+    def task_partitions(
+        self, name: str, signature: tuple[str | None, str | None]
+    ) -> Mapping[int, Sequence[PartitionHealth]]:
+        raise _NotStandalone("Kafka Connect in standalone mode has no other workers.")
+
+    def group_status(self, name: str) -> ConnectorStatus:
+        """This worker is all the cluster there is."""
+        return self.status(name)
+
     def status(self, name: str) -> ConnectorStatus:
         """Does not wait for the herder's thread; works after `stop`, too."""
         view = self._set.view.get(name)
         status = self._status(InstanceId(name))
         if view is None or status is None:
             raise UnknownConnector(f"Connector {name} not found")
-        health = {host.instance.task: tuple(host.health()) for host in view.tasks}
+        health = {host.instance.task: host.health() for host in view.tasks}
         return ConnectorStatus(
             name,
             status,
             tuple(
-                TaskStatus(number, task_status, health.get(number, ()))
+                TaskStatus.seen_here(number, task_status, health.get(number))
                 for number, task_status in self._task_statuses(name).items()
             ),
         )

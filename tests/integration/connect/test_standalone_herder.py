@@ -249,7 +249,10 @@ def test_tasks_tell_the_health_of_their_partitions(bench: Bench) -> None:
     bench.arrived("a:1", "b:1")
     bench.becomes(State.RUNNING, State.RUNNING)
     (task,) = bench.herder.status("lanes").tasks
-    assert [(health.topic, health.lag_records) for health in task.partitions] == [("a", 0), ("b", 0)]
+    assert [(health.topic, health.lag_records) for health in task.partitions] == [
+        ("a", 0),
+        ("b", 0),
+    ]
 
 
 def test_counters_of_connectors_tasks_and_records(bench: Bench) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from api.dedicated.internal_rest import MirrorRestServer
+from connect.plugin import PartitionHealth
+from connect.runtime.connector_status import decode_partitions
 from connect.runtime.errors import NotFound, NotLeader
 from connect.runtime.herder import Herder
 from tests.support.in_memory_herder import InMemoryHerder
@@ -58,6 +60,13 @@ def test_task_configs_reach_the_flow_with_their_signature(url: str, herder: InMe
 def test_so_do_requests_to_fence(url: str, herder: InMemoryHerder) -> None:
     assert call(url, "PUT", f"{PATH}/fence", None, SIGNED).status == 204
     assert herder.calls == [("fence", "c", ("HmacSHA256", "c2lnbmVk"), b"")]
+
+
+def test_workers_ask_for_partitions_here(url: str, herder: InMemoryHerder) -> None:
+    herder.partitions = {2: [PartitionHealth("orders", 1, 7, 1500)]}
+    answer = call(url, "GET", f"{PATH}/partitions", None, SIGNED)
+    assert decode_partitions(answer.body) == {2: (PartitionHealth("orders", 1, 7, 1500),)}
+    assert herder.calls == [("partitions", "c", ("HmacSHA256", "c2lnbmVk"))]
 
 
 def test_who_does_not_lead_refuses_and_asks_nobody_else(url: str, herder: InMemoryHerder) -> None:

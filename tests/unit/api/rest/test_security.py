@@ -75,6 +75,7 @@ def test_others_do_not(guarded: str, headers: dict[str, str], path: str) -> None
 def test_signed_requests_of_workers_need_no_user(guarded: str, herder: InMemoryHerder) -> None:
     assert call(guarded, "POST", "/connectors/c/tasks", b"[]").status == 204
     assert call(guarded, "PUT", "/connectors/c/fence").status == 204
+    assert call(guarded, "GET", "/connectors/c/partitions").body == b"{}"
     assert call(guarded, "GET", "/connectors/c/tasks").status == 401
     assert call(guarded, "POST", "/connectors/c/tasks/0/restart").status == 401
 

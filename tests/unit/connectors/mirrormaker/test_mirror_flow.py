@@ -35,6 +35,7 @@ class FakeHerder(InMemoryHerder):
     ends: Exception | None = None
     refused: ConnectError | None = None
     stopped: bool = False
+    asked_all: list[str] = field(default_factory=list)
 
     def check(self) -> None:
         if self.ends is not None:
@@ -53,6 +54,10 @@ class FakeHerder(InMemoryHerder):
         if name not in self.configs:
             raise UnknownConnector(name)
         return ConnectorStatus(name, Status(State.RUNNING, "w", 0), ())
+
+    def group_status(self, name: str) -> ConnectorStatus:
+        self.asked_all.append(name)
+        return self.status(name)
 
 
 @dataclass
@@ -99,6 +104,16 @@ def test_who_does_not_lead_configures_nothing(flow: MirrorFlow, workers: Workers
     states = {status.name: status.status for status in flow.statuses()}
     assert {state.state for state in states.values()} == {State.UNASSIGNED}
     assert "leader of A->B" in (states[SOURCE].trace or "")
+
+
+def test_all_workers_are_asked_for_one_connector(flow: MirrorFlow, workers: Workers) -> None:
+    before = flow.group_status(SOURCE)
+    assert (before.status.state, before.tasks) == (State.UNASSIGNED, ())
+    begin(flow)
+    workers.lead()
+    settles(workers, PUT)
+    assert flow.group_status(SOURCE).status.state is State.RUNNING
+    assert workers.next.asked_all == [SOURCE]
 
 
 def test_a_new_leader_writes_the_configs_in_their_order(flow: MirrorFlow, workers: Workers) -> None:
