@@ -238,7 +238,7 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) ->
     def make_app() -> FastAPI:
         from api.dedicated.status_pages import create_app
 
-        return create_app(maker.metrics, maker.statuses)
+        return create_app(maker)
 
     server = ApiServer(make_app, listener, "metrics.listener")
     try:

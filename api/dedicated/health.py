@@ -7,16 +7,13 @@ which the state alone would hide.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus
 from connect.runtime.states import State, Status
 
-__all__ = ["HealthSource", "connector_is_healthy", "health_document", "task_is_healthy"]
-
-HealthSource = Callable[[], Mapping[str, Sequence[ConnectorStatus]]]
-"""The connectors of each flow (`a->b`), or of "" outside dedicated mode. Called from any thread."""
+__all__ = ["connector_is_healthy", "health_document", "task_is_healthy"]
 
 _WELL = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
 """States that are intended. In all others (FAILED, UNASSIGNED, RESTARTING) work waits without being
@@ -37,7 +34,7 @@ def _is_well(status: Status) -> bool:
 
 
 def health_document(flows: Mapping[str, Sequence[ConnectorStatus]]) -> dict[str, object]:
-    """Return the body of `/health`."""
+    """Return the body of `/health`. `flows`: the connectors of each flow, `a->b`."""
     ill = [
         f"{flow} {connector.name}".strip()
         for flow, connectors in flows.items()

@@ -1,29 +1,39 @@
 """The pages of a mirror in dedicated mode: `/metrics` for Prometheus, `/health` for probes, `/`.
 
-Handlers only parse and format; what they show comes from the registry and the health source given
-to `create_app`, and is gathered when a page is asked for. Importing this module is slow (FastAPI),
-so `api.http_server` does it on its own thread.
+Handlers only parse and format; what they show comes from the flows given to `create_app`, and is
+gathered when a page is asked for. Importing this module is slow (FastAPI), so `api.http_server`
+does it on its own thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Protocol
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from api.dedicated.health import HealthSource, health_document
+from api.dedicated.health import health_document
 from api.rest.routers.metrics import metrics_response
 from api.rest.routers.root import DISTRIBUTION, version
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
+from connect.runtime.connector_status import ConnectorStatus
 
-__all__ = ["DISTRIBUTION", "create_app"]
+__all__ = ["DISTRIBUTION", "Flows", "create_app"]
 
 
-def create_app(registry: MetricRegistry, health: HealthSource) -> FastAPI:
-    """The application. Its handlers run on worker threads, so `health` may be called from any."""
+class Flows(Protocol):
+    """The flows of this process (`MirrorMaker`). Safe to use from any thread."""
+
+    metrics: MetricRegistry
+
+    def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]: ...
+    def group_status(self, connector: str) -> Mapping[str, Callable[[], ConnectorStatus]]: ...
+
+
+def create_app(flows: Flows) -> FastAPI:
+    """The application. Its handlers run on worker threads."""
     app = FastAPI(title=DISTRIBUTION, docs_url=None, redoc_url=None, openapi_url=None)
     installed = version()
 
@@ -38,12 +48,12 @@ def create_app(registry: MetricRegistry, health: HealthSource) -> FastAPI:
 
     @app.get("/metrics")
     def metrics(family: Annotated[Sequence[str], Query()] = ()) -> Response:
-        return metrics_response(registry, family)
+        return metrics_response(flows.metrics, family)
 
     @app.get("/health")
     def health_page() -> JSONResponse:
         # 200 also when something is not healthy: the process answers, and a probe that restarts it
         # would stop the partitions that move and cure none of the others.
-        return JSONResponse(health_document(health()))
+        return JSONResponse(health_document(flows.statuses()))
 
     return app

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import HTTPConnection
 from typing import Any
 
@@ -28,13 +28,32 @@ class Worker:
     """What the pages show."""
 
     def __init__(self) -> None:
-        self.registry = MetricRegistry()
+        self.metrics = MetricRegistry()
         self.connectors: list[ConnectorStatus] = []
+
+    def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]:
+        return {"a->b": self.connectors}
+
+    def group_status(self, connector: str) -> Mapping[str, Callable[[], ConnectorStatus]]:
+        return {"a->b": lambda: next(c for c in self.connectors if c.name == connector)}
 
     def app(self) -> Any:
         from api.dedicated.status_pages import create_app
 
-        return create_app(self.registry, lambda: {"a->b": self.connectors})
+        return create_app(self)
+
+
+class SlowWorker(Worker):
+    """Does not answer before `release` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.release = threading.Event(), threading.Event()
+
+    def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]:
+        self.asked.set()
+        self.release.wait(1_000.0)  # longer than a test may take
+        return {}
 
 
 @pytest.fixture
@@ -78,7 +97,7 @@ BAD = PartitionHealth("orders", 1, lag_records=None, lag_ms=None, error="it has 
 def test_the_metrics_page(worker: Worker, server: ApiServer) -> None:
     metrics = PartitionMetrics("a", "b", "a.t", 0)
     metrics.acked(5, -1, 0)
-    metrics.register(worker.registry)
+    metrics.register(worker.metrics)
 
     status, content_type, body = get(server, "/metrics")
 
@@ -89,7 +108,7 @@ def test_the_metrics_page(worker: Worker, server: ApiServer) -> None:
 
 
 def test_families_of_the_metrics_page(worker: Worker, server: ApiServer) -> None:
-    PartitionMetrics("a", "b", "a.t", 0).register(worker.registry)
+    PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
 
     only_b = get(server, "/metrics?family=b")[2]
     assert "kafka_connect_mirror_source_connector_record_count{" in only_b
@@ -227,26 +246,15 @@ def is_listening(server: ApiServer) -> bool:
         return probe.connect_ex(("127.0.0.1", server.port)) == 0
 
 
-def test_stop_cuts_off_an_answer_that_does_not_come(worker: Worker) -> None:
-    asked, release = threading.Event(), threading.Event()
-
-    def slow() -> dict[str, list[ConnectorStatus]]:
-        asked.set()
-        release.wait(1_000.0)  # longer than a test may take
-        return {}
-
-    def app() -> Any:
-        from api.dedicated.status_pages import create_app
-
-        return create_app(worker.registry, slow)
-
-    server = ApiServer(app, "http://127.0.0.1:0").start()
+def test_stop_cuts_off_an_answer_that_does_not_come() -> None:
+    worker = SlowWorker()
+    server = ApiServer(worker.app, "http://127.0.0.1:0").start()
     connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
     connection.request("GET", "/health")
-    assert asked.wait(_TIMEOUT_S)
+    assert worker.asked.wait(_TIMEOUT_S)
 
     server.stop()
-    release.set()
+    worker.release.set()
     connection.close()
 
 
