@@ -1,4 +1,5 @@
-"""The pages of a mirror in dedicated mode: `/metrics` for Prometheus, `/health` for probes, `/`.
+"""The pages of a mirror in dedicated mode: `/metrics` for Prometheus, `/health` for probes,
+`/mirrors/{flow}/lag`, `/`.
 
 Handlers only parse and format; what they show comes from the flows given to `create_app`, and is
 gathered when a page is asked for. Importing this module is slow (FastAPI), so `api.http_server`
@@ -14,11 +15,13 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from api.dedicated.health import health_document
+from api.rest.routers import mirrors
 from api.rest.routers.metrics import metrics_response
 from api.rest.routers.root import DISTRIBUTION, version
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import ConnectorStatus
+from connectors.mirrormaker.mirror_maker import SOURCE
 
 __all__ = ["DISTRIBUTION", "Flows", "create_app"]
 
@@ -36,6 +39,8 @@ def create_app(flows: Flows) -> FastAPI:
     """The application. Its handlers run on worker threads."""
     app = FastAPI(title=DISTRIBUTION, docs_url=None, redoc_url=None, openapi_url=None)
     installed = version()
+    app.include_router(mirrors.router)
+    app.state.flows = lambda: {name: [ask] for name, ask in flows.group_status(SOURCE).items()}
 
     @app.exception_handler(ConnectError)
     def failed(_request: Request, error: ConnectError) -> JSONResponse:

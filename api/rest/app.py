@@ -23,6 +23,7 @@ from api.rest.routers import (
     loggers,
     metrics,
     mirror_internal,
+    mirrors,
     offsets,
     plugins,
     root,
@@ -43,6 +44,7 @@ _MAIN = (
     tasks.router,
     offsets.router,
     topics.router,
+    mirrors.router,
     plugins.router,
     internal.router,
     health.router,
@@ -94,6 +96,7 @@ def _fastapi(site: WorkerHandle, routers: Iterable[APIRouter]) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.site = site
+    app.state.flows = lambda: mirrors.worker_flows(site)
     add_error_handlers(app)
     for router in routers:
         app.include_router(router)

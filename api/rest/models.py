@@ -16,6 +16,8 @@ from connect.config.definition import REQUIRED
 from connect.config.types import format_value
 from connect.plugin import OffsetValue
 from connect.runtime import rest_entities as entities
+from connect.runtime.connector_status import ConnectorStatus
+from connect.runtime.states import State
 
 __all__ = [
     "ConfigInfo",
@@ -31,13 +33,16 @@ __all__ = [
     "CreateConnectorRequest",
     "ErrorMessage",
     "ExpandedConnector",
+    "FlowLag",
     "LoggerLevel",
     "LoggerRequest",
     "Message",
+    "PartitionLag",
     "PluginInfo",
     "ServerInfo",
     "TaskInfo",
     "TaskState",
+    "UnknownLag",
     "WorkerStatus",
     "json_bytes",
 ]
@@ -279,6 +284,88 @@ class ConfigInfos(_Model):
             groups=infos.groups,
             configs=[ConfigInfo.of(info) for info in infos.configs],
         )
+
+
+class PartitionLag(_Model):
+    """How far the copy of one source partition is behind. null: not known; for
+    `time_to_loss_seconds` also: no loss is expected.
+
+    `records` counts source offsets, `bytes` is estimated from the size of the offsets copied so
+    far. `seconds` is the age of the newest copied record while more wait. `error`: why it does not
+    move.
+    """
+
+    topic: str
+    partition: int
+    records: int | None
+    seconds: float | None
+    bytes: int | None
+    time_to_loss_seconds: float | None
+    error: str | None
+    connector: str
+    task: int
+    worker_id: str
+
+
+class UnknownLag(_Model):
+    """Tasks whose partitions are not known, and why. No task: the connector has none yet."""
+
+    connector: str
+    tasks: Sequence[int]
+    worker_id: str
+    reason: str
+
+
+class FlowLag(_Model):
+    flow: str
+    partitions: Sequence[PartitionLag]
+    incomplete: Sequence[UnknownLag]
+
+    @classmethod
+    def of(cls, flow: str, connectors: Sequence[ConnectorStatus]) -> Self:
+        """Of the flow's source connectors."""
+        partitions = [
+            PartitionLag(
+                topic=each.topic,
+                partition=each.partition,
+                records=each.lag_records,
+                seconds=_seconds(each.lag_ms),
+                bytes=each.lag_bytes,
+                time_to_loss_seconds=_seconds(each.time_to_loss_ms),
+                error=each.error,
+                connector=connector.name,
+                task=task.number,
+                worker_id=task.status.worker_id,
+            )
+            for connector in connectors
+            for task in connector.tasks
+            for each in task.partitions
+        ]
+        return cls(
+            flow=flow,
+            partitions=sorted(partitions, key=lambda each: (each.topic, each.partition)),
+            incomplete=[unknown for each in connectors for unknown in _unknown_lags(each)],
+        )
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
+def _unknown_lags(connector: ConnectorStatus) -> list[UnknownLag]:
+    """One entry for each worker and reason."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for task in connector.tasks:
+        if task.unknown is not None:
+            found.setdefault((task.status.worker_id, task.unknown), []).append(task.number)
+    status = connector.status
+    if not connector.tasks and status.state is not State.RUNNING:
+        trace = "" if status.trace is None else f": {status.trace}"
+        found[status.worker_id, f"The connector is {status.state.value}{trace}"] = []
+    return [
+        UnknownLag(connector=connector.name, tasks=tasks, worker_id=worker, reason=reason)
+        for (worker, reason), tasks in found.items()
+    ]
 
 
 class LoggerLevel(_Model):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror.checkpoints.connector import MirrorCheckpointConnector
 from connectors.mirror.config.base import JAVA_PACKAGE
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector
 from connectors.mirror.source.connector import MirrorSourceConnector
 
-__all__ = ["register"]
+__all__ = ["register", "source_flow"]
 
 # Class names of earlier releases, which stored configs may have.
 _FORMER_NAMES: dict[type, tuple[str, ...]] = {
@@ -46,3 +48,13 @@ def register(registry: PluginRegistry) -> None:
         f"{JAVA_PACKAGE}MirrorCheckpointTask",
         former_names=["connectors.mirror.checkpoint_task.MirrorCheckpointTask"],
     )
+
+
+def source_flow(config: Mapping[str, str]) -> str | None:
+    """The flow (`source->target`) that a connector with this config copies; None if it is not a
+    MirrorSourceConnector."""
+    short_name = config.get("connector.class", "").strip().rpartition(".")[2]
+    if short_name not in (MirrorSourceConnector.__name__, "MirrorSource"):
+        return None
+    source = config.get("source.cluster.alias", "source").strip()
+    return f"{source}->{config.get('target.cluster.alias', 'target').strip()}"

@@ -3,9 +3,11 @@ copy nothing twice that nobody made them."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, sto
 from tests.support.mirrors import mirror_maker
 from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
-from tests.support.served import health_of
+from tests.support.served import health_of, page
 from tests.support.topics import unique
 from tests.support.waiting import wait_until
 
@@ -62,6 +64,12 @@ class Member:
     def connectors(self) -> dict[str, dict[str, Any]]:
         health = health_of(self.page())
         return {connector["name"]: connector for connector in health["connectors"]}
+
+    def lag(self, flow: MirroredFlow) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(
+            page(self.page(), f"/mirrors/{flow.a}-%3E{flow.b}/lag")
+        )
+        return document
 
     def owners(self, connector: str = SOURCE) -> list[str]:
         """The workers of a connector's running tasks."""
@@ -121,6 +129,8 @@ def test_two_processes_share_a_flow_and_copy_everything_once(
         owners = first.settled(tasks=4, workers=2)
         # The tasks of all connectors are dealt out together.
         assert len(set(owners)) == 2
+        if not rest:
+            told_of_its_own_tasks_only(first, flow, topic, owners)
         for partition in range(4):
             produce(flow.source_servers, topic, numbered(100, start=100, partition=partition))
         flow.wait_records(topic, [200] * 4)
@@ -140,6 +150,58 @@ def test_two_processes_share_a_flow_and_copy_everything_once(
         first.stop()
     for each in (topic, late):
         assert_equal_logs(flow, each)
+
+
+def told_of_its_own_tasks_only(
+    first: Member, flow: MirroredFlow, topic: str, owners: list[str]
+) -> None:
+    """Without internal REST, a process knows only the lag of what it copies."""
+
+    def known() -> dict[str, Any] | None:
+        found = first.lag(flow)
+        tasks = [task for missing in found["incomplete"] for task in missing["tasks"]]
+        settled = len(found["incomplete"]) == 1 and len(found["partitions"]) + len(tasks) == 4
+        return found if settled and found["partitions"] else None
+
+    found = wait_until(known, 30, "partitions of the first")
+    assert found is not None
+    (own,) = {each["worker_id"] for each in found["partitions"]}
+    (missing,) = found["incomplete"]
+    assert {own, missing["worker_id"]} == set(owners)
+    assert {each["topic"] for each in found["partitions"]} == {topic}
+    assert "dedicated.mode.enable.internal.rest=true" in missing["reason"]
+
+
+def test_any_process_tells_the_lag_of_the_whole_flow(
+    flow: MirroredFlow, tmp_path: Path, logs: Path
+) -> None:
+    topic = flow.topic("t", partitions=4)
+    for partition in range(4):
+        records = numbered(2000, partition=partition)
+        produce(flow.source_servers, topic, records, batch_records=5)
+    # Far fewer records than wait: the partitions stay behind. A killed worker is not missed soon.
+    slow = {**WITH_REST, "A->B.mirror.rate.records": "20", "B.session.timeout.ms": "60000"}
+    with members(flow, slow, tmp_path, logs) as (first, second):
+        owners = first.settled(tasks=4, workers=2)
+
+        def told(member: Member) -> list[dict[str, Any]] | None:
+            found = member.lag(flow)
+            partitions: list[dict[str, Any]] = found["partitions"]
+            measured = [each["bytes"] for each in partitions if each["bytes"] is not None]
+            return partitions if len(measured) == 4 and not found["incomplete"] else None
+
+        for member in (first, second):
+            partitions = wait_until(partial(told, member), 60, "the lag of four partitions")
+            assert partitions is not None
+            assert [each["partition"] for each in partitions] == [0, 1, 2, 3]
+            assert {each["worker_id"] for each in partitions} == set(owners)
+            assert all(0 < each["records"] <= 2000 for each in partitions)
+        second.process.kill()
+        found = first.lag(flow)
+        (missing,) = found["incomplete"]
+        (own,) = {each["worker_id"] for each in found["partitions"]}
+        assert {own, missing["worker_id"]} == set(owners)
+        assert missing["reason"].startswith(f"Worker {missing['worker_id']} cannot be asked: ")
 
 
 def test_what_a_killed_process_did_is_done_by_the_other(

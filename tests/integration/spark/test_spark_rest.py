@@ -123,6 +123,13 @@ class Steered:
     def lags(self, topic: str, records: int) -> None:
         wait_until(lambda: self.lag(topic) == records, WAIT_S, f"a lag of {records} of {topic}")
 
+    def flow_lag(self, topic: str) -> dict[str, Any]:
+        """Of the topic's partition, as `/mirrors/{flow}/lag` answers."""
+        found = self.group.call("GET", "/mirrors/A-%3EB/lag").json()
+        assert found["incomplete"] == []
+        (shown,) = [each for each in found["partitions"] if each["topic"] == topic]
+        return dict(shown)
+
     def transaction_records(self) -> float:
         """Of the largest transaction lately."""
         name = "kafka_connect_source_task_transaction_size_max"
@@ -167,6 +174,10 @@ def test_it_runs_pauses_resumes_and_stops(steered: Steered) -> None:
     end = end_offset(steered.target, f"A.{topic}")
     steered.write(topic, 50)
     steered.lags(topic, 50)
+    shown = steered.flow_lag(topic)
+    assert (shown["records"], shown["time_to_loss_seconds"], shown["error"]) == (50, None, None)
+    assert shown["seconds"] >= 0
+    assert shown["bytes"] > 50
     assert end_offset(steered.target, f"A.{topic}") == end
 
     steered.ask("PUT", "resume")
