@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from connect.protocol.messages import TopicPartition
 
-__all__ = ["Loss", "LossKind", "LossPolicies", "LossPolicy"]
+__all__ = ["Decision", "Loss", "LossKind", "LossPolicies", "LossPolicy", "decide"]
 
 
 class LossKind(enum.Enum):
@@ -44,6 +44,57 @@ class LossPolicy(enum.Enum):
     """Copy again the records that the target should have and the source still has."""
 
 
+class Decision(enum.Enum):
+    """Where a partition continues after a loss."""
+
+    STAND = enum.auto()
+    """Nowhere, until a user acts."""
+    RESET = enum.auto()
+    """Where auto.offset.reset says."""
+    NEXT = enum.auto()
+    """At its position."""
+    DIVERGENCE = enum.auto()
+    """At the offset from which on the log differs from what was copied."""
+    LOG_START = enum.auto()
+    """At the log start offset of the source."""
+    AGAIN = enum.auto()
+    """At the source offset of the first record that the target lost."""
+
+
+_DECISIONS: Mapping[LossKind, Mapping[LossPolicy, Decision]] = {
+    LossKind.RETENTION: {
+        LossPolicy.FAIL: Decision.STAND,
+        LossPolicy.REPORT: Decision.RESET,
+        LossPolicy.COPY: Decision.RESET,
+    },
+    LossKind.TRUNCATION: {
+        LossPolicy.FAIL: Decision.STAND,
+        LossPolicy.REPORT: Decision.DIVERGENCE,
+        LossPolicy.COPY: Decision.LOG_START,
+    },
+    LossKind.SOURCE_RECREATED: {
+        LossPolicy.FAIL: Decision.STAND,
+        LossPolicy.REPORT: Decision.LOG_START,
+        LossPolicy.COPY: Decision.LOG_START,
+    },
+    LossKind.TARGET_RECREATED: {
+        LossPolicy.FAIL: Decision.STAND,
+        LossPolicy.REPORT: Decision.NEXT,
+        LossPolicy.COPY: Decision.AGAIN,
+    },
+    LossKind.TARGET_LOSS: {
+        LossPolicy.FAIL: Decision.STAND,
+        LossPolicy.REPORT: Decision.NEXT,
+        LossPolicy.COPY: Decision.AGAIN,
+    },
+}
+
+
+def decide(kind: LossKind, policy: LossPolicy) -> Decision:
+    """What a policy means for a kind of loss. Nothing else interprets policies."""
+    return _DECISIONS[kind][policy]
+
+
 @dataclass(frozen=True, slots=True)
 class LossPolicies:
     """The policy of each kind; `default` applies to kinds without their own."""
@@ -53,6 +104,9 @@ class LossPolicies:
 
     def of(self, kind: LossKind) -> LossPolicy:
         return self.kinds.get(kind, self.default)
+
+    def decide(self, kind: LossKind) -> Decision:
+        return decide(kind, self.of(kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +124,10 @@ class Loss:
     position: int
     """The next source offset when the loss was detected."""
     resume: int | None
+
+    @property
+    def decision(self) -> Decision:
+        return decide(self.kind, self.policy)
 
     @property
     def on_target(self) -> bool:

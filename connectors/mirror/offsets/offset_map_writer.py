@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
+from connectors.mirror.config.losses import Decision, Loss, LossKind
 from connectors.mirror.offsets.loss_notes import encode_loss, loss_key
 from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
@@ -161,8 +161,9 @@ class MapWriter:
         """One of the partition's logs lost something. `known`: a place on both sides before what
         the target lost. Returns whether there are pages to be written at once."""
         pages = self._of(key)
-        reports = loss.policy is LossPolicy.REPORT and loss.resume is not None
-        end = loss.resume if reports and loss.resume is not None else loss.position
+        end = loss.position
+        if loss.resume is not None and loss.decision is Decision.NEXT:
+            end = loss.resume
         if loss.kind is LossKind.TARGET_LOSS:
             place = self._place_of(key, pages, loss.first, known)
         elif loss.kind is LossKind.TARGET_RECREATED:

@@ -18,7 +18,7 @@ from connect.clients.config.settings import FetchSettings
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
+from connectors.mirror.config.losses import Decision, Loss, LossKind, LossPolicies
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 
 __all__ = ["OffsetReset", "OnLoss"]
@@ -100,7 +100,7 @@ class OffsetReset:
             return
         if self._stands(partition, LossKind.TRUNCATION, end, position):
             return
-        again = self._policies.of(LossKind.TRUNCATION) is LossPolicy.COPY
+        again = self._policies.decide(LossKind.TRUNCATION) is Decision.LOG_START
         kind = EARLIEST if again else None
         self._search(_Search(partition, kind, LossKind.TRUNCATION, end, position, end))
 
@@ -124,10 +124,10 @@ class OffsetReset:
         self, partition: PartitionCopy, kind: LossKind, first: int, end: int, again: int | None
     ) -> None:
         """The target lost its offsets `first` to `end` - 1. `again`: the source offset to copy
-        again from if the policy is `copy`; None: the source's log start."""
+        again from if the policy says so; None: the source's log start."""
         if self._stands(partition, kind, first, end):
             return
-        if self._policies.of(kind) is LossPolicy.REPORT:
+        if self._policies.decide(kind) is Decision.NEXT:
             self._tell(_Search(partition, None, kind, first, end), partition.acked_position)
             self._on_located(partition)
             return
@@ -140,7 +140,7 @@ class OffsetReset:
 
     def _stands(self, partition: PartitionCopy, kind: LossKind, first: int, end: int) -> bool:
         """Whether the policy stops the partition from now on."""
-        if self._policies.of(kind) is not LossPolicy.FAIL:
+        if self._policies.decide(kind) is not Decision.STAND:
             return False
         self.forget(partition)
         self._tell(_Search(partition, None, kind, first, end), None)

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
+from connectors.mirror.config.losses import Decision, Loss, LossKind, LossPolicies, decide
 from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
 from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
 from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
@@ -153,7 +153,7 @@ class PartitionBoard:
             return
         kind = LossKind.RETENTION
         policy, at = self._policies.of(kind), partition.position
-        resume = None if policy is LossPolicy.FAIL else at
+        resume = None if decide(kind, policy) is Decision.STAND else at
         self.lost(Loss(kind, policy, key, partition.target, position, begun, at, resume))
 
     def ends(self, found: Mapping[TopicPartition, int], now_ms: int) -> None:
@@ -179,7 +179,7 @@ class PartitionBoard:
             partition.topic_id = found
             if not another:
                 continue
-            if self._policies.of(LossKind.SOURCE_RECREATED) is LossPolicy.FAIL:
+            if self._policies.decide(LossKind.SOURCE_RECREATED) is Decision.STAND:
                 self._created_again(partition, None)
             else:
                 partition.begin_again = True
