@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from connect.config.definition import ConfigKey, Importance, ParsedConfig
 from connect.config.types import ConfigType
 from connect.config.validators import OneOf, Range
 
-__all__ = ["ASSIGNMENT_KEYS", "move_every_s"]
+__all__ = ["ASSIGNMENT_KEYS", "AssignmentConfig"]
 
 _ASSIGNMENT, _INTERVAL = "mirror.assignment", "mirror.assignment.interval.seconds"
 _MOVE_EVERY_S = 600
@@ -36,8 +38,14 @@ ASSIGNMENT_KEYS = (
 )
 
 
-def move_every_s(parsed: ParsedConfig) -> float | None:
-    """The shortest interval between moves of partitions; None: they are assigned by number."""
-    if parsed.string(_ASSIGNMENT) != "measured":
-        return None
-    return float(parsed.integer(_INTERVAL))
+@dataclass(frozen=True, slots=True)
+class AssignmentConfig:
+    """How a source connector assigns partitions to its tasks."""
+
+    move_every_s: float | None
+    """The shortest interval between load-based moves of partitions; None: no such moves."""
+
+    @classmethod
+    def of(cls, parsed: ParsedConfig) -> AssignmentConfig:
+        measured = parsed.string(_ASSIGNMENT) == "measured"
+        return cls(move_every_s=float(parsed.integer(_INTERVAL)) if measured else None)

@@ -14,7 +14,7 @@ from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance
 from connect.config.types import ConfigType, SecretStr, invalid_value
 from connect.config.validators import OneOf, Range, ValidList
 from connect.errors import ConfigError
-from connectors.mirror.config.assignment import ASSIGNMENT_KEYS, move_every_s
+from connectors.mirror.config.assignment import ASSIGNMENT_KEYS, AssignmentConfig
 from connectors.mirror.config.base import (
     BASE_CONFIG_DEF,
     CONSUMER_POLL_TIMEOUT_MS,
@@ -282,8 +282,7 @@ class SourceConfig(MirrorConfig):
     emit_offset_syncs_enabled: bool
     heartbeats_replication_enabled: bool
     mirror_engine: Literal["worker", "spark"]
-    move_partitions_every_s: float | None
-    """The shortest interval between load-based moves to other tasks; None: no such moves."""
+    assignment: AssignmentConfig
     mirror_spark_batch_s: float
     mirror_copy_buffer_bytes: int
     mirror_copy_merge_batch_bytes: int
@@ -355,7 +354,7 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         emit_offset_syncs_enabled=parsed.boolean("emit.offset-syncs.enabled"),
         heartbeats_replication_enabled=parsed.boolean("heartbeats.replication.enabled"),
         mirror_engine="spark" if parsed.string("mirror.engine") == "spark" else "worker",
-        move_partitions_every_s=move_every_s(parsed),
+        assignment=AssignmentConfig.of(parsed),
         mirror_spark_batch_s=parsed.integer("mirror.spark.batch.ms") / 1000,
         mirror_copy_buffer_bytes=parsed.integer("mirror.copy.buffer.bytes"),
         mirror_copy_merge_batch_bytes=parsed.integer("mirror.copy.merge.batch.bytes"),

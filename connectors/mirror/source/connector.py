@@ -167,7 +167,7 @@ class MirrorSourceConnector(Connector):
             before=[each for task in _dealt_out(self.context.committed_tasks) for each in task],
         )
         self._settings = self._settings_sync(self._config, self._refresh, troubles)
-        move_every_s = self._config.move_partitions_every_s
+        move_every_s = self._config.assignment.move_every_s
         if move_every_s is not None and self._config.mirror_engine == "worker":
             self._loads = self._load_watch(self._config, self._refresh, move_every_s)
             self._loads.start()
