@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from connect.clients.groups.consumer_groups import Committed, GroupListing
+from connect.clients.librdkafka.acls import Acl
 from connectors.mirror.checkpoints.group_offset_sync import plan_group_offsets
 from connectors.mirror.formats import Checkpoint
+from connectors.mirror.settings import plans
 from connectors.mirror.spark.acl_diff import acl_plan
 from connectors.mirror.spark.config_diff import config_changes
+from connectors.mirror.spark.settings_plans import acl_plan_on_spark, config_changes_on_spark
 from connectors.mirror.spark.tables import (
     ACL_PLAN,
     ACLS,
@@ -169,3 +172,60 @@ def test_group_offsets_are_written_as_for_one_group_alone(
             committed[group] = {("A.t", p): o for p, o in enumerate(offsets) if o is not None}
     alone = plan_group_offsets(checkpoints, states, committed)
     assert plan_on_spark(spark, checkpoints, states, committed) == alone
+
+
+TOPICS_DRAWN = st.sampled_from(["t", "u", "*", "v"])
+NAMES_DRAWN = st.sampled_from(["a", "b", "c", "d"])
+SOURCES_DRAWN = st.sampled_from(
+    [TOPIC, DEFAULT, "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG"]
+)
+VALUES_DRAWN = st.none() | st.sampled_from(["1", "2"])
+CONFIGS_DRAWN = st.dictionaries(
+    st.tuples(TOPICS_DRAWN, NAMES_DRAWN),
+    st.tuples(VALUES_DRAWN, SOURCES_DRAWN, st.booleans(), st.booleans()),
+    min_size=20,
+    max_size=16 * 4,
+)
+ACLS_DRAWN = st.lists(
+    st.builds(
+        Acl,
+        topic=TOPICS_DRAWN | st.sampled_from(["A.t", "A.u"]),
+        pattern=st.sampled_from(["LITERAL", "LITERAL", "PREFIXED"]),
+        principal=st.sampled_from(["User:a", "User:b"]),
+        host=st.just("*"),
+        operation=st.sampled_from(["READ", "WRITE", "ALL", "DESCRIBE"]),
+        permission=st.sampled_from(["ALLOW", "DENY"]),
+    ),
+    min_size=30,
+    max_size=80,
+)
+REMOTES = {"t": "A.t", "u": "A.u", "*": "A.*"}
+
+
+def ordered(plan: plans.Plan) -> list[list[tuple[str, str | None]]]:
+    return sorted((sorted(each.items()) for each in plan), key=str)
+
+
+@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(CONFIGS_DRAWN, CONFIGS_DRAWN, st.tuples(*[st.tuples(st.booleans(), st.booleans())] * 4))
+def test_the_process_and_spark_change_the_same_configs(
+    spark: SparkSession,
+    source: dict[tuple[str, str], tuple[str | None, str, bool, bool]],
+    target: dict[tuple[str, str], tuple[str | None, str, bool, bool]],
+    filters: tuple[tuple[bool, bool], ...],
+) -> None:
+    rows_ = [(*key, *config) for key, config in source.items()]
+    there = [(f"A.{topic}", name, *config) for (topic, name), config in target.items()]
+    properties = [(name, *each) for name, each in zip("abcd", filters, strict=True)]
+    pairs = list(REMOTES.items())
+    found = config_changes_on_spark(spark, rows_, there, pairs, properties)
+    assert ordered(found) == ordered(plans.config_changes(rows_, there, pairs, properties))
+
+
+@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(ACLS_DRAWN, ACLS_DRAWN)
+def test_the_process_and_spark_plan_the_same_acls(
+    spark: SparkSession, source: list[Acl], target: list[Acl]
+) -> None:
+    found = acl_plan_on_spark(spark, source, target, REMOTES)
+    assert ordered(found) == ordered(plans.acl_plan(source, target, REMOTES))
