@@ -183,8 +183,8 @@ VALUES_DRAWN = st.none() | st.sampled_from(["1", "2"])
 CONFIGS_DRAWN = st.dictionaries(
     st.tuples(TOPICS_DRAWN, NAMES_DRAWN),
     st.tuples(VALUES_DRAWN, SOURCES_DRAWN, st.booleans(), st.booleans()),
-    min_size=20,
-    max_size=16 * 4,
+    min_size=8,
+    max_size=16,
 )
 ACLS_DRAWN = st.lists(
     st.builds(
