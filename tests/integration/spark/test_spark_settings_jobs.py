@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -174,58 +175,63 @@ def test_group_offsets_are_written_as_for_one_group_alone(
     assert plan_on_spark(spark, checkpoints, states, committed) == alone
 
 
-TOPICS_DRAWN = st.sampled_from(["t", "u", "*", "v"])
-NAMES_DRAWN = st.sampled_from(["a", "b", "c", "d"])
-SOURCES_DRAWN = st.sampled_from(
-    [TOPIC, DEFAULT, "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG"]
-)
-VALUES_DRAWN = st.none() | st.sampled_from(["1", "2"])
-CONFIGS_DRAWN = st.dictionaries(
-    st.tuples(TOPICS_DRAWN, NAMES_DRAWN),
-    st.tuples(VALUES_DRAWN, SOURCES_DRAWN, st.booleans(), st.booleans()),
-    min_size=8,
-    max_size=16,
-)
-ACLS_DRAWN = st.lists(
-    st.builds(
-        Acl,
-        topic=TOPICS_DRAWN | st.sampled_from(["A.t", "A.u"]),
-        pattern=st.sampled_from(["LITERAL", "LITERAL", "PREFIXED"]),
-        principal=st.sampled_from(["User:a", "User:b"]),
-        host=st.just("*"),
-        operation=st.sampled_from(["READ", "WRITE", "ALL", "DESCRIBE"]),
-        permission=st.sampled_from(["ALLOW", "DENY"]),
-    ),
-    min_size=30,
-    max_size=80,
-)
-REMOTES = {"t": "A.t", "u": "A.u", "*": "A.*"}
+REMOTES = {f"t{number}": f"A.t{number}" for number in range(200)}
+EVERY_TOPIC = [*REMOTES, "not.mirrored"]
+SOURCES = [TOPIC, DEFAULT, "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG"]
+
+
+def drawn_configs(dice: random.Random, prefix: str = "") -> list[plans.ConfigRow]:
+    """Four configs of each topic; some are missing."""
+    return [
+        (
+            prefix + topic,
+            name,
+            dice.choice([None, "1", "2"]),
+            dice.choice(SOURCES),
+            dice.random() < 0.1,
+            dice.random() < 0.1,
+        )
+        for topic in EVERY_TOPIC
+        for name in "abcd"
+        if dice.random() < 0.9
+    ]
+
+
+def drawn_acls(dice: random.Random, prefix: str = "") -> list[Acl]:
+    return [
+        Acl(
+            prefix + dice.choice(EVERY_TOPIC),
+            dice.choice(["LITERAL", "LITERAL", "PREFIXED"]),
+            dice.choice(["User:a", "User:b"]),
+            "*",
+            dice.choice(["READ", "WRITE", "ALL", "DESCRIBE"]),
+            dice.choice(["ALLOW", "ALLOW", "DENY"]),
+        )
+        for _ in range(2_000)
+    ]
 
 
 def ordered(plan: plans.Plan) -> list[list[tuple[str, str | None]]]:
     return sorted((sorted(each.items()) for each in plan), key=str)
 
 
-@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-@given(CONFIGS_DRAWN, CONFIGS_DRAWN, st.tuples(*[st.tuples(st.booleans(), st.booleans())] * 4))
-def test_the_process_and_spark_change_the_same_configs(
-    spark: SparkSession,
-    source: dict[tuple[str, str], tuple[str | None, str, bool, bool]],
-    target: dict[tuple[str, str], tuple[str | None, str, bool, bool]],
-    filters: tuple[tuple[bool, bool], ...],
-) -> None:
-    rows_ = [(*key, *config) for key, config in source.items()]
-    there = [(f"A.{topic}", name, *config) for (topic, name), config in target.items()]
-    properties = [(name, *each) for name, each in zip("abcd", filters, strict=True)]
+@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 1 << 32))
+def test_the_process_and_spark_change_the_same_configs(spark: SparkSession, seed: int) -> None:
+    dice = random.Random(seed)
+    source, target = drawn_configs(dice), drawn_configs(dice, "A.")
+    properties = [("a", True, False), ("b", True, True), ("c", False, True), ("d", True, False)]
     pairs = list(REMOTES.items())
-    found = config_changes_on_spark(spark, rows_, there, pairs, properties)
-    assert ordered(found) == ordered(plans.config_changes(rows_, there, pairs, properties))
+    found = config_changes_on_spark(spark, source, target, pairs, properties)
+    assert found
+    assert ordered(found) == ordered(plans.config_changes(source, target, pairs, properties))
 
 
-@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-@given(ACLS_DRAWN, ACLS_DRAWN)
-def test_the_process_and_spark_plan_the_same_acls(
-    spark: SparkSession, source: list[Acl], target: list[Acl]
-) -> None:
+@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 1 << 32))
+def test_the_process_and_spark_plan_the_same_acls(spark: SparkSession, seed: int) -> None:
+    dice = random.Random(seed)
+    source, target = drawn_acls(dice), drawn_acls(dice, "A.")
     found = acl_plan_on_spark(spark, source, target, REMOTES)
+    assert {each["outcome"] for each in found} == {"create", "exists", "write", "pattern", "topic"}
     assert ordered(found) == ordered(plans.acl_plan(source, target, REMOTES))
