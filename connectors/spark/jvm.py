@@ -22,7 +22,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-import pyspark
 from pyspark import SparkContext
 from pyspark.accumulators import AccumulatorServer
 from pyspark.java_gateway import launch_gateway
@@ -30,8 +29,9 @@ from pyspark.java_gateway import launch_gateway
 from connect.clock import Deadline
 from connect.java_home import find_java
 from connectors.spark.errors import SparkUnavailable
+from connectors.spark.jvm_command import driver_command, lower_cpu_priority, spark_home
 from connectors.spark.properties import properties_text
-from connectors.spark.requirements import NO_JAVA
+from connectors.spark.requirements import NO_JAVA, TOO_NEW_JAVA
 
 __all__ = ["SparkJvm", "hush_accumulators"]
 
@@ -57,8 +57,10 @@ logging.getLogger("py4j").setLevel(logging.WARNING)
 class SparkJvm:
     """One JVM, from its start to its end. `start` once; `close` from any thread, also meanwhile."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
+    def __init__(self, properties: Mapping[str, str], *, low_priority: bool = False) -> None:
+        """`low_priority`: at the lowest CPU priority of the system."""
         self._properties = properties
+        self._low_priority = low_priority
         self.directory = Path(tempfile.mkdtemp(prefix="spark-driver-"))
         """For files that are needed as long as this is; `close` deletes it."""
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -68,20 +70,19 @@ class SparkJvm:
 
     def start(self, deadline: Deadline) -> None:
         """Start the JVM and connect to it. Raises `SparkUnavailable`."""
-        java = find_java()
+        java = find_java(before=TOO_NEW_JAVA)
         if java is None:
             raise SparkUnavailable(NO_JAVA)
         file = self.directory / "spark.properties"
         file.touch(mode=0o600)
         file.write_text(properties_text(self._properties))
         connection = self.directory / "connection"
-        home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
         process = subprocess.Popen(
-            [str(home / "bin" / "spark-submit"), "--properties-file", str(file), "pyspark-shell"],
+            driver_command(java, file, self._properties),
             env={
                 **os.environ,
                 "JAVA_HOME": str(java.resolve().parent.parent),
-                "SPARK_HOME": str(home),
+                "SPARK_HOME": str(spark_home()),
                 "SPARK_CONNECT_MODE": "0",
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
             },
@@ -94,6 +95,8 @@ class SparkJvm:
             start_new_session=True,
         )
         self._process = process
+        if self._low_priority:
+            lower_cpu_priority(process.pid)
         assert process.stdout is not None
         threading.Thread(
             target=self._pump, args=(process.stdout,), name="spark-driver-log", daemon=True

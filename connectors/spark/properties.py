@@ -26,6 +26,7 @@ __all__ = [
     "KAFKA_CONNECTOR",
     "MASTER",
     "PYSPARK_VERSION",
+    "START_DELAY",
     "check_spark_properties",
     "configure_worker",
     "has_kafka_connector",
@@ -35,6 +36,7 @@ __all__ = [
     "session_properties",
     "spark_properties",
     "standalone_masters",
+    "start_delay_s",
     "worker_properties",
 ]
 
@@ -57,6 +59,17 @@ IDLE_TIMEOUT = ConfigKey(
     "How long the process's Spark session, and its JVM, stay after the last job; the next one "
     "starts them again. Of a process's connectors the longest counts. 0: they stay. Not a key of "
     "MirrorMaker 2.",
+)
+
+START_DELAY = ConfigKey(
+    "mirror.spark.start.max.delay.ms",
+    ConfigType.LONG,
+    600_000,
+    Range(0),
+    Importance.LOW,
+    "A Spark session on this machine that only periodic jobs need is started once the copies of "
+    "the process have caught up, or this long after they began. Until then the process computes "
+    "what is due. Not a key of MirrorMaker 2.",
 )
 
 PYSPARK_VERSION = "4.0.0"
@@ -144,6 +157,12 @@ def idle_timeout_s(props: Mapping[str, str]) -> float:
     """How long a session that nobody wants stays; without end for 0. Raises `ConfigError`."""
     milliseconds = ConfigDef([IDLE_TIMEOUT]).parse(props).integer(IDLE_TIMEOUT.name)
     return milliseconds / 1000 if milliseconds else math.inf
+
+
+def start_delay_s(props: Mapping[str, str]) -> float:
+    """The seconds after which a session on this machine may start although copies have not caught
+    up. Raises `ConfigError`."""
+    return ConfigDef([START_DELAY]).parse(props).integer(START_DELAY.name) / 1000
 
 
 def is_local(master: str) -> bool:

@@ -19,16 +19,14 @@ from connect.clock import SYSTEM_CLOCK
 from connect.metrics.registry import MetricValue
 from connectors.spark.errors import SparkJobFailed, SparkUnavailable, first_line, job_errors
 from connectors.spark.session import SharedSession, SparkLease, shared_session
+from connectors.spark.session_state import LONG_S, SparkState
 
-__all__ = ["SPARK_JOB_GROUP", "SparkQueries"]
+__all__ = ["SparkQueries"]
 
 _LOG = logging.getLogger(__name__)
 
-SPARK_JOB_GROUP = "spark-job-metrics"
 LONGEST_S = 600.0
 """Time limit of a query; a longer one is cancelled and fails."""
-LONG_S = 60.0
-"""A query that runs longer than this is logged once."""
 
 
 class SparkQueries:
@@ -42,12 +40,15 @@ class SparkQueries:
         *,
         kafka: bool = False,
         on_ready: Callable[[], None] = lambda: None,
+        on_failed: Callable[[], None] = lambda: None,
         shared: SharedSession | None = None,
         long_s: float = LONG_S,
+        background: bool = False,
     ) -> None:
         """`props`: those whose `spark.*` configure the session, should this be its first user;
         `kafka`: it reads with Spark's Kafka source. `on_ready`: there is a session now.
-        `long_s`: a query that takes longer is told of."""
+        `on_failed`: no session could be started. `long_s`: a slower query is logged. `background`:
+        a session on this machine may run at the lowest CPU priority."""
         self.name = name
         self._group = f"{name} {uuid4()}"
         self._long_s = long_s
@@ -59,20 +60,40 @@ class SparkQueries:
         self._runs = self._failures = 0
         self._last_run_s: float | None = None
         self._last_error = ""
-        self._lease: SparkLease = (shared or shared_session()).acquire(
-            name, props, kafka=kafka, on_ready=on_ready, wanted=False
+        self._shared = shared or shared_session()
+        self._lease: SparkLease = self._shared.acquire(
+            name,
+            props,
+            kafka=kafka,
+            on_ready=on_ready,
+            on_failed=on_failed,
+            wanted=False,
+            background=background,
         )
 
-    def session(self, *, start: bool = True) -> SparkSession:
-        """Return the session and keep it until `rest`. Raises `SparkUnavailable` if there is none;
-        it is then started, unless `start` is False."""
+    def request(self, *, start: bool = True) -> SparkSession | None:
+        """Return the session and keep it until `rest`. If there is none it is started, unless
+        `start` is False: `on_ready` or `on_failed` is called."""
         # Before the look, so that no session comes unnoticed.
         self._waiting = start
         session = self._lease.want(start=start)
         self._waiting = session is None and start
+        return session
+
+    def session(self, *, start: bool = True) -> SparkSession:
+        """As `request`, but raises `SparkUnavailable` if there is none."""
+        session = self.request(start=start)
         if session is None:
             raise SparkUnavailable(f"Spark is {self._lease.state}")
         return session
+
+    @property
+    def state(self) -> SparkState:
+        return self._lease.state
+
+    def read_session(self) -> dict[str, MetricValue]:
+        """Return the session's values for the metrics page."""
+        return self._shared.read()
 
     def look(self) -> None:
         """Called after a failure: check now whether the session still exists."""

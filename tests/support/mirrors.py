@@ -34,7 +34,7 @@ def mm2_properties(
         "offset.flush.interval.ms": "1000",
         "refresh.topics.interval.seconds": "1",
         "refresh.groups.interval.seconds": "1",
-        # Tests of these have a Spark session of their own; a mirror would start one each.
+        # Most tests are of one thing; those of these turn them on.
         "sync.topic.configs.enabled": "false",
         "sync.topic.acls.enabled": "false",
         "emit.checkpoints.interval.seconds": "1",

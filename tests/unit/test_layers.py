@@ -83,6 +83,7 @@ INSIDE: dict[str, list[str]] = {
         "history load_class",
         "filters replication_policy",
         "offsets topics",
+        "settings",
         "copy inspect",
         "checkpoints compare retention",
         "audit backfill client failover heartbeat source",
@@ -112,6 +113,7 @@ INSIDE: dict[str, list[str]] = {
 # does not import PySpark.
 LATE = {
     "connectors/mirror/checkpoints/translation_engine.py": "spark",
+    "connectors/mirror/settings/sync.py": "spark",
     "connectors/mirror/source/connector.py": "spark",
 }
 

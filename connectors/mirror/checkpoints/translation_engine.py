@@ -42,6 +42,7 @@ from connectors.mirror.offsets.translator import (
     Translator,
 )
 from connectors.spark.requirements import SparkMissing, missing_pyspark
+from connectors.spark.session_state import SPARK_JOB_GROUP, SPARK_SESSION_GROUP
 
 if TYPE_CHECKING:
     from connectors.mirror.spark.translate.round_translator import SparkRounds
@@ -212,8 +213,8 @@ class TranslationEngine:
     def _spark_queries(self, work: str, *, kafka: bool = False) -> SparkQueries:
         """The Spark queries of one thread; from now on the metrics page shows them."""
         from connectors.spark.errors import SparkUnavailable
-        from connectors.spark.queries import SPARK_JOB_GROUP, SparkQueries
-        from connectors.spark.session import SPARK_SESSION_GROUP, shared_session
+        from connectors.spark.queries import SparkQueries
+        from connectors.spark.session import shared_session
 
         setup = self._setup
         with self._lock:
@@ -222,7 +223,13 @@ class TranslationEngine:
             queries = self._queries.get(work)
             if queries is None:
                 name = f"{work} of {setup.task}"
-                queries = SparkQueries(name, setup.props, kafka=kafka, on_ready=setup.on_ready)
+                queries = SparkQueries(
+                    name,
+                    setup.props,
+                    kafka=kafka,
+                    on_ready=setup.on_ready,
+                    background=setup.engine != "spark",
+                )
                 self._queries[work] = queries
                 register = self.metrics.register
                 self._removers += [

@@ -16,6 +16,7 @@ from connect.config.security import SECURITY_KEYS
 from connect.config.types import ConfigScalar, ConfigType, invalid_value
 from connect.config.validators import OneOf, ValidList
 from connectors.spark.properties import IDLE_TIMEOUT as SPARK_IDLE_TIMEOUT
+from connectors.spark.properties import START_DELAY as SPARK_START_DELAY
 
 __all__ = [
     "BASE_CONFIG_DEF",
@@ -24,6 +25,7 @@ __all__ = [
     "METRIC_NAMES_FORMATS",
     "OFFSET_SYNCS_TOPIC_LOCATION",
     "SPARK_IDLE_TIMEOUT",
+    "SPARK_START_DELAY",
     "TASK_INDEX",
     "TOPIC_FILTER_CLASS",
     "BaseFields",

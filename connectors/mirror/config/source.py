@@ -22,6 +22,7 @@ from connectors.mirror.config.base import (
     METRIC_NAMES_FORMATS,
     OFFSET_SYNCS_TOPIC_LOCATION,
     SPARK_IDLE_TIMEOUT,
+    SPARK_START_DELAY,
     TASK_INDEX,
     TOPIC_FILTER_CLASS,
     MirrorConfig,
@@ -228,6 +229,7 @@ _OUR_KEYS = (
         "Not a key of MirrorMaker 2.",
     ),
     SPARK_IDLE_TIMEOUT,
+    SPARK_START_DELAY,
 )
 
 SOURCE_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(

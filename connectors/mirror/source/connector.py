@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
@@ -22,14 +21,13 @@ from connectors.mirror.filters import config_property_filter
 from connectors.mirror.offsets.alter_offsets_checks import check_source_offset
 from connectors.mirror.offsets.offset_sync_writer import position_after, source_partition
 from connectors.mirror.offsets.reset_start_positions import forget_first_positions
+from connectors.mirror.settings.sync import SettingsSync
 from connectors.mirror.source.assignment import Assignment, ByCount, Measured
+from connectors.mirror.source.catch_up import PROCESS_CATCH_UP
 from connectors.mirror.source.partition_load import LoadWatch
 from connectors.mirror.topics.refresh import TopicRefresh, topic_selector
 from connectors.mirror.topics.selection import TopicPartition, encode_partitions
 from connectors.spark.requirements import SparkMissing, missing_pyspark
-
-if TYPE_CHECKING:
-    from connectors.mirror.spark.settings_sync import SettingsSync
 
 __all__ = [
     "MirrorSourceConnector",
@@ -166,7 +164,7 @@ class MirrorSourceConnector(Connector):
             on_trouble=troubles.part("topics"),
             before=[each for task in _dealt_out(self.context.committed_tasks) for each in task],
         )
-        self._settings = self._settings_sync(self._config, self._refresh, troubles)
+        self._settings = self._settings_sync(self._config, self._refresh)
         move_every_s = self._config.assignment.move_every_s
         if move_every_s is not None and self._config.mirror_engine == "worker":
             self._loads = self._load_watch(self._config, self._refresh, move_every_s)
@@ -204,22 +202,14 @@ class MirrorSourceConnector(Connector):
         )
         return watch
 
-    def _settings_sync(
-        self, config: SourceConfig, refresh: TopicRefresh, troubles: StatusMessages
-    ) -> SettingsSync | None:
+    def _settings_sync(self, config: SourceConfig, refresh: TopicRefresh) -> SettingsSync | None:
         if config.sync_topic_configs_interval_s is None and (
             config.sync_topic_acls_interval_s is None
         ):
             return None
-        if (problem := missing_pyspark()) is not None:
-            # Copying continues, as it does without Java.
-            troubles.part("settings")(f"Topic configs and ACLs are not synced: {problem}")
-            log.error("%s: topic configs and ACLs are not synced: %s", config.name, problem)
-            return None
-        # Imported here: PySpark takes memory that workers without it need not spend.
-        from connectors.mirror.spark.settings_sync import SettingsSync
-
-        return SettingsSync(config, refresh, on_fatal=self.context.raise_error)
+        return SettingsSync(
+            config, refresh, on_fatal=self.context.raise_error, copying=PROCESS_CATCH_UP.copying
+        )
 
     def _topics_changed(self) -> None:
         """Called on the refresh loop's thread."""

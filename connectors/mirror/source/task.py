@@ -47,6 +47,7 @@ from connectors.mirror.offsets.offset_sync_writer import (
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.replication_policy import ReplicationPolicy, replication_policy
 from connectors.mirror.retention.watch import RetentionWatch
+from connectors.mirror.source.catch_up import CopyProgress
 from connectors.mirror.source.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 
 __all__ = ["MirrorSourceTask"]
@@ -72,6 +73,7 @@ class MirrorSourceTask(TransferTask):
         self._quarantine: OwnedQuarantine | None = None
         self._tails: OwnedTailLookup | None = None
         self._retention: RetentionWatch | None = None
+        self._progress: CopyProgress | None = None
         self._learning: dict[TopicPartition, int] = {}
         self._learn_by = 0.0
         self._totals = CopyTotals()
@@ -150,6 +152,7 @@ class MirrorSourceTask(TransferTask):
         self._retention = self._clients.retention(
             f"{self.context.connector_name} task {self.context.task_index}", config, consumer
         )
+        self._progress = self._clients.catch_up.begin(self._clock)
         self._assign(task.task_assigned_partitions)
         self._limits = (self._config.limits, 1 / task.task_count)
         self._engine.limit(*self._limits)
@@ -259,6 +262,8 @@ class MirrorSourceTask(TransferTask):
             self._history.look(engine.partitions)
         if self._retention is not None:
             self._retention.look(engine.partitions)
+        if self._progress is not None:
+            self._progress.look(engine.partitions)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
         """Give the engine the facts about the logs that, under exactly-once, are stored with the
@@ -348,6 +353,9 @@ class MirrorSourceTask(TransferTask):
         for remove in self._metric_removers.values():
             remove()
         self._metric_removers.clear()
+        if self._progress is not None:
+            self._progress.close()
+            self._progress = None
         if self._retention is not None:
             self._retention.close()
             self._retention = None

@@ -25,6 +25,7 @@ from connectors.mirror.copy.transactions.executor_ids import fence_lanes
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics
 from connectors.mirror.retention.watch import RetentionWatch
+from connectors.mirror.source.catch_up import PROCESS_CATCH_UP, CatchUp
 
 __all__ = ["OwnedQuarantine", "OwnedTailLookup", "TaskClients"]
 
@@ -45,6 +46,7 @@ class TaskClients:
     """Real clients, which each method opens for the caller to close."""
 
     clock: Clock = SYSTEM_CLOCK
+    catch_up: CatchUp = PROCESS_CATCH_UP
 
     def open_cluster(
         self, settings: WireSettings, on_change: Callable[[], None], clock: Clock, name: str

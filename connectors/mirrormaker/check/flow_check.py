@@ -174,13 +174,9 @@ class _FlowChecker:
             )
 
     def _say_if_pyspark_is_missing(self) -> None:
-        problem, config = missing_pyspark(), self._source_config
-        if problem is None:
-            return
-        if config.mirror_engine == "spark":
+        problem = missing_pyspark()
+        if problem is not None and self._source_config.mirror_engine == "spark":
             self.find(Level.ERROR, problem)
-        elif config.sync_topic_configs_interval_s or config.sync_topic_acls_interval_s:
-            self.find(Level.WARNING, f"topic configs and ACLs are not synced: {problem}")
 
     def _clients(self) -> None:
         worker_origins = self._config.effective_worker(self.report.source, self.report.target)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 from pyspark.sql import SparkSession
 
 from connect.errors import ConfigError
-from connectors.spark.job_runner import PeriodicJob, SparkWork
+from connectors.spark.job_runner import PeriodicJob, PeriodicWork
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
 from tests.support.spark import SPARK, ready_session
 from tests.support.waiting import wait_until
@@ -26,17 +26,25 @@ def job(
     shared: SharedSession | None = None,
     on_fatal: Callable[[Exception], None] | None = None,
     long_run_s: float = 60.0,
-    find_work: Callable[[], SparkWork | None] | None = None,
+    find_work: Callable[[], PeriodicWork | None] | None = None,
+    in_process: Callable[[], object] = lambda: None,
+    copying: bool = False,
+    properties: Mapping[str, str] = SPARK,
 ) -> Iterator[PeriodicJob]:
     def run(session: SparkSession) -> bool:
         work(session)
         return False
 
+    def run_in_process() -> bool:
+        in_process()
+        return False
+
     made = PeriodicJob(
         "Some job",
-        find_work or (lambda: run),
+        find_work or (lambda: PeriodicWork(run, run_in_process)),
         interval_s=interval_s,
-        properties=SPARK,
+        properties=properties,
+        copying=lambda _: copying,
         shared=shared,
         on_fatal=on_fatal,
         long_run_s=long_run_s,
@@ -54,6 +62,7 @@ def test_a_job_runs_as_soon_as_there_is_a_session(spark: SparkSession) -> None:
         wait_until(lambda: made.status.runs, WAIT_S, "the first run")
     assert counts == [7]
     assert made.status.text == "idle"
+    assert made.status.engine == "spark"
 
 
 def test_a_job_without_work_needs_no_session() -> None:
@@ -72,7 +81,8 @@ def test_a_run_that_changed_something_is_followed_by_one_other(spark: SparkSessi
         runs.append(1)
         return True
 
-    with job(lambda _: None, find_work=lambda: work) as made:
+    found = PeriodicWork(work, lambda: pytest.fail("Spark is there"))
+    with job(lambda _: None, find_work=lambda: found) as made:
         wait_until(lambda: made.status.runs == 2, WAIT_S, "the run that looks again")
         made.wake()
         wait_until(lambda: made.status.runs == 4, WAIT_S, "two more")
@@ -104,22 +114,32 @@ def test_the_session_ends_when_nobody_wants_it_and_comes_back_when_somebody_does
         resting.release()
 
 
-def test_without_a_master_a_job_waits_and_says_why() -> None:
+def test_without_a_master_a_job_computes_in_the_process_and_says_why() -> None:
     shared = SharedSession()
-    lease = shared.acquire("test", {"spark.master": "spark://127.0.0.1:1"})
+    nowhere = {"spark.master": "spark://127.0.0.1:1"}
+    computed: list[int] = []
+
+    def on_spark(_: SparkSession) -> None:
+        pytest.fail("there is no session")
+
+    def in_process() -> None:
+        computed.append(1)
+
     try:
-        with job(lambda _: None, shared=shared) as made:
-            wait_until(lambda: shared.state.phase is SparkPhase.FAILED, WAIT_S, "the failure")
-            assert lease.session is None
+        with job(on_spark, shared=shared, in_process=in_process, properties=nowhere) as made:
+            wait_until(lambda: made.status.runs, WAIT_S, "the run")
+            assert shared.session is None
             assert "spark://127.0.0.1:1 cannot be reached" in shared.state.reason
             assert "waiting for Spark, which is failed: The Spark master" in made.status.text
+            assert "process: Spark is failed: The Spark master" in made.status.engine
     finally:
         shared.close()
+    assert computed
     assert str(shared.state) == "stopped"
 
 
 def test_no_java_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.spark.jvm.find_java", lambda: None)
+    monkeypatch.setattr("connectors.spark.jvm.find_java", lambda **_: None)
     shared = SharedSession()
     shared.acquire("test", SPARK)
     try:

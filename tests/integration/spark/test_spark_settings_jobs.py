@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -9,10 +10,13 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from connect.clients.groups.consumer_groups import Committed, GroupListing
+from connect.clients.librdkafka.acls import Acl
 from connectors.mirror.checkpoints.group_offset_sync import plan_group_offsets
 from connectors.mirror.formats import Checkpoint
+from connectors.mirror.settings import plans
 from connectors.mirror.spark.acl_diff import acl_plan
 from connectors.mirror.spark.config_diff import config_changes
+from connectors.mirror.spark.settings_plans import acl_plan_on_spark, config_changes_on_spark
 from connectors.mirror.spark.tables import (
     ACL_PLAN,
     ACLS,
@@ -169,3 +173,65 @@ def test_group_offsets_are_written_as_for_one_group_alone(
             committed[group] = {("A.t", p): o for p, o in enumerate(offsets) if o is not None}
     alone = plan_group_offsets(checkpoints, states, committed)
     assert plan_on_spark(spark, checkpoints, states, committed) == alone
+
+
+REMOTES = {f"t{number}": f"A.t{number}" for number in range(200)}
+EVERY_TOPIC = [*REMOTES, "not.mirrored"]
+SOURCES = [TOPIC, DEFAULT, "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG"]
+
+
+def drawn_configs(dice: random.Random, prefix: str = "") -> list[plans.ConfigRow]:
+    """Four configs of each topic; some are missing."""
+    return [
+        (
+            prefix + topic,
+            name,
+            dice.choice([None, "1", "2"]),
+            dice.choice(SOURCES),
+            dice.random() < 0.1,
+            dice.random() < 0.1,
+        )
+        for topic in EVERY_TOPIC
+        for name in "abcd"
+        if dice.random() < 0.9
+    ]
+
+
+def drawn_acls(dice: random.Random, prefix: str = "") -> list[Acl]:
+    return [
+        Acl(
+            prefix + dice.choice(EVERY_TOPIC),
+            dice.choice(["LITERAL", "LITERAL", "PREFIXED"]),
+            dice.choice(["User:a", "User:b"]),
+            "*",
+            dice.choice(["READ", "WRITE", "ALL", "DESCRIBE"]),
+            dice.choice(["ALLOW", "ALLOW", "DENY"]),
+        )
+        for _ in range(2_000)
+    ]
+
+
+def ordered(plan: plans.Plan) -> list[list[tuple[str, str | None]]]:
+    return sorted((sorted(each.items()) for each in plan), key=str)
+
+
+@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 1 << 32))
+def test_the_process_and_spark_change_the_same_configs(spark: SparkSession, seed: int) -> None:
+    dice = random.Random(seed)
+    source, target = drawn_configs(dice), drawn_configs(dice, "A.")
+    properties = [("a", True, False), ("b", True, True), ("c", False, True), ("d", True, False)]
+    pairs = list(REMOTES.items())
+    found = config_changes_on_spark(spark, source, target, pairs, properties)
+    assert found
+    assert ordered(found) == ordered(plans.config_changes(source, target, pairs, properties))
+
+
+@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 1 << 32))
+def test_the_process_and_spark_plan_the_same_acls(spark: SparkSession, seed: int) -> None:
+    dice = random.Random(seed)
+    source, target = drawn_acls(dice), drawn_acls(dice, "A.")
+    found = acl_plan_on_spark(spark, source, target, REMOTES)
+    assert {each["outcome"] for each in found} == {"create", "exists", "write", "pattern", "topic"}
+    assert ordered(found) == ordered(plans.acl_plan(source, target, REMOTES))

@@ -23,7 +23,7 @@ from tests.support.chaos.checker import check_copy
 from tests.support.chaos.directions import Direction, Reports
 from tests.support.chaos.evidence import Case, Finding, Manner
 from tests.support.chaos.forms import Form, create_connectors, program, properties
-from tests.support.chaos.group_checker import check_checkpoints, check_group
+from tests.support.chaos.group_checker import check_checkpoints, check_group, check_meanwhile
 from tests.support.chaos.groups import Committer, Reader
 from tests.support.chaos.injecting import Injector
 from tests.support.chaos.journal import Fate, Journal
@@ -88,6 +88,9 @@ class _Trial:
     def check(self, outcome: Outcome, committer: Committer, reader: Reader) -> None:
         reports = Reports.of(worker.log for worker in self.arena.workers)
         points, on_target = self._checkpoints(committer)
+        to = self.there.flow.remote
+        commits = {(to(name), n): each for (name, n), each in committer.commits.items()}
+        outcome.findings += check_meanwhile(committer.group, points, commits)
         for direction in self.directions:
             pages = direction.pages()
             for topic, number, case in direction.cases(

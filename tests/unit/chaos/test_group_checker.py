@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.chaos.evidence import Manner
-from tests.support.chaos.group_checker import check_checkpoints, check_group
+from tests.support.chaos.group_checker import check_checkpoints, check_group, check_meanwhile
 from tests.support.chaos.logs import Checkpoint
 from tests.unit.chaos.hand_made import SHIFT, case, copy, kinds, source
 
@@ -60,13 +60,12 @@ def test_checkpoints_may_go_back_after_a_loss_on_the_target_was_reported() -> No
 
 
 def test_no_checkpoint_until_the_end() -> None:
-    found = case(source(*range(60)), copy(*range(60)))
-    commits = list(range(1, 32))
+    commits = {("t", 0): list(range(1, 32)), ("t", 1): list(range(1, 32))}
     last = point(31, SHIFT + 31)
-    assert kinds(check_checkpoints(found, [last], commits)) == ["checkpoint"]
-    assert check_checkpoints(found, [point(20, SHIFT + 20), last], commits) == []
-    few = [*range(1, 6), 31]
-    assert check_checkpoints(found, [last], few) == [], "too few to expect one"
+    assert kinds(check_meanwhile("g", [last], commits)) == ["checkpoint"]
+    assert check_meanwhile("g", [point(20, SHIFT + 20), last], commits) == []
+    few = {("t", 0): [*range(1, 6), 31]}
+    assert check_meanwhile("g", [last], few) == [], "too few to expect one"
 
 
 def test_a_group_that_read_everything_on_either_side() -> None:

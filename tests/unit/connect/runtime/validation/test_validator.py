@@ -45,6 +45,7 @@ OURS = {
     "mirror.rate.topics",
     "mirror.offset.map.enabled",
     "mirror.spark.idle.timeout.ms",
+    "mirror.spark.start.max.delay.ms",
     "offset-map.topic.replication.factor",
 }
 # Errors that say the same in other words.

@@ -1,19 +1,19 @@
 """Keeps configs and read permissions of mirrored topics as they are on the source.
 
-Two periodic Spark jobs, as far as the flow has them switched on: this module reads both clusters,
-gives the rows to the jobs (`connectors.mirror.spark.config_diff`, `acl_diff`) and does what they
-say. It uses the connections of the flow's topic refresh, and begins when that has reached both
-clusters. While nothing changes on either side nothing is computed, and no session needed. A topic
-whose configs cannot be changed holds up no other."""
+Two periodic jobs, as far as the flow has them switched on: this module reads both clusters, lets
+Spark (`connectors.mirror.spark.config_diff`, `acl_diff`) or the process (`plans`) compute what to
+change, and changes it. `connectors.spark.background` decides which of both computes. The sync uses
+the connections of the flow's topic refresh, and begins when that has reached both clusters. While
+nothing changes on either side nothing is computed, and no session needed. A topic whose configs
+cannot be changed holds up no other.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING
 
 from connect.clients.errors import broker_code
 from connect.clients.librdkafka.acls import Acl
@@ -24,13 +24,21 @@ from connect.metrics.registry import MetricRegistry
 from connectors.mirror.api_support import STORED_FORMAT
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import ConfigPropertyFilter, config_property_filter
-from connectors.mirror.spark.acl_diff import acl_plan
-from connectors.mirror.spark.config_diff import config_changes
-from connectors.mirror.spark.tables import ACLS, CONFIGS, PROPERTIES, TOPICS, arrow_table
+from connectors.mirror.settings.plans import (
+    ConfigRow,
+    Plan,
+    PropertyRow,
+    acl_plan,
+    config_changes,
+)
 from connectors.mirror.topics.refresh import Clusters, TopicRefresh
-from connectors.spark.arrow import collect
-from connectors.spark.job_runner import PeriodicJob, SparkWork
-from connectors.spark.session import SPARK_SESSION_GROUP, SharedSession, shared_session
+from connectors.spark.background import Copying
+from connectors.spark.job_runner import PeriodicJob, PeriodicWork
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from connectors.spark.session import SharedSession
 
 __all__ = ["SettingsSync"]
 
@@ -46,9 +54,6 @@ _UNSUPPORTED_VERSION = 35
 _SECURITY_DISABLED = 54
 _CLUSTER_AUTHORIZATION_FAILED = 31
 
-ConfigRow = tuple[str, str, str | None, str, bool, bool]
-Plan = Sequence[Mapping[str, str | None]]
-
 
 class SettingsSync:
     """The config and ACL sync of one flow. `start` and `stop` once each, by the owner."""
@@ -59,11 +64,11 @@ class SettingsSync:
         refresh: TopicRefresh,
         *,
         on_fatal: Callable[[Exception], None],
+        copying: Copying,
         shared: SharedSession | None = None,
     ) -> None:
-        """`on_fatal`: the target can never be written to like this; on a job's thread. Raises
-        `ConfigError`."""
-        self._shared = shared or shared_session()
+        """`on_fatal`: the target can never be written to like this; on a job's thread. `copying`:
+        whether copies of this process have not caught up yet. Raises `ConfigError`."""
         self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
         self._timeout = config.admin_timeout_ms / 1000
         self._properties = config_property_filter(config.originals)
@@ -86,8 +91,9 @@ class SettingsSync:
                 find_work,
                 interval_s=interval_s,
                 properties=config.originals,
+                copying=copying,
                 on_fatal=on_fatal,
-                shared=self._shared,
+                shared=shared,
             )
             for name, find_work, interval_s in wanted
             if interval_s is not None
@@ -95,7 +101,6 @@ class SettingsSync:
 
     def start(self, metrics: MetricRegistry) -> None:
         """Begin; the jobs' metrics are registered with `metrics`."""
-        self._removers.append(metrics.register(SPARK_SESSION_GROUP, {}, self._shared.read))
         for job in self.jobs:
             self._removers.append(job.register(metrics))
             job.start()
@@ -115,7 +120,7 @@ class SettingsSync:
 
     # The config job's thread.
 
-    def _config_work(self) -> SparkWork | None:
+    def _config_work(self) -> PeriodicWork | None:
         clusters = self._refresh.clusters
         if clusters is None:
             return None  # woken when there are
@@ -130,19 +135,20 @@ class SettingsSync:
             self._change(clusters.target, self._config_plan[1])
             return None
 
-        def work(session: SparkSession) -> bool:
-            changes = config_changes(
-                _frame(session, CONFIGS, source),
-                _frame(session, CONFIGS, target),
-                _frame(session, TOPICS, pairs),
-                _frame(session, PROPERTIES, judged),
-            )
-            rows = collect(changes).to_pylist()
+        def change(rows: Plan) -> bool:
             self._config_plan = (found, rows)
             self._change(clusters.target, rows)
             return bool(rows)
 
-        return work
+        def on_spark(session: SparkSession) -> bool:
+            from connectors.mirror.spark.settings_plans import config_changes_on_spark
+
+            return change(config_changes_on_spark(session, source, target, pairs, judged))
+
+        def in_process() -> bool:
+            return change(config_changes(source, target, pairs, judged))
+
+        return PeriodicWork(on_spark, in_process)
 
     def _change(self, target: Admin, changes: Sequence[Mapping[str, str | None]]) -> None:
         by_topic: defaultdict[str, list[ConfigChange]] = defaultdict(list)
@@ -185,7 +191,7 @@ class SettingsSync:
 
     # The ACL job's thread.
 
-    def _acl_work(self) -> SparkWork | None:
+    def _acl_work(self) -> PeriodicWork | None:
         clusters = self._refresh.clusters
         if clusters is None:
             return None
@@ -195,24 +201,25 @@ class SettingsSync:
         target = self._acls_of(clusters.target)
         selector = clusters.selector
         names = {acl.topic for acl in source}
-        topics = [(name, selector.remote(name)) for name in names if selector.skip(name) is None]
-        found = hash((frozenset(source), frozenset(target), frozenset(topics)))
+        topics = {name: selector.remote(name) for name in names if selector.skip(name) is None}
+        found = hash((frozenset(source), frozenset(target), frozenset(topics.items())))
         if found == self._acl_plan[0]:
             self._create(clusters.target, self._acl_plan[1])
             return None
 
-        def work(session: SparkSession) -> bool:
-            plan = collect(
-                acl_plan(
-                    _frame(session, ACLS, source),
-                    _frame(session, ACLS, target),
-                    _frame(session, TOPICS, topics),
-                )
-            ).to_pylist()
+        def create(plan: Plan) -> bool:
             self._acl_plan = (found, plan)
             return self._create(clusters.target, plan)
 
-        return work
+        def on_spark(session: SparkSession) -> bool:
+            from connectors.mirror.spark.settings_plans import acl_plan_on_spark
+
+            return create(acl_plan_on_spark(session, source, target, topics))
+
+        def in_process() -> bool:
+            return create(acl_plan(source, target, topics))
+
+        return PeriodicWork(on_spark, in_process)
 
     def _acls_of(self, target: Admin) -> list[Acl]:
         try:
@@ -285,7 +292,7 @@ def _read_configs(admin: Admin, topics: Sequence[str], timeout: float) -> list[C
     return rows
 
 
-def _judged(names: Iterable[str], properties: ConfigPropertyFilter) -> list[tuple[str, bool, bool]]:
+def _judged(names: Iterable[str], properties: ConfigPropertyFilter) -> list[PropertyRow]:
     return [
         (
             name,
@@ -300,9 +307,3 @@ def _told(name: str, value: str | None, before: str | None) -> str:
     if value is None:
         return f"{name} back to its default (was {before})"
     return f"{name}={value} (was {before})"
-
-
-def _frame(
-    session: SparkSession, schema: StructType, rows: Iterable[Sequence[object]]
-) -> DataFrame:
-    return session.createDataFrame(arrow_table(schema, rows))
