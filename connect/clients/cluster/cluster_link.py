@@ -30,7 +30,7 @@ from connect.clients.cluster.metadata import (
 from connect.clients.cluster.metadata_refresh import RefreshSchedule
 from connect.clients.cluster.offsets_for_leader_epoch import epoch_ends
 from connect.clients.config.settings import WireSettings
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.connection import WireConnection
 from connect.clients.wire.node_connector import (
@@ -42,6 +42,7 @@ from connect.clients.wire.node_connector import (
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerUnavailable, ConnectError, CorruptData
+from connect.protocol.error_codes import ErrorCode, code_facts
 
 __all__ = ["ClusterLink"]
 
@@ -50,7 +51,6 @@ log = logging.getLogger(__name__)
 
 # Version 4 is the first that can ask for a topic without creating it.
 OLDEST_METADATA = 4
-REBOOTSTRAP_REQUIRED = 129
 # A broker answers metadata from memory: one that is silent for so long is stopped or cut off, and
 # another one already knows the new leaders. Java waits for the whole request.timeout.ms.
 METADATA_TIMEOUT_MS = 10_000
@@ -356,7 +356,7 @@ class ClusterLink:
         )
         response = connection.call(request, self._metadata_deadline())
         if response.error_code:
-            self._bootstrap_only = response.error_code == REBOOTSTRAP_REQUIRED
+            self._bootstrap_only = response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
             raise error_from_code(response.error_code, f"MetadataRequest to {connection}")
         if not response.brokers:
             raise BrokerUnavailable(f"{connection} returned metadata without brokers")

@@ -18,6 +18,7 @@ from connect.clients.wire.connection import WireConnection
 from connect.clients.wire.selector_loop import READ, WRITE, SelectorLoop
 from connect.errors import BrokerUnavailable, ConnectError
 from connect.loop import Backoff
+from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import (
     FETCH_API,
     FETCH_VERSION,
@@ -38,8 +39,8 @@ _MIN_BYTES = 1
 _SILENCE_S = 5.0
 # A SASL session is replaced after this share of its lifetime, as Java does (85 to 95 %).
 _RENEW_AT = 0.85
-_STALE_SESSION = frozenset({70, 71})
-"""FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH: the broker has forgotten the session."""
+_STALE_SESSION = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+"""The broker has forgotten the session."""
 
 
 class FetchConnection:

@@ -16,11 +16,12 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Literal, NamedTuple
 
 from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.wire.connection import WireConnection
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
 from connect.protocol.batches import BatchHeader, read_headers
+from connect.protocol.error_codes import code_facts
 from connect.protocol.messages import (
     FETCH_API,
     FETCH_VERSION,

@@ -18,13 +18,14 @@ from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.fetch_connection import FetchConnection
 from connect.clients.cluster.list_offsets import OffsetResult
 from connect.clients.config.properties import wire_settings
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.wire.channel import BufferPool
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.aborted_transactions import AbortedTransactions
 from connect.protocol.batches import CONTROL, BatchHeader, abort_marker, read_headers
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import (
     FetchedPartition,
     FetchPartition,
@@ -42,7 +43,6 @@ _TURN_S = 1.0
 _PARTITION_BYTES = 1024 * 1024
 _POOL_BYTES = 16 * 1024 * 1024
 _RETRY_S = 0.1
-_OFFSET_OUT_OF_RANGE = 1
 _LOG_START = -2
 
 
@@ -249,7 +249,7 @@ class TopicReader:
 
     def _take_error(self, connection: FetchConnection, partition: int, code: int) -> None:
         self._answered.discard(partition)
-        if code == _OFFSET_OUT_OF_RANGE:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             connection.session.drop((self._topic, partition))
             self._places.pop(partition, None)
             self._ask_log_start(partition)

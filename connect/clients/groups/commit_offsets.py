@@ -21,6 +21,7 @@ from connect.clients.groups.fetch_offsets import Committed
 from connect.clients.wire.connection import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connect.topic_partition import TopicPartition
 
 __all__ = ["commit_at", "commit_offsets"]
@@ -30,8 +31,13 @@ GroupCommits = Mapping[TopicPartition, Committed]
 
 _OLDEST, _NEWEST = 2, 9
 """Earlier versions are not in kafka-python, later ones name topics by id."""
-_COORDINATOR_MOVES = frozenset({14, 15, 16})
-"""It loads its log, is being chosen, or is another one."""
+_COORDINATOR_MOVES = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
 
 Topic = OffsetCommitRequest.OffsetCommitRequestTopic
 Partition = Topic.OffsetCommitRequestPartition

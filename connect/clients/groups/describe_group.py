@@ -13,11 +13,9 @@ from connect.clients.errors import error_from_code
 from connect.clients.wire.find_coordinator import Coordinated, any_broker, open_coordinator
 from connect.clock import Deadline
 from connect.loop import Backoff, retry
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["GroupPeer", "group_members", "may_describe_group"]
-
-_GROUP_ID_NOT_FOUND = 69
-_GROUP_AUTHORIZATION_FAILED = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def group_members(props: Mapping[str, str], group: str, deadline: Deadline) -> l
             answer = connection.call(DescribeGroupsRequest(groups=[group]), deadline)
         peers: list[GroupPeer] = []
         for found in answer.groups:
-            if found.error_code and found.error_code != _GROUP_ID_NOT_FOUND:
+            if found.error_code and found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 what = f"Describing group {group}"
                 raise error_from_code(found.error_code, what, needs=f"Describe on group {group}")
             peers += [GroupPeer(m.member_id, m.client_id, m.client_host) for m in found.members]
@@ -61,4 +59,4 @@ def may_describe_group(props: Mapping[str, str], group: str, deadline: Deadline)
     """
     with closing(any_broker(wire_settings(props), deadline)) as connection:
         answer = connection.call(DescribeGroupsRequest(groups=[group]), deadline)
-    return all(found.error_code != _GROUP_AUTHORIZATION_FAILED for found in answer.groups)
+    return all(found.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED for found in answer.groups)

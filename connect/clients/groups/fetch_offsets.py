@@ -19,6 +19,7 @@ from connect.clients.groups.ask_coordinators import ask_coordinators, slices
 from connect.clients.wire.connection import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connect.topic_partition import TopicPartition
 
 __all__ = ["Committed", "fetch_committed"]
@@ -28,7 +29,6 @@ _MANY_GROUPS = 8
 """The first version that asks for several groups at once."""
 _NEWEST = 9
 """Later ones name topics by id."""
-_GROUP_ID_NOT_FOUND = 69
 
 
 class Committed(NamedTuple):
@@ -77,7 +77,7 @@ def _request(groups: Sequence[str], version: int) -> Any:
 
 
 def _offsets(group: str, answer: Any) -> Offsets | ConnectError:
-    if answer.error_code == _GROUP_ID_NOT_FOUND:
+    if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return {}
     if answer.error_code:
         what = f"Reading the offsets of group {group}"

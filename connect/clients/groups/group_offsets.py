@@ -26,6 +26,7 @@ from connect.clients.wire.find_coordinator import Coordinated, open_coordinator
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.loop import Backoff
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["GroupOffsets"]
 
@@ -34,7 +35,6 @@ _log = logging.getLogger(__name__)
 Partition = tuple[str, int]
 
 _RETRY_S, _RETRY_CAP_S = 0.2, 2.0
-_GROUP_ID_NOT_FOUND = 69
 # librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
 _ANSWER_GRACE_S = 5.0
 
@@ -84,7 +84,7 @@ class GroupOffsets:
             open_coordinator(settings, Coordinated.GROUP, self._group, deadline)
         ) as connection:
             answer = connection.call(self._delete_request(partitions), deadline)
-        if answer.error_code not in (0, _GROUP_ID_NOT_FOUND):
+        if answer.error_code not in (0, ErrorCode.GROUP_ID_NOT_FOUND):
             raise error_from_code(answer.error_code, what, needs=f"Delete on group {self._group}")
         for topic in answer.topics:
             for partition in topic.partitions:
@@ -106,7 +106,7 @@ class GroupOffsets:
             futures[self._group].result(timeout + _ANSWER_GRACE_S)
         except confluent_kafka.KafkaException as error:
             found = from_librdkafka(error, what, f"Delete on group {self._group}")
-            if broker_code(found) != _GROUP_ID_NOT_FOUND:
+            if broker_code(found) != ErrorCode.GROUP_ID_NOT_FOUND:
                 raise found from error
         except concurrent.futures.TimeoutError as error:
             raise DeadlineExceeded(f"{what} got no response within {timeout:g} s") from error

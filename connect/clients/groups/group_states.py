@@ -12,10 +12,10 @@ from connect.clients.groups.ask_coordinators import ask_coordinators, slices
 from connect.clients.wire.connection import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["fetch_states"]
 
-_GROUP_ID_NOT_FOUND = 69
 _DEAD = "Dead"
 # Version 6 only adds an error message.
 _NEWEST = 5
@@ -42,7 +42,7 @@ def fetch_states(
 
 
 def _state(group: str, code: int, state: str) -> str | ConnectError:
-    if code == _GROUP_ID_NOT_FOUND:
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
         return _DEAD
     if code:
         return error_from_code(code, f"Describing group {group}")

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from connect.clients.errors import broker_code, code_facts, from_librdkafka, translated
+from connect.clients.errors import broker_code, from_librdkafka, translated
 from connect.clients.librdkafka import factory
 from connect.clients.librdkafka.acls import TOPIC_ACLS, Acl
 from connect.clients.librdkafka.descriptions import (
@@ -32,6 +32,7 @@ from connect.clients.librdkafka.descriptions import (
     topic_description,
 )
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.topic_partition import TopicPartition
 
 __all__ = ["Admin"]
@@ -42,9 +43,6 @@ DEFAULT_TIMEOUT_S = 60.0
 # librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
 _ANSWER_GRACE_S = 5.0
 
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_TOPIC_AUTHORIZATION_FAILED = 29
-_TOPIC_ALREADY_EXISTS = 36
 
 # The topics that brokers themselves call internal (Java's `Topic`); Java's listings leave them out.
 BROKER_INTERNAL_TOPICS = frozenset(
@@ -107,7 +105,7 @@ class Admin:
         for name, found in self._asked_for(names, timeout).items():
             if isinstance(found, TopicDescription):
                 described[name] = found
-            elif broker_code(found) != _UNKNOWN_TOPIC_OR_PARTITION:
+            elif broker_code(found) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise found
         return described
 
@@ -119,7 +117,8 @@ class Admin:
         return {
             name
             for name, found in self._asked_for(names, timeout).items()
-            if isinstance(found, ConnectError) and broker_code(found) == _TOPIC_AUTHORIZATION_FAILED
+            if isinstance(found, ConnectError)
+            and broker_code(found) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         }
 
     def _asked_for(
@@ -168,7 +167,7 @@ class Admin:
         try:
             self._answer(f"Creating topic {name}", future, timeout, f"Create on topic {name}")
         except ConnectError as error:
-            if broker_code(error) == _TOPIC_ALREADY_EXISTS:
+            if broker_code(error) == ErrorCode.TOPIC_ALREADY_EXISTS:
                 return False
             raise
         return True
@@ -206,7 +205,7 @@ class Admin:
                     self._answer(what, future, timeout, needs)
                 )
             except ConnectError as error:
-                if not missing_ok or broker_code(error) != _UNKNOWN_TOPIC_OR_PARTITION:
+                if not missing_ok or broker_code(error) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
         return described
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from connect.clients.cluster.topic_reader import LogRecord, TopicReader
-from connect.clients.errors import broker_code
+from connect.clients.errors import broker_code, refused_or_unsupported
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry
 from connect.clients.librdkafka.record_sender import RecordSender
@@ -22,6 +22,7 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
 from connect.loop import Backoff, retry
 from connect.plugin import RecordMetadata
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["LogRecord", "TopicLog", "TopicSpec", "ensure_compacted_topic"]
 
@@ -41,11 +42,6 @@ _PRODUCER_PROPERTIES = {
     "delivery.timeout.ms": "2147483647",
     "linger.ms": "0",
 }
-
-_NOT_ALLOWED_OR_UNSUPPORTED = frozenset({29, 31, 35})
-"""TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION."""
-_INVALID_REPLICATION_FACTOR = 38
-"""Passes when brokers that are still starting have registered; Java tries again on it, too."""
 
 _CLEANUP_POLICY = "cleanup.policy"
 _COMPACT = "compact"
@@ -80,9 +76,10 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
                 timeout=max(1.0, deadline.remaining()),
             )
         except ConnectError as error:
-            if broker_code(error) in _NOT_ALLOWED_OR_UNSUPPORTED:
+            if refused_or_unsupported(error):
                 return False
-            if broker_code(error) == _INVALID_REPLICATION_FACTOR:
+            if broker_code(error) == ErrorCode.INVALID_REPLICATION_FACTOR:
+                # Passes when brokers that are still starting have registered, as in Java.
                 raise RetriableError(str(error)) from error
             raise
 
@@ -97,7 +94,7 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
     try:
         entries = retry(describe, deadline, Backoff(0.1, 1.0))
     except ConnectError as error:
-        if broker_code(error) in _NOT_ALLOWED_OR_UNSUPPORTED:
+        if refused_or_unsupported(error):
             return
         raise
     policy = next((e.value for e in entries[spec.name] if e.name == _CLEANUP_POLICY), None)

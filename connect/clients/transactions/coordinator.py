@@ -30,7 +30,7 @@ from kafka.protocol.producer import (
 )
 
 from connect.clients.config.settings import WireSettings
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.transactions.producer import ProducerFenced
 from connect.clients.transactions.remedies import with_transaction_remedy
 from connect.clients.wire.api_versions import ApiNeed, BrokerApis
@@ -40,6 +40,7 @@ from connect.clients.wire.find_coordinator import Coordinated, any_broker, coord
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerError, BrokerUnavailable, ConnectError, RetriableBrokerError
 from connect.loop import Backoff
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import TopicPartition
 
 __all__ = ["CLAIM", "ProducerIdentity", "TransactionCoordinator", "TransactionSpoilt"]
@@ -53,28 +54,24 @@ CLAIM = ApiNeed(InitProducerIdRequest.API_KEY, "InitProducerId", 3, _INIT_VERSIO
 """Before version 3 (KIP-360, Kafka 2.5) a producer cannot say which epoch it has. One that was
 fenced out would take the id from its successor after an abort, without noticing."""
 
-UNSUPPORTED_VERSION = 35
 
-COORDINATOR_NOT_AVAILABLE = 15
-NOT_COORDINATOR = 16
-UNKNOWN_TOPIC_OR_PARTITION = 3
-TOPIC_AUTHORIZATION_FAILED = 29
-INVALID_PRODUCER_EPOCH = 47
-INVALID_TXN_STATE = 48
-INVALID_PRODUCER_ID_MAPPING = 49
-CONCURRENT_TRANSACTIONS = 51
-OPERATION_NOT_ATTEMPTED = 55
-UNKNOWN_PRODUCER_ID = 59
-PRODUCER_FENCED = 90
-TRANSACTION_ABORTABLE = 120
-
-_FENCED = frozenset({INVALID_PRODUCER_EPOCH, PRODUCER_FENCED})
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 _OF_A_PARTITION = frozenset(
-    {UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, OPERATION_NOT_ATTEMPTED}
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+    }
 )
-_SPOILT = frozenset({INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE})
-_NOTHING_TO_ABORT = frozenset({INVALID_TXN_STATE, *_SPOILT})
-_ELSEWHERE = frozenset({COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+_SPOILT = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+_NOTHING_TO_ABORT = frozenset({ErrorCode.INVALID_TXN_STATE, *_SPOILT})
+_ELSEWHERE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 
 # The markers of a transaction are written within milliseconds of its end: the next one can begin.
 _MARKERS_FIRST_S, _MARKERS_CAP_S = 0.002, 0.05
@@ -250,7 +247,7 @@ class TransactionCoordinator:
                     _log.warning("%s is still waiting: %s", self.transactional_id, error)
                 if now - began > _TROUBLE_S:
                     self.trouble = str(error)
-                waits = markers if code == CONCURRENT_TRANSACTIONS else others
+                waits = markers if code == ErrorCode.CONCURRENT_TRANSACTIONS else others
                 self._cancellation.wait(waits.next())
             else:
                 self.trouble = None
@@ -266,7 +263,7 @@ class TransactionCoordinator:
                 f"Broker {connection} does not support exactly-once: it {lack} (KIP-360)."
                 f" Upgrade the"
                 " cluster to Kafka 2.5 or newer, or turn exactly.once.source.support off",
-                UNSUPPORTED_VERSION,
+                ErrorCode.UNSUPPORTED_VERSION,
             )
         request = InitProducerIdRequest(
             version=connection.version_of(InitProducerIdRequest.API_KEY, _INIT_VERSION),

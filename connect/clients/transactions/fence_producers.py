@@ -29,6 +29,7 @@ from connect.clients.wire.find_coordinator import (
 )
 from connect.errors import BrokerError, BrokerUnavailable, ConnectError, Interrupted
 from connect.loop import Backoff, retry
+from connect.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from connect.clients.config.settings import WireSettings
@@ -48,8 +49,6 @@ _TRANSACTION_TIMEOUT_MS = 1000
 
 # The newest version whose fields are all understood here.
 _INIT_VERSION = 5
-_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-_TRANSACTIONAL_ID_NOT_FOUND = 105
 
 # Ids that are to be tried again, and why the last of them is.
 _Left = tuple[list[str], ConnectError | None]
@@ -126,7 +125,7 @@ def was_claimed(
                 return True
             request = DescribeTransactionsRequest(version=0, transactional_ids=[transactional_id])
             (state,) = connection.call(request, deadline).transaction_states
-        if state.error_code == _TRANSACTIONAL_ID_NOT_FOUND:
+        if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return False
         if state.error_code:
             what = f"Describing the producer {transactional_id}"
@@ -141,7 +140,7 @@ def was_claimed(
     try:
         return retry(ask, deadline, Backoff(_RETRY_S, _RETRY_CAP_S), pause)
     except BrokerError as error:
-        if error.code != _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise
         return False
     except ConnectError as error:

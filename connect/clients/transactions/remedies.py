@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from connect.clients.errors import broker_code
 from connect.errors import BrokerError, ConnectError, DeadlineExceeded
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["TRANSACTION_TIMEOUT", "transaction_timeout", "with_transaction_remedy"]
 
@@ -13,10 +14,6 @@ TRANSACTION_TIMEOUT = "transaction.timeout.ms"
 """The producer's property."""
 
 _DEFAULT_TIMEOUT_MS = "60000"
-
-_CLUSTER_AUTHORIZATION_FAILED = 31
-_INVALID_TRANSACTION_TIMEOUT = 50
-_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 
 
 def transaction_timeout(properties: Mapping[str, str]) -> str:
@@ -36,11 +33,11 @@ def with_transaction_remedy(
             f" many brokers as transaction.state.log.replication.factor"
         )
     code = broker_code(error)
-    if code == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         remedy = f"grant Write and Describe on the transactional id {transactional_id}"
-    elif code == _CLUSTER_AUTHORIZATION_FAILED:
+    elif code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         remedy = f"grant Write on the transactional id {transactional_id}, or IdempotentWrite"
-    elif code == _INVALID_TRANSACTION_TIMEOUT:
+    elif code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
         remedy = (
             f"lower the producer's transaction.timeout.ms, which is {timeout_ms}, or raise the"
             " brokers' transaction.max.timeout.ms"

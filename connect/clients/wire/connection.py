@@ -37,6 +37,7 @@ from connect.errors import (
     ConnectError,
     CorruptData,
 )
+from connect.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from connect.clients.config.settings import WireSettings
@@ -55,7 +56,6 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 CLIENT_SOFTWARE_NAME = "kafka-connect-mirror"
 # The first version that says who the client is (KIP-511). Version 4 only widens the feature list.
 API_VERSIONS_VERSION = 3
-UNSUPPORTED_VERSION = 35
 # Content type "alert" and major version 3: how a TLS record looks to one who expects a length.
 TLS_ALERT = 0x1503
 # A frame's claimed size is believed so far before any of it has come.
@@ -101,12 +101,12 @@ class WireConnection:
         offered = self.api_versions.get(api_key)
         label = name or f"api {api_key}"
         if offered is None:
-            raise BrokerError(f"{self} does not support {label}", UNSUPPORTED_VERSION)
+            raise BrokerError(f"{self} does not support {label}", ErrorCode.UNSUPPORTED_VERSION)
         if lowest > offered[1] or highest < offered[0]:
             raise BrokerError(
                 f"{self} supports versions {offered[0]} to {offered[1]} of {label}; this program"
                 f" needs {lowest} to {highest}",
-                UNSUPPORTED_VERSION,
+                ErrorCode.UNSUPPORTED_VERSION,
             )
         return min(highest, offered[1])
 
@@ -305,7 +305,7 @@ def _api_versions(connection: WireConnection, deadline: Deadline) -> dict[int, t
         client_software_version=_software_version(),
     )
     response = connection.call(request, deadline)
-    if response.error_code == UNSUPPORTED_VERSION:
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         response = connection.call(ApiVersionsRequest(version=0), deadline)
     if response.error_code:
         raise error_from_code(response.error_code, f"ApiVersionsRequest to {connection}")

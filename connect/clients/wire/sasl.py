@@ -14,6 +14,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from connect.clients.errors import error_from_code
 from connect.errors import AuthenticationFailed, ConfigError, ConnectError
+from connect.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from connect.clients.config.settings import WireSettings
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["authenticate"]
 
-UNSUPPORTED_SASL_MECHANISM = 33
 HIDDEN = "[hidden]"
 
 
@@ -54,7 +54,7 @@ def authenticate(connection: WireConnection, settings: WireSettings, deadline: D
 
 def _handshake(connection: WireConnection, name: str, deadline: Deadline) -> None:
     response = connection.call(SaslHandshakeRequest(mechanism=name, version=1), deadline)
-    if response.error_code == UNSUPPORTED_SASL_MECHANISM:
+    if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationFailed(
             f"{connection} does not offer sasl.mechanism {name}; "
             f"it offers {', '.join(response.mechanisms)}"

@@ -17,10 +17,10 @@ from connect.clients.librdkafka.record_sender import Delivered, RecordSender
 from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.plugin import RecordMetadata
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["OutgoingRecord", "SourceProducer"]
 
-_MESSAGE_TOO_LARGE = 10
 _ONE_BY_ONE = {"batch.num.messages": 1}
 
 
@@ -52,7 +52,11 @@ class SourceProducer:
         """As `RecordSender.send`."""
 
         def judged(error: ConnectError | None, metadata: RecordMetadata | None) -> None:
-            if error is None or not self._tolerant or broker_code(error) != _MESSAGE_TOO_LARGE:
+            if (
+                error is None
+                or not self._tolerant
+                or broker_code(error) != ErrorCode.MESSAGE_TOO_LARGE
+            ):
                 delivered(error, metadata)
             else:
                 self._send_alone(record, error, delivered)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from connect.clients.errors import broker_code
+from connect.clients.errors import not_authorized, refused_or_unsupported
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import TopicDescription
 from connect.errors import ConnectError, DeadlineExceeded, TaskFailed
@@ -18,10 +18,6 @@ _log = logging.getLogger(__name__)
 # The task's thread waits meanwhile; a description that takes longer is asked for again.
 _DESCRIBE_S = 10.0
 _CREATE_S = 60.0
-
-_UNSUPPORTED_VERSION = 35
-_NOT_AUTHORIZED = frozenset({29, 31})
-"""TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED."""
 
 
 class TopicCreator:
@@ -62,7 +58,7 @@ class TopicCreator:
         except DeadlineExceeded:
             raise
         except ConnectError as error:
-            if broker_code(error) in _NOT_AUTHORIZED:
+            if not_authorized(error):
                 text = f"Not authorized to describe topic(s) '{topic}'"
             else:
                 text = f"Error while attempting to describe topics '{topic}'"
@@ -85,7 +81,7 @@ class TopicCreator:
 
 
 def _creation_failed(topic: str, group: TopicGroup, error: ConnectError) -> TaskFailed:
-    if broker_code(error) in _NOT_AUTHORIZED or broker_code(error) == _UNSUPPORTED_VERSION:
+    if refused_or_unsupported(error):
         return TaskFailed(
             f"Task failed to create new topic {topic} ({group}). Ensure that the task is authorized"
             f" to create topics or that the topic exists and restart the task: {error}"

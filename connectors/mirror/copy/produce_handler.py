@@ -13,9 +13,9 @@ from concurrent.futures import CancelledError, Future
 
 from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.config.settings import WireSettings
-from connect.clients.errors import code_facts
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connectors.mirror.copy.brokers.target import ProduceResult
 from connectors.mirror.copy.memory import MemoryBudget
@@ -27,7 +27,6 @@ from connectors.mirror.copy.partition.partition import (
     PartitionCopy,
 )
 from connectors.mirror.copy.partition.produce_errors import (
-    DUPLICATE_SEQUENCE_NUMBER,
     classify,
     surely_refused,
 )
@@ -119,7 +118,7 @@ class ProduceResponseHandler:
             result = CorruptData(f"the target took a batch, and put it at {result.base_offset}")
         if isinstance(result, ConnectError):
             partition.failed(batch, Failure.RETRY, str(result), maybe=True)
-        elif result.error in (0, DUPLICATE_SEQUENCE_NUMBER):
+        elif result.error in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             partition.accepted(batch, result.base_offset)
             if partition.sent_epoch == partition.target_epoch:
                 partition.pipelined_until = self._loop.now() + _PIPELINED_S

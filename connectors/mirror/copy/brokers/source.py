@@ -20,6 +20,7 @@ from connect.clients.errors import error_from_code
 from connect.clients.wire.channel import Response
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import (
     FETCH_API,
     FETCH_VERSION,
@@ -40,9 +41,7 @@ _LOG = logging.getLogger(__name__)
 OnFetched = Callable[["SourceNode", FetchResponse, FetchBuffer], None]
 OnSourceLost = Callable[["SourceNode", ConnectError], None]
 
-FETCH_SESSION_ID_NOT_FOUND = 70
-INVALID_FETCH_SESSION_EPOCH = 71
-_STALE_SESSION = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH)
+_STALE_SESSION = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 HELD_WAIT_MS = 5
 """How long a fetch may wait at the broker while partitions are held back: they join the next one.
