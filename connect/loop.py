@@ -7,6 +7,7 @@ flag. `BackgroundLoop.turn` is that rule without a thread, so tests drive it wit
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Callable
 from enum import Enum
@@ -15,19 +16,43 @@ from typing import TypeVar
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
 
-__all__ = ["BackgroundLoop", "Backoff", "OnError", "is_retriable", "retry"]
+__all__ = ["BackgroundLoop", "Backoff", "OnError", "backoff_s", "is_retriable", "retry"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-class Backoff:
-    """Exponential waiting times in seconds: `initial`, doubled each time, at most `cap`."""
+# As in Java's clients: enough to spread clients that lost the same broker at the same moment.
+_JITTER = 0.2
+# 2**32 times any sensible first wait is above any sensible cap: no need to count on.
+_MOST_DOUBLINGS = 32
 
-    def __init__(self, initial: float, cap: float) -> None:
+
+def backoff_s(
+    first_s: float,
+    cap_s: float,
+    earlier: int,
+    spread: Callable[[float, float], float] = random.uniform,
+) -> float:
+    """How many seconds to wait before trying again after `earlier` waits: `first_s`, doubled each
+    time, with jitter, at most `cap_s`. `spread(low, high)` chooses the jitter's factor."""
+    doubled = min(cap_s, first_s * 2.0 ** min(earlier, _MOST_DOUBLINGS))
+    return min(cap_s, doubled * spread(1 - _JITTER, 1 + _JITTER))
+
+
+class Backoff:
+    """The waits of `backoff_s` one after the other."""
+
+    def __init__(
+        self,
+        initial: float,
+        cap: float,
+        spread: Callable[[float, float], float] = random.uniform,
+    ) -> None:
         self._initial = initial
         self._cap = cap
+        self._spread = spread
         self._failures = 0
 
     @property
@@ -37,8 +62,7 @@ class Backoff:
 
     def next(self) -> float:
         """The next wait."""
-        # 2**32 times any sensible initial wait is above any sensible cap: no need to count on.
-        wait = min(self._cap, self._initial * 2.0 ** min(self._failures, 32))
+        wait = backoff_s(self._initial, self._cap, self._failures, self._spread)
         self._failures += 1
         return wait
 

@@ -37,7 +37,6 @@ from connect.clients.wire.node_connector import (
     Address,
     KeptConnection,
     NodeConnector,
-    exponential_backoff,
 )
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -252,10 +251,7 @@ class ClusterLink:
                 )
 
     def _pause(self, attempt: int, deadline: Deadline) -> None:
-        settings = self._settings
-        pause = exponential_backoff(
-            settings.retry_backoff_ms, settings.retry_backoff_max_ms, attempt
-        )
+        pause = self._settings.retry_backoff_s(attempt)
         self._cancellation.wait(min(pause, deadline.remaining()))
 
     def _init_producer_id(self, deadline: Deadline) -> tuple[int, int]:

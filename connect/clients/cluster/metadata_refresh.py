@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connect.clients.config.settings import WireSettings
-from connect.clients.wire.node_connector import exponential_backoff
 from connect.clock import Clock
+from connect.loop import backoff_s
 
 __all__ = ["RefreshSchedule"]
 
@@ -76,17 +76,15 @@ class RefreshSchedule:
         now = self._clock.monotonic()
         idle = now - self._not_before > settings.retry_backoff_max_ms / 1000
         self._fruitless = 0 if changed or idle else self._fruitless + 1
-        pause = exponential_backoff(
-            settings.retry_backoff_ms, settings.retry_backoff_max_ms, self._fruitless
-        )
+        pause = settings.retry_backoff_s(self._fruitless)
         self._not_before = now + max(pause, partitions * PAUSE_PER_PARTITION_S)
         if self._took_everything:
             self._everything_due = now + settings.metadata_max_age_ms / 1000
         self._unsettled = unsettled
         self._unsettled_fruitless = 0 if changed else self._unsettled_fruitless + 1
-        self._unsettled_due = now + exponential_backoff(
-            settings.retry_backoff_ms,
-            max(MAX_UNSETTLED_PAUSE_MS, settings.retry_backoff_max_ms),
+        self._unsettled_due = now + backoff_s(
+            settings.retry_backoff_ms / 1000,
+            max(MAX_UNSETTLED_PAUSE_MS, settings.retry_backoff_max_ms) / 1000,
             self._unsettled_fruitless,
         )
 
@@ -94,6 +92,4 @@ class RefreshSchedule:
         """A refresh of `asked` failed: it is requested again."""
         self.request(asked)
         self._fruitless += 1
-        self._not_before = self._clock.monotonic() + exponential_backoff(
-            self._settings.retry_backoff_ms, self._settings.retry_backoff_max_ms, 0
-        )
+        self._not_before = self._clock.monotonic() + self._settings.retry_backoff_s(0)

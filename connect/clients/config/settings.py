@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from connect.loop import backoff_s
+
 __all__ = [
     "AutoOffsetReset",
     "Compression",
@@ -56,6 +58,16 @@ class WireSettings:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
+
+    def reconnect_backoff_s(self, earlier: int) -> float:
+        """See `backoff_s`."""
+        return backoff_s(
+            self.reconnect_backoff_ms / 1000, self.reconnect_backoff_max_ms / 1000, earlier
+        )
+
+    def retry_backoff_s(self, earlier: int) -> float:
+        """See `backoff_s`."""
+        return backoff_s(self.retry_backoff_ms / 1000, self.retry_backoff_max_ms / 1000, earlier)
 
 
 @dataclass(frozen=True, slots=True)

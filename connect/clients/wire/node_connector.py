@@ -11,19 +11,9 @@ from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clock import Clock, Deadline
 from connect.errors import BrokerUnavailable, ConnectError
 
-__all__ = ["Address", "KeptConnection", "NodeConnector", "exponential_backoff"]
+__all__ = ["Address", "KeptConnection", "NodeConnector"]
 
 Address = tuple[str, int]
-
-# As in Java's clients: enough to spread clients that lost the same broker at the same moment.
-JITTER = 0.2
-
-
-def exponential_backoff(first_ms: int, max_ms: int, attempt: int) -> float:
-    """Seconds to wait before attempt number `attempt` + 1: doubling, with jitter, capped."""
-    doubled = first_ms * 2.0 ** min(attempt, 30)
-    jittered = min(doubled, float(max_ms)) * random.uniform(1 - JITTER, 1 + JITTER)
-    return min(jittered, float(max_ms)) / 1000
 
 
 class NodeConnector:
@@ -61,9 +51,7 @@ class NodeConnector:
         settings = self._settings
         with self._lock:
             count, _ = self._failures.get(address, (0, 0.0))
-            pause = exponential_backoff(
-                settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, count
-            )
+            pause = settings.reconnect_backoff_s(count)
             self._failures[address] = (count + 1, self._clock.monotonic() + pause)
 
     def succeeded(self, address: Address) -> None:

@@ -18,6 +18,7 @@ from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.errors import error_from_code
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
+from connect.loop import backoff_s
 from connect.protocol.batches import BatchHeader, read_headers
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
@@ -338,7 +339,7 @@ class FetchResponseHandler:
             partition.source_error = reason
             if failures in (1, _QUIET_FAILURES + 1):
                 _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
-        wait = min(_SOURCE_RETRY_MOST_S, _SOURCE_RETRY_FIRST_S * 2 ** min(failures - 1, 10))
+        wait = backoff_s(_SOURCE_RETRY_FIRST_S, _SOURCE_RETRY_MOST_S, failures - 1)
         partition.source_retry_at = self._loop.now() + wait
         self._hooks.refresh_interest(partition)
         self._loop.after(wait, lambda: self._hooks.refresh_interest(partition))

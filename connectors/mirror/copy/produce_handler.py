@@ -332,16 +332,11 @@ class ProduceResponseHandler:
         level = logging.DEBUG if repeated or failure is Failure.SPLIT else logging.WARNING
         _LOG.log(level, "%s: %s (%s)", partition.name, reason, failure.value)
 
-    def _backoff(self, partition: TargetPartition) -> float:
-        first = self._settings.retry_backoff_ms
-        most = self._settings.retry_backoff_max_ms
-        return float(min(most, first * 2 ** min(partition.failures - 1, 16))) / 1000
-
     def _delay(self, partition: TargetPartition) -> None:
         """Send the same batches again after a pause, maybe to another leader."""
         partition.delay()
         self._link.request_refresh((partition.target[0],))
-        self._wait(partition, self._backoff(partition))
+        self._wait(partition, self._settings.retry_backoff_s(partition.failures - 1))
 
     def _wait(self, partition: TargetPartition, seconds: float) -> None:
         partition.retry_at = self._loop.now() + seconds

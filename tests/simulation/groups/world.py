@@ -7,6 +7,7 @@ topics are delivered, and what groups do on both clusters. `oracle.py` says what
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from random import Random
 
@@ -572,6 +573,7 @@ class World:
 def run(seed: int) -> Outcome:
     """One run under one seed."""
     with replaced(offset_map, "PAGE_SEGMENTS", _PAGE_SEGMENTS):
+        random.seed(seed)  # the jitter of the product's backoffs
         world = World(seed)
         try:
             world.run()

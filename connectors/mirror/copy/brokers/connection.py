@@ -168,14 +168,9 @@ class BrokerNode:
         level = logging.WARNING if self._failures in (1, 10) else logging.DEBUG
         _LOG.log(level, "%s %d: %s; trying again", self.role, self.node_id, error)
         self._retry_pending = True
-        self._loop.after(self._backoff(), self._retry)
+        self._loop.after(self._settings.reconnect_backoff_s(self._failures - 1), self._retry)
         self._link.request_refresh()
         self.on_lost(error)
-
-    def _backoff(self) -> float:
-        first = self._settings.reconnect_backoff_ms
-        most = self._settings.reconnect_backoff_max_ms
-        return float(min(most, first * 2 ** min(self._failures - 1, 16))) / 1000
 
     def _retry(self) -> None:
         self._retry_pending = False
