@@ -1,13 +1,15 @@
-"""Errors that a herder answers requests with. REST turns them into HTTP statuses."""
+"""Errors that a herder answers requests with. REST turns them into HTTP statuses. And the error of
+a request between workers."""
 
 from __future__ import annotations
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, RetriableError
 
 __all__ = [
     "AlreadyExists",
     "BadRequest",
     "Forbidden",
+    "LeaderRefused",
     "NotAssigned",
     "NotFound",
     "NotLeader",
@@ -63,3 +65,11 @@ class NotLeader(_Forwardable):
 
 class NotAssigned(_Forwardable):
     """Only the worker that runs the connector or task may do this."""
+
+
+class LeaderRefused(RetriableError):
+    """The leader answered a request between workers with an error. `status` is HTTP's."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status

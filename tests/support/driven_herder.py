@@ -23,9 +23,9 @@ from connect.protocol.signatures import sign
 from connect.runtime.distributed.group_config import DistributedConfig
 from connect.runtime.distributed.herder import DistributedHerder
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.states import InstanceId, State
+from connect.runtime.work.task_config_publisher import TaskConfigPublisher
 from connect.runtime.worker import Worker
 from connect.storage.config_records import SessionKey
 from connect.storage.config_state import ConfigTransform

@@ -12,11 +12,11 @@ from typing import Protocol
 
 from connect.errors import ConnectError
 from connect.runtime.distributed.config_changes import ChangeSet
-from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.zombie_fencing import needs_no_fencing
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId
+from connect.runtime.work.running_work import RunningWork
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_state import ClusterConfigState
 

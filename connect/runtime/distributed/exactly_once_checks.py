@@ -31,9 +31,10 @@ from connect.runtime.distributed.zombie_fencing import ZombieFencing
 from connect.runtime.offset_stores import task_transactional_id
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId
+from connect.runtime.work.task_run import TaskRun
 from connect.storage.config_state import ClusterConfigState
 
-__all__ = ["ExactlyOnceRuns", "TaskRun"]
+__all__ = ["ExactlyOnceRuns"]
 
 _log = logging.getLogger(__name__)
 
@@ -61,34 +62,6 @@ class ExactlyOnceGroup(Protocol):
     def refresh(self) -> bool: ...
     def assigned_here(self, instance: InstanceId) -> bool: ...
     def submit(self, request: Callable[[], T]) -> Future[T]: ...
-
-
-class TaskRun:
-    """One run of a task that writes exactly once. `cancel` ends its checks: whoever stops the task
-    is the very thread that they wait for."""
-
-    def __init__(
-        self,
-        ask: Callable[[], Future[None]],
-        check: Callable[[], None],
-        plan: Callable[[TaskRun], ExactlyOncePlan],
-    ) -> None:
-        """`ask` and `check` belong to the herder's thread, `plan` waits for them on the task's."""
-        self.ask = ask
-        """Has the leader fence out earlier tasks; done when they can write no more."""
-        self._check = check
-        self.cancelled = threading.Event()
-        self.begun = False
-        """Whether its checks are over. For the herder's thread."""
-        self.plan = plan(self)
-
-    def check(self) -> None:
-        """Whether the task may begin, its id claimed. Raises what keeps it from that."""
-        self._check()
-        self.begun = True
-
-    def cancel(self) -> None:
-        self.cancelled.set()
 
 
 class ExactlyOnceRuns:

@@ -11,30 +11,30 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
 from connect.clients.groups.member import GroupMember
 from connect.clock import Deadline
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.errors import ConnectError
 from connect.runtime.distributed.config_changes import ChangeSet, PendingChanges
 from connect.runtime.distributed.config_follower import ConfigFollower
-from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns, TaskRun
+from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns
 from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
 from connect.runtime.distributed.leader_client import InternalRequests
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_listener import GroupObserver, Rebalancing
 from connect.runtime.distributed.rebalance_plan import UnsyncBackoff
-from connect.runtime.distributed.request_queue import RequestQueue
-from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.session_keys import SessionKeys
-from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.distributed.zombie_fencing import ZombieFencing
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId
 from connect.runtime.thread_dumps import where
+from connect.runtime.work.request_queue import RequestQueue
+from connect.runtime.work.running_work import RunningWork
+from connect.runtime.work.task_config_publisher import TaskConfigPublisher
+from connect.runtime.work.task_run import TaskRun
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_state import ClusterConfigState
@@ -143,7 +143,7 @@ class HerderLoop:
             config.group_id, self, self.fencing, self.leader_requests, self._clock
         )
         self.publisher: TaskConfigPublisher = TaskConfigPublisher(
-            worker, self.work, self, self.leader_requests, self.post, self._clock
+            worker, self.work, self, self.post, self._clock
         )
         self._follower = ConfigFollower(self, plan_restart)
         self._unsync = UnsyncBackoff(config.unsync_backoff_s, config.max_delay_ms)
@@ -190,27 +190,16 @@ class HerderLoop:
 
         Raises `DeadlineExceeded`; if it has not begun by then it is not run any more.
         """
-        answer = self.requests.submit(request)
-        try:
-            return answer.result(timeout_s)
-        except FutureTimeout as error:
-            if answer.done():
-                raise
-            answer.cancel()
+
+        def late() -> str:
             stage = self.stages.summary()
-            raise DeadlineExceeded(
-                "Request timed out" if stage is None else f"Request timed out. {stage}"
-            ) from error
+            return "Request timed out" if stage is None else f"Request timed out. {stage}"
+
+        return self.requests.run(request, timeout_s, late)
 
     def post(self, delay_s: float, command: Callable[[], None]) -> None:
         """Run this in a turn of the herder after a delay; its errors are logged."""
-
-        def note(done: Future[None]) -> None:
-            error = None if done.cancelled() else done.exception()
-            if error is not None and not self._stopping.is_set():
-                _log.error("A step of the herder failed: %s", error, exc_info=error)
-
-        self.requests.submit(command, delay_s).add_done_callback(note)
+        self.requests.post(delay_s, command)
 
     def why_unassigned(self, instance: InstanceId) -> str | None:
         """The reason why no worker runs this instance; None if one does or the reason is unknown.
@@ -261,6 +250,19 @@ class HerderLoop:
     def write_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
         with self.stages.during(f"writing task configs of connector {connector}"):
             self.write_as_leader(lambda: self._store.put_task_configs(connector, configs))
+
+    def commit_task_configs(
+        self, connector: str, configs: Sequence[Mapping[str, str]]
+    ) -> Future[None] | None:
+        """For `TaskConfigPublisher`. Where workers cannot ask one another, and writing is not the
+        leader's privilege, the connector's worker writes them itself."""
+        if self.is_leader or self.publishes_itself:
+            self.write_task_configs(connector, configs)
+            return None
+        return self.leader_requests.post_task_configs(self.leader_url, connector, configs)
+
+    def task_configs_answered(self, connector: str) -> None:
+        """Nobody waits for it here."""
 
     def refresh(self) -> bool:
         """Read the config topic to its end, within worker.sync.timeout.ms; whether that worked.

@@ -10,23 +10,16 @@ from connect.clients.rest_client import RestClient
 from connect.data import json_codec
 from connect.errors import ConnectError, CorruptData, RetriableError
 from connect.protocol.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, sign
+from connect.runtime.errors import LeaderRefused
 from connect.storage.config_records import SessionKey
 
-__all__ = ["InternalRequests", "LeaderRefused"]
+__all__ = ["InternalRequests"]
 
 NO_WAY_TO_LEADER = (
     "This worker is not able to communicate with the leader of the cluster, which is required for"
     " dynamically-reconfiguring connectors. If running MirrorMaker 2 in dedicated mode, consider"
     " enabling inter-worker communication via the 'dedicated.mode.enable.internal.rest' property."
 )
-
-
-class LeaderRefused(RetriableError):
-    """The leader answered a request between workers with an error. `status` is HTTP's."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class InternalRequests:

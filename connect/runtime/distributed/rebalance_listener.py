@@ -15,10 +15,10 @@ from connect.protocol.membership import Assignment
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_plan import AfterRebalance, NextStep
-from connect.runtime.distributed.running_work import RunningWork
-from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId
+from connect.runtime.work.running_work import RunningWork
+from connect.runtime.work.task_config_publisher import TaskConfigPublisher
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.status_store import StatusStore
 

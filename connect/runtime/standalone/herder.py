@@ -30,8 +30,9 @@ from connect.runtime.rest_entities import (
 )
 from connect.runtime.stages import Stages
 from connect.runtime.standalone.command_thread import CommandThread
-from connect.runtime.standalone.connectors import ConnectorView, StandaloneConnectors
+from connect.runtime.standalone.connectors import StandaloneConnectors
 from connect.runtime.states import InstanceId, Status, TargetState
+from connect.runtime.tasks.live_keys import with_live
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
 from connect.storage.memory_status_store import MemoryStatusStore
@@ -95,17 +96,19 @@ class StandaloneHerder(AbstractHerder):
         self._commands.run(lambda: None, deadline.remaining())
 
     def connectors(self) -> list[str]:
-        return list(self._set.view)
+        return self._set.configs.connectors()
 
     def connector_info(self, name: str) -> ConnectorInfo:
-        view = self._connector(name)
-        return self._info(name, view.config, len(view.task_configs))
+        configs = self._set.need(name)
+        return self._info(name, configs.connector_configs[name], configs.task_count(name))
 
     def task_infos(self, name: str) -> list[TaskInfo]:
-        view = self._connector(name)
+        configs = self._set.need(name)
+        config = configs.connector_configs[name]
+        live = self._worker.live_keys(config)
         return [
-            TaskInfo(TaskId(name, number), config)
-            for number, config in enumerate(view.task_configs)
+            TaskInfo(TaskId(name, number), with_live(each, config, live))
+            for number, each in enumerate(configs.raw_task_configs(name))
         ]
 
     def put_connector_config(
@@ -139,7 +142,7 @@ class StandaloneHerder(AbstractHerder):
                 base: Mapping[str, str] = base, checked: Mapping[str, str] = checked
             ) -> Future[None] | None:
                 return (
-                    self._set.put(name, checked, None) if self._raw_config(name) is base else None
+                    self._set.put(name, checked, None) if self._raw_config(name) == base else None
                 )
 
             ready = self._run(f"configuring connector {name}", put_if_unchanged, deadline)
@@ -191,7 +194,7 @@ class StandaloneHerder(AbstractHerder):
     def restart_task(self, task: TaskId) -> None:
         self._run(
             f"restarting task {task.connector}-{task.task}",
-            lambda: self._set.restart_task(task.connector, task.task),
+            lambda: self._set.restart_task(InstanceId(task.connector, task.task)),
         )
 
     def set_cluster_logger(self, name: str, level: str) -> None:
@@ -219,11 +222,14 @@ class StandaloneHerder(AbstractHerder):
 
     def status(self, name: str) -> ConnectorStatus:
         """Does not wait for the herder's thread; works after `stop`, too."""
-        view = self._set.view.get(name)
         status = self._status(InstanceId(name))
-        if view is None or status is None:
+        if not self._set.configs.contains(name) or status is None:
             raise UnknownConnector(f"Connector {name} not found")
-        health = {host.instance.task: tuple(host.health()) for host in view.tasks}
+        health = {
+            host.instance.task: tuple(host.health())
+            for host in self._set.work.task_hosts()
+            if host.instance.connector == name
+        }
         return ConnectorStatus(
             name,
             status,
@@ -270,10 +276,10 @@ class StandaloneHerder(AbstractHerder):
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
 
         def checked() -> str:
-            view = self._connector(name)
-            if view.target is not TargetState.STOPPED or view.task_configs:
+            configs = self._set.need(name)
+            if configs.target_state(name) is not TargetState.STOPPED or configs.task_count(name):
                 raise not_stopped(name)
-            return change(self._worker.resolved(view.config), deadline)
+            return change(self._worker.resolved(configs.connector_configs[name]), deadline)
 
         return self._run(f"changing the offsets of connector {name}", checked, deadline)
 
@@ -284,28 +290,21 @@ class StandaloneHerder(AbstractHerder):
         target: TargetState | None,
         allow_replace: bool,
     ) -> tuple[bool, Future[None]]:
-        created = name not in self._set.view
+        created = not self._set.configs.contains(name)
         if not created and not allow_replace:
             raise AlreadyExists(f"Connector {name} already exists")
         return created, self._set.put(name, config, target)
 
     def _set_target(self, name: str, target: TargetState) -> None:
-        if name not in self._set.view:
+        if not self._set.configs.contains(name):
             raise NotFound(f"Unknown connector {name}")
         self._run(
             f"changing connector {name} to {target.value}",
             lambda: self._set.set_target(name, target),
         )
 
-    def _connector(self, name: str) -> ConnectorView:
-        view = self._set.view.get(name)
-        if view is None:
-            raise NotFound(f"Connector {name} not found")
-        return view
-
     def _raw_config(self, name: str) -> Mapping[str, str] | None:
-        view = self._set.view.get(name)
-        return None if view is None else view.config
+        return self._set.configs.raw_connector_config(name)
 
     def _status(self, instance: InstanceId) -> Status | None:
         return self._worker.statuses.get(instance)

@@ -24,7 +24,7 @@ from tests.simulation.workers.plugins import SimRecord, SimTransfer, plugins
 from tests.simulation.workers.tasks import SOON_S, Moves, SimTaskHost
 
 if TYPE_CHECKING:
-    from connect.runtime.distributed.exactly_once_checks import TaskRun
+    from connect.runtime.work.task_run import TaskRun
     from tests.simulation.workers.ledger import Ledger
 
 __all__ = ["SimWorker", "SimWorkerConnector"]

@@ -1,28 +1,34 @@
 """Brings the running tasks of one worker to newer configs: decides which must stop first and which
 change in place.
 
-Two kinds of change need no restart: work that only comes in addition, which is given once all
-workers have ended what had to end; and values of the connector's `live_keys`.
+In a group, two kinds of change need no restart: work that only comes in addition, which is given
+once all workers have ended what had to end; and values of the connector's `live_keys`. A worker
+that has all tasks of a connector need not wait for others: `offer` gives its tasks any new config.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 
+from connect.clock import Deadline
 from connect.plugin import TransferTask
-from connect.runtime.distributed.exactly_once_checks import TaskRun
-from connect.runtime.standalone.task_update import all_offered, offered
 from connect.runtime.states import InstanceId
 from connect.runtime.tasks.host import TaskHost
 from connect.runtime.tasks.live_keys import differ_only_live, with_live
+from connect.runtime.work.task_run import TaskRun
 from connect.runtime.worker import Worker
 from connect.storage.config_state import ClusterConfigState
 
-__all__ = ["RunningTask", "TaskRenewal", "only_live", "resolved", "resolved_or_none"]
+__all__ = ["RunningTask", "TaskRenewal", "commit_soon", "only_live", "resolved", "resolved_or_none"]
 
 _log = logging.getLogger(__name__)
+
+# A task looks for requests between two turns of about a second; ten of these is no answer.
+_RECONFIGURE_S = 10.0
 
 
 @dataclass
@@ -44,7 +50,7 @@ class TaskRenewal:
         worker: Worker,
         tasks: Mapping[InstanceId, RunningTask],
         frozen: Callable[[], Collection[InstanceId]],
-        restart: Callable[[InstanceId, ClusterConfigState], None],
+        restart: Callable[[Collection[InstanceId], ClusterConfigState], None],
     ) -> None:
         """`tasks`: those that run, which it reads and whose configs it renews; `frozen`: of them
         those that stand still."""
@@ -92,6 +98,39 @@ class TaskRenewal:
             return False
         return True
 
+    def offer(
+        self, connector: str, configs: ClusterConfigState
+    ) -> tuple[list[TaskHost], list[InstanceId]]:
+        """Offer the connector's tasks here what is committed now, whatever has changed. Returns the
+        tasks that took other configs, and those that must be begun anew."""
+        config = resolved_or_none(self._worker, connector, configs)
+        offers: list[tuple[InstanceId, TaskHost, Mapping[str, str]]] = []
+        over: list[InstanceId] = []
+        for instance, task in self._tasks.items():
+            if instance.connector != connector:
+                continue
+            committed = resolved(self._worker, configs.raw_task_config(instance))
+            if (
+                config is None
+                or committed is None
+                or task.host is None
+                or not only_live(self._worker, task.connector_config, config)
+            ):
+                over.append(instance)
+            else:
+                wanted = with_live(committed, config, self._worker.live_keys(config))
+                if wanted != task.config:
+                    offers.append((instance, task.host, wanted))
+        taken = all_offered([(host, wanted) for _, host, wanted in offers])
+        changed = []
+        for (instance, host, given), took in zip(offers, taken, strict=True):
+            if took:
+                self._tasks[instance].config = given
+                changed.append(host)
+            else:
+                over.append(instance)
+        return changed, sorted(over)
+
     def take_live(self, configs: ClusterConfigState) -> None:
         """Give running tasks what their connectors' newer configs say of `live_keys`. A task that
         does not take it is restarted with it. Those that stand still get it when they go on."""
@@ -103,7 +142,7 @@ class TaskRenewal:
                 task = self._tasks[instance]
                 task.connector_config, task.config = connector_config, config
             elif host.alive:
-                self._restart(instance, configs)
+                self._restart([instance], configs)
 
     def _with_changed_live(
         self, configs: ClusterConfigState
@@ -134,7 +173,7 @@ class TaskRenewal:
         growing, self._growing = self._growing & self._tasks.keys(), set()
         for instance in sorted(growing):
             if not self._grow(self._tasks[instance], configs.raw_task_config(instance)):
-                self._restart(instance, configs)
+                self._restart([instance], configs)
 
     def _grow(self, task: RunningTask, raw: Mapping[str, str] | None) -> bool:
         try:
@@ -189,3 +228,42 @@ def _goes_on(task: RunningTask) -> bool:
         return False
     kind = task.host.task_class
     return issubclass(kind, TransferTask) and kind.grows_exactly_once()
+
+
+def offered(host: TaskHost, config: Mapping[str, str]) -> bool:
+    """Whether the running task took the config; waits some seconds for its answer."""
+    return all_offered([(host, config)])[0]
+
+
+def all_offered(offers: Sequence[tuple[TaskHost, Mapping[str, str]]]) -> list[bool]:
+    """The same of several tasks, which are waited for together."""
+    asked = [host.reconfigure(config) if host.alive else None for host, config in offers]
+    deadline = Deadline(_RECONFIGURE_S)
+    return [
+        answer is not None and _taken(host, answer, deadline)
+        for (host, _), answer in zip(offers, asked, strict=True)
+    ]
+
+
+def _taken(host: TaskHost, answer: Future[bool], deadline: Deadline) -> bool:
+    try:
+        return answer.result(max(0.0, deadline.remaining()))
+    except FutureTimeout:
+        _log.warning("Restarting task %s: it did not accept its new config in time", host.instance)
+    except Exception as error:  # noqa: BLE001 - plugin code; a restart gives it the config, too
+        _log.warning("Task %s failed to apply its new config: %s", host.instance, error)
+    return False
+
+
+def commit_soon(worker: Worker, hosts: Sequence[TaskHost]) -> None:
+    """Have tasks store the offsets of what they gave up; waits for it."""
+    deadline = Deadline(worker.config.offset_flush_timeout_s, worker.clock)
+    for host, stored in [(host, host.commit_soon()) for host in hosts]:
+        try:
+            stored.result(deadline.remaining())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the cost is copying twice
+            _log.warning(
+                "Task %s did not store its offsets before other tasks take over its partitions: %s",
+                host.instance,
+                error or type(error).__name__,
+            )

@@ -1,7 +1,8 @@
-"""Starts, changes and stops the connectors and tasks that a worker of a group runs.
+"""Starts, changes and stops the connectors and tasks that a worker runs.
 
-The group's assignment decides what runs. A connector or task that cannot be made is FAILED with the
-reason, counts as running, and affects nothing else.
+Its herder decides what runs: a standalone one everything, one of a group what it was assigned. A
+connector or task that cannot be made is FAILED with the reason, counts as running, and affects
+nothing else.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ from dataclasses import dataclass
 from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import TransferTask
-from connect.runtime.distributed.exactly_once_checks import TaskRun
-from connect.runtime.distributed.task_reconfiguration import (
-    RunningTask,
-    TaskRenewal,
-    only_live,
-    resolved,
-    resolved_or_none,
-)
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.tasks.configs import check_task_count
 from connect.runtime.tasks.host import TaskHost, stop_tasks
 from connect.runtime.tasks.live_keys import with_live
 from connect.runtime.thread_dumps import error_trace
+from connect.runtime.work.task_reconfiguration import (
+    RunningTask,
+    TaskRenewal,
+    commit_soon,
+    only_live,
+    resolved,
+    resolved_or_none,
+)
+from connect.runtime.work.task_run import TaskRun
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import WorkerConnector
 from connect.storage.config_state import ClusterConfigState
@@ -80,7 +82,7 @@ class RunningWork:
         self._connectors: dict[str, _Connector] = {}
         self._tasks: dict[InstanceId, RunningTask] = {}
         self._frozen: set[InstanceId] = set()
-        self.renewal = TaskRenewal(worker, self._tasks, lambda: self._frozen, self._begin_anew)
+        self.renewal = TaskRenewal(worker, self._tasks, lambda: self._frozen, self.restart_tasks)
         """How tasks come to newer configs."""
 
     @property
@@ -215,9 +217,42 @@ class RunningWork:
         """Whether the task could not be begun, or has failed since."""
         return self._statuses.is_failed(task)
 
-    def _begin_anew(self, instance: InstanceId, configs: ClusterConfigState) -> None:
-        self.end_tasks([instance])
-        self.begin_tasks([instance], configs)
+    def update_tasks(self, name: str, configs: ClusterConfigState) -> None:
+        """Bring the tasks of a connector that has them all here to what is committed now, with as
+        little standing still as possible. What a task gives up must be stored before another one
+        looks for it, so the order is: end the tasks that are too many; offer changed configs, end
+        the tasks that decline; have changed tasks store their offsets; then begin what is new."""
+        wanted = configs.tasks(name)
+        here = [task for task in self._tasks if task.connector == name]
+        gone = [task for task in here if task not in wanted]
+        self.destroy(gone)
+        changed, over = self.renewal.offer(name, configs)
+        self._end_tasks(over)
+        for task in over:
+            # Also where the old one had failed: its successor is not FAILED until it fails itself.
+            self._statuses.try_move(task, State.UNASSIGNED)
+        new = [task for task in wanted if task not in self._tasks]
+        if new:
+            commit_soon(self._worker, changed)
+        self.begin_tasks(new, configs)
+        if gone or changed or new:
+            _log.info(
+                "Tasks of %s: %d reconfigured in place, %d restarted, %d new, %d stopped",
+                name,
+                len(changed),
+                len(over),
+                len(new) - len(over),
+                len(gone),
+            )
+
+    def destroy(self, instances: Collection[InstanceId]) -> None:
+        """Stop connectors and tasks that were deleted, and forget their statuses."""
+        self._end_tasks([each for each in instances if each.is_task])
+        names = [each.connector for each in instances if not each.is_task]
+        entries = [self._connectors.pop(name) for name in names if name in self._connectors]
+        self._stop_hosts([entry.host for entry in entries])
+        for each in instances:
+            self._statuses.forget(each)
 
     def freeze(self, tasks: Iterable[InstanceId]) -> frozenset[InstanceId]:
         """Have tasks stand still that can: of transfer tasks everything that moves is on their own
@@ -254,7 +289,7 @@ class RunningWork:
             if host is not None:
                 host.disown(deadline)
 
-    def end_all(self, deadline: Deadline) -> bool:
+    def end_all(self, deadline: Deadline, *, keep_statuses: bool = False) -> bool:
         """Stop everything. False: something did not end in time."""
         left = max(0.0, deadline.remaining())
         clock = self._worker.clock
@@ -269,7 +304,7 @@ class RunningWork:
         for host in hosts:
             ended &= host.join(stopping)
         for instance in sorted(self.running):
-            self._release(instance)
+            self._release(instance, keep=keep_statuses)
         self._connectors.clear()
         self._tasks.clear()
         return ended
@@ -353,12 +388,13 @@ class RunningWork:
         for host in found:
             host.join(deadline)
 
-    def _release(self, instance: InstanceId) -> None:
+    def _release(self, instance: InstanceId, *, keep: bool = False) -> None:
         """UNASSIGNED, as the last that this worker says of it; but a failure stays to be seen
         until somebody else has something newer to say."""
         if not self._statuses.is_failed(instance):
             self._statuses.try_move(instance, State.UNASSIGNED)
-        self._statuses.release(instance)
+        if not keep:
+            self._statuses.release(instance)
 
     @property
     def _graceful_s(self) -> float:

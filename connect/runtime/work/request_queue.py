@@ -1,18 +1,22 @@
-"""Requests to the herder's thread, ordered by due time and answered through futures."""
+"""Requests to a herder's thread, ordered by due time and answered through futures."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
 from connect.clock import Clock
-from connect.errors import ConnectError
+from connect.errors import ConnectError, DeadlineExceeded
 
 __all__ = ["RequestQueue"]
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -58,6 +62,29 @@ class RequestQueue:
         else:
             refuse(closed)
         return answer
+
+    def run(self, request: Callable[[], T], timeout_s: float, late: Callable[[], str]) -> T:
+        """Have it run now; returns its result, or raises its error. Raises `DeadlineExceeded` with
+        the text of `late` after so many seconds; if it has not begun by then it is not run."""
+        answer = self.submit(request)
+        try:
+            return answer.result(timeout_s)
+        except FutureTimeout as error:
+            if answer.done():
+                raise
+            answer.cancel()
+            raise DeadlineExceeded(late()) from error
+
+    def post(self, delay_s: float, command: Callable[[], None]) -> None:
+        """Have it run after the delay; nobody waits for it, its errors are logged."""
+
+        def step() -> None:
+            try:
+                command()
+            except Exception as error:  # noqa: BLE001 - the top of a herder's thread
+                _log.error("A step of the herder failed: %s", error, exc_info=error)
+
+        self.submit(step, delay_s)
 
     def take(self, due_by: float | None = None) -> Callable[[], None] | None:
         """The next request that is due, or was by this time of the clock's `monotonic`; None when

@@ -6,7 +6,7 @@ import pytest
 
 from connect.clock import FakeClock
 from connect.errors import ConnectError
-from connect.runtime.distributed.request_queue import RequestQueue
+from connect.runtime.work.request_queue import RequestQueue
 
 
 class Queue(RequestQueue):

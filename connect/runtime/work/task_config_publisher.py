@@ -1,9 +1,8 @@
-"""Publishes a connector's task configs to the config topic.
+"""Publishes a connector's task configs.
 
-The connector's worker asks it for them; if they differ from what is committed, the leader writes
-them, or is asked to by a signed request. Where workers cannot ask one another, and writing is not
-the leader's privilege, the connector's worker writes them itself. What fails is tried again, with
-growing waits, for as long as the connector runs here.
+The connector's worker asks it for them; if they differ from what is committed, the herder commits
+them: a standalone one in memory, one of a group in the config topic, or by asking the leader. What
+fails is tried again, with growing waits, for as long as the connector runs here.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from typing import Protocol
 from connect.clock import Clock
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff
-from connect.runtime.distributed.leader_client import InternalRequests, LeaderRefused
-from connect.runtime.distributed.running_work import RunningWork
+from connect.runtime.errors import LeaderRefused
 from connect.runtime.tasks.configs import (
     enforces_tasks_max,
     kept_task_configs,
@@ -25,6 +23,7 @@ from connect.runtime.tasks.configs import (
     too_many_tasks,
 )
 from connect.runtime.tasks.live_keys import differ_only_live, without_live
+from connect.runtime.work.running_work import RunningWork
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import TasksAnswer, WorkerConnector
 from connect.storage.config_state import ClusterConfigState
@@ -39,18 +38,19 @@ _KEY_GRACE_S = 60.0
 _FORBIDDEN = 403
 
 
-class Group(Protocol):
-    """The part of the herder that publishing uses, on the herder's thread."""
+class Commits(Protocol):
+    """A herder, as far as publishing uses it, on the herder's thread."""
 
     @property
-    def is_leader(self) -> bool: ...
-    @property
-    def leader_url(self) -> str: ...
-    @property
-    def publishes_itself(self) -> bool: ...
-    @property
     def configs(self) -> ClusterConfigState: ...
-    def write_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None: ...
+    def commit_task_configs(
+        self, connector: str, configs: Sequence[Mapping[str, str]]
+    ) -> Future[None] | None:
+        """Commit them, or have the leader do it: then the future tells when it has. Raises
+        `ConnectError`."""
+
+    def task_configs_answered(self, connector: str) -> None:
+        """The connector was asked, and what it said is committed, or failed and is tried again."""
 
 
 class TaskConfigPublisher:
@@ -61,15 +61,13 @@ class TaskConfigPublisher:
         self,
         worker: Worker,
         work: RunningWork,
-        group: Group,
-        requests: InternalRequests,
+        herder: Commits,
         later: Callable[[float, Callable[[], None]], None],
         clock: Clock,
     ) -> None:
         self._worker = worker
         self._work = work
-        self._group = group
-        self._requests = requests
+        self._herder = herder
         self._later = later
         self._clock = clock
         self._asked: dict[str, WorkerConnector] = {}
@@ -100,7 +98,7 @@ class TaskConfigPublisher:
         for connector, (host, kept) in list(self._answers.items()):
             if self._work.host_of(connector) is not host:
                 del self._answers[connector]
-            elif self._group.configs.raw_task_configs(connector) != kept:
+            elif self._herder.configs.raw_task_configs(connector) != kept:
                 self.wanted(connector)
 
     def _ask(self, connector: str) -> None:
@@ -149,7 +147,7 @@ class TaskConfigPublisher:
         """Whether the leader was asked, and its answer is to come."""
         config = self._work.config_of(connector)
         _check_count(connector, len(generated), config)
-        configs = self._group.configs
+        configs = self._herder.configs
         raw = configs.raw_connector_config(connector)
         if raw is None:
             return False
@@ -167,11 +165,10 @@ class TaskConfigPublisher:
             return False
         _log.info("Connector %s: committing %d task configs", connector, len(kept))
         self._sent[connector] = (host, kept)
-        if self._group.is_leader or self._group.publishes_itself:
-            self._group.write_task_configs(connector, kept)
+        asked = self._herder.commit_task_configs(connector, kept)
+        if asked is None:
             self._published(connector, host)
             return False
-        asked = self._requests.post_task_configs(self._group.leader_url, connector, kept)
         asked.add_done_callback(
             lambda done: self._later(0.0, lambda: self._answered(connector, host, done))
         )
@@ -195,6 +192,7 @@ class TaskConfigPublisher:
         meanwhile."""
         if self._asked.get(connector) is host:
             del self._asked[connector]
+            self._herder.task_configs_answered(connector)
             if connector in self._again:
                 self._ask(connector)
 
@@ -220,7 +218,7 @@ class TaskConfigPublisher:
         if backoff.failures > 1 and not expired_key:
             host.note_unpublished(
                 f"Cannot commit the connector's task configs, so its tasks are not running: {error}"
-                if not self._group.configs.tasks(connector)
+                if not self._herder.configs.tasks(connector)
                 else f"Cannot commit changed task configs of the connector: {error}"
             )
         self._waiting[connector] = host
