@@ -10,7 +10,7 @@ from typing import Protocol
 
 from connect.errors import DeadlineExceeded
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "FakeClock", "SystemClock"]
+__all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "SystemClock"]
 
 
 class Clock(Protocol):
@@ -31,25 +31,6 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
-
-
-class FakeClock:
-    """A clock that moves only when told to, for tests."""
-
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        self._monotonic = 0.0
-        self._now_ms = now_ms
-
-    def monotonic(self) -> float:
-        return self._monotonic
-
-    def now_ms(self) -> int:
-        return self._now_ms
-
-    def advance(self, seconds: float) -> None:
-        """Move both clocks forward by `seconds`."""
-        self._monotonic += seconds
-        self._now_ms += round(seconds * 1000)
 
 
 SYSTEM_CLOCK: Clock = SystemClock()

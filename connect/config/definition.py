@@ -224,14 +224,6 @@ class ParsedConfig:
         assert value is None or isinstance(value, SecretStr), key
         return value
 
-    def originals_with_prefix(self, prefix: str) -> dict[str, str]:
-        """The given properties that start with `prefix`, without it."""
-        return {
-            key[len(prefix) :]: value
-            for key, value in self.originals.items()
-            if key.startswith(prefix) and len(key) > len(prefix)
-        }
-
 
 @dataclass(frozen=True)
 class ConfigDef:

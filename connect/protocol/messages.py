@@ -10,7 +10,7 @@ Pure functions on buffers. Malformed input raises `CorruptData`, never anything 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from connect.errors import CorruptData
@@ -306,6 +306,3 @@ def _record_errors(reader: _Reader, count: int) -> str | None:
         text = reader.nullable_string()
         first = first or text
     return first
-
-
-Buffers = Sequence[memoryview | bytearray | bytes]

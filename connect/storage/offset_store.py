@@ -20,9 +20,9 @@ from connect.storage.offset_codec import decode_key
 __all__ = [
     "READ_S",
     "KafkaOffsetStore",
-    "MemoryOffsetStore",
     "OffsetLog",
     "OffsetStore",
+    "OffsetTable",
     "gathered",
 ]
 
@@ -61,7 +61,7 @@ class OffsetStore(Protocol):
         """Finish what was set, as far as the deadline allows, and close."""
 
 
-class _Table:
+class OffsetTable:
     """Offsets by key, and the keys of each connector. Guarded by its own lock."""
 
     def __init__(self) -> None:
@@ -112,35 +112,6 @@ class _Table:
             return frozenset(self._by_connector.get(connector, ()))
 
 
-class MemoryOffsetStore:
-    """Offsets of this process only, for standalone trials and tests."""
-
-    def __init__(self) -> None:
-        self._table = _Table()
-
-    def start(self, deadline: Deadline) -> None:
-        """Nothing to open."""
-
-    def get(self, keys: Iterable[bytes], deadline: Deadline) -> dict[bytes, bytes]:
-        return self._table.get(keys)
-
-    def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
-        for key, value in values.items():
-            self._table.put(key, value)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
-
-    def partitions_of(self, connector: str) -> frozenset[bytes]:
-        return self._table.partitions_of(connector)
-
-    def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
-        return self._table.marks(keys)
-
-    def stop(self, deadline: Deadline) -> None:
-        """Nothing to close."""
-
-
 class OffsetLog(Protocol):
     """The part of a `TopicLog` that is used here."""
 
@@ -176,7 +147,7 @@ class KafkaOffsetStore:
         open_log: Callable[..., OffsetLog] = TopicLog,
     ) -> None:
         """`open_log`: another log than Kafka's, made as a `TopicLog` is, for simulations."""
-        self._table = _Table()
+        self._table = OffsetTable()
         self._log = open_log(
             topic.name,
             client_properties,

@@ -32,9 +32,9 @@ from connect.storage.config_state import ConfigTransform
 from connect.storage.config_store import ConfigListener
 from connect.storage.instance_id import TargetState
 from connect.storage.memory_status_store import MemoryConfigStore, MemoryStatusStore
-from connect.storage.offset_store import MemoryOffsetStore
 from connect.storage.status_records import InstanceStatus
 from tests.support.driven_member import URL, DrivenMember
+from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.waiting import wait_until
 
 __all__ = ["TIMEOUT_S", "Leader", "Rig", "RigStore", "herder_rig"]

@@ -15,7 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
@@ -45,7 +45,6 @@ from connect.protocol.error_codes import ErrorCode, code_facts
 
 __all__ = ["ClusterLink"]
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 # Version 4 is the first that can ask for a topic without creating it.

@@ -38,7 +38,6 @@ class ClusterSnapshot:
     controller_id: int | None = None
     nodes: Mapping[int, tuple[str, int]] = field(default_factory=_empty)
     """Node id -> (host, port) as the cluster advertises it."""
-    racks: Mapping[int, str] = field(default_factory=_empty)
     leaders: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=_empty)
     """Partition -> (node id, leader epoch); -1 where the broker does not tell the epoch. A
     partition without a leader is absent."""
@@ -115,7 +114,6 @@ def advance(
         cluster_id=response.cluster_id or previous.cluster_id,
         controller_id=None if controller == NO_NODE else controller,
         nodes=MappingProxyType({b.node_id: (b.host, b.port) for b in response.brokers}),
-        racks=MappingProxyType({b.node_id: b.rack for b in response.brokers if b.rack}),
         leaders=MappingProxyType(topics.leaders),
         partition_counts=MappingProxyType(topics.partition_counts),
         topic_ids=MappingProxyType(topics.topic_ids),

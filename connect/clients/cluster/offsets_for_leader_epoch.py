@@ -18,10 +18,7 @@ from connect.clients.cluster.metadata import TopicPartition
 from connect.clients.errors import error_from_code
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 
-__all__ = ["UNKNOWN_END", "EpochQuery", "epoch_ends"]
-
-UNKNOWN_END = -1
-"""The leader knows nothing of such an epoch."""
+__all__ = ["EpochQuery", "epoch_ends"]
 
 CONSUMER_REPLICA_ID = -1
 Topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic

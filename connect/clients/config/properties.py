@@ -9,7 +9,6 @@ read_uncommitted, CRC checks, idempotent producers, no leftover groups.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -49,7 +48,6 @@ __all__ = [
     "wire_settings",
 ]
 
-log = logging.getLogger(__name__)
 
 _ADDRESS = re.compile(r"(?:.*://)?(?:\[([0-9A-Fa-f:.%]+)\]|([0-9A-Za-z\-%._]+)):([0-9]{1,5})")
 _SECURITY_PROTOCOL = ConfigKey(

@@ -47,7 +47,6 @@ class PartitionDescription:
     partition: int
     leader: int | None
     replicas: tuple[int, ...]
-    in_sync_replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,6 @@ def topic_description(result: Any) -> TopicDescription:
                 partition=info.id,
                 leader=None if info.leader is None else info.leader.id,
                 replicas=tuple(node.id for node in info.replicas),
-                in_sync_replicas=tuple(node.id for node in info.isr),
             )
             for info in result.partitions
         ),

@@ -5,7 +5,6 @@ For work that waits on one network peer, whose hanging must not hold up anything
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,7 +16,6 @@ from connect.errors import BrokerUnavailable
 __all__ = ["OneShotThreads"]
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 
 
 class OneShotThreads:

@@ -163,10 +163,6 @@ class DistributedHerder(AbstractHerder):
         loop = self._loop
         return WorkerHealth(loop.ready.is_set(), loop.stages.summary(), loop.leading.trouble)
 
-    def ping(self, deadline: Deadline) -> None:
-        """Returns when the herder's thread answers. Raises `DeadlineExceeded`."""
-        self._loop.run(lambda: None, deadline.remaining())
-
     @property
     def is_leader(self) -> bool:
         """Whether this worker led its group in the last rebalance."""

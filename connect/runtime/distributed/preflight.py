@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 from connect.config.definition import ConfigProblem
 from connect.plugin import Connector
@@ -16,7 +15,6 @@ __all__ = ["exactly_once_problems"]
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
 _SUPPORT, _BOUNDARY = "exactly.once.support", "transaction.boundary"
 

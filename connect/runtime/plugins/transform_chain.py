@@ -11,7 +11,6 @@ predicates.p.type=<class>     and the predicate's own keys
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 from connect.config.connector import CONNECTOR_KEYS
 from connect.config.definition import ConfigDef
@@ -23,7 +22,6 @@ from connect.runtime.plugins.registry import PluginRegistry
 
 __all__ = ["has_transforms", "make_chain", "transforms_refused"]
 
-T = TypeVar("T", Transformation, Predicate)
 
 _ALIASES_DEF = ConfigDef(
     [key for key in CONNECTOR_KEYS if key.name in ("transforms", "predicates")]

@@ -77,7 +77,3 @@ class SubmittedRecords:
             if not queue:
                 del self._queues[key]
         return offsets
-
-    def unacknowledged(self) -> int:
-        """How many records the target has not acknowledged yet. Walks all of them."""
-        return sum(not record.acked for queue in self._queues.values() for record in queue)

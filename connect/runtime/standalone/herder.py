@@ -91,10 +91,6 @@ class StandaloneHerder(AbstractHerder):
     def health(self) -> WorkerHealth:
         return WorkerHealth(self._ready, self._stages.summary())
 
-    def ping(self, deadline: Deadline) -> None:
-        """Returns when the herder's thread answers."""
-        self._commands.run(lambda: None, deadline.remaining())
-
     def connectors(self) -> list[str]:
         return self._set.configs.connectors()
 

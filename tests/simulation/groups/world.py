@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 
 from connect.clients.groups.consumer_groups import Committed
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.formats import Checkpoint, OffsetSync
@@ -26,6 +26,7 @@ from tests.simulation.groups.oracle import Broken, check_place, skipped
 from tests.simulation.groups.topics import Topics
 from tests.simulation.mutants import replaced
 from tests.simulation.outcome import Outcome
+from tests.support.fake_clock import FakeClock
 
 __all__ = ["run"]
 

@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError, backoff_s, retry
+from tests.support.fake_clock import FakeClock
 
 
 class Step:

@@ -28,7 +28,7 @@ from connect.storage.config_records import (
 )
 from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
 from connect.storage.offset_codec import encode_key, encode_value
-from connect.storage.offset_store import MemoryOffsetStore
+from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.plugins import LaneConnector
 from tests.support.waiting import wait_until
 

@@ -6,7 +6,7 @@ import pytest
 
 from connect.clients.cluster.metadata_refresh import RefreshSchedule
 from connect.clients.config.settings import WireSettings
-from connect.clock import FakeClock
+from tests.support.fake_clock import FakeClock
 
 SETTINGS = WireSettings(
     bootstrap=(), retry_backoff_ms=100, retry_backoff_max_ms=1000, metadata_max_age_ms=300_000

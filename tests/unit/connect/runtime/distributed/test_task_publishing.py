@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.errors import RetriableError
 from connect.runtime.work.running_work import RunningWork
 from connect.runtime.work.task_config_publisher import TaskConfigPublisher
@@ -21,6 +20,7 @@ from connect.storage.config_records import (
 )
 from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
 from connect.storage.instance_id import InstanceId
+from tests.support.fake_clock import FakeClock
 
 CONFIG = {"name": "c", "tasks.max": "5"}
 Configs = list[dict[str, str]]

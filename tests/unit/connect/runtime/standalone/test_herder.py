@@ -29,7 +29,7 @@ from connect.runtime.rest_entities import ConnectorInfo, OffsetEntry, TaskId
 from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.states import InstanceId, State, Status, TargetState
 from connect.runtime.worker import Worker
-from connect.storage.offset_store import MemoryOffsetStore
+from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 10.0
