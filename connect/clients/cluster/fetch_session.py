@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import FetchPartition, TopicPartition
 
-__all__ = ["FetchSession", "SessionRequest"]
+__all__ = ["STALE_SESSION", "FetchSession", "SessionRequest"]
+
+STALE_SESSION = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+"""The broker has forgotten the session."""
 
 _NO_SESSION = 0
 _FIRST_EPOCH = 0

@@ -128,7 +128,7 @@ class TopicReader:
         while not self._found and self._failure is None and not self._woken:
             self._loop.turn(min(_TURN_S, deadline.remaining()))
             for connection in self._connections.values():
-                connection.check()
+                connection.check_deadline(self._loop.now())
             if deadline.expired():
                 break
         self._woken = False

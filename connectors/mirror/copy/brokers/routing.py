@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from connect.clients.cluster.broker_node import BrokerNode
 from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import BrokerUnavailable
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.brokers.connection import BrokerNode
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy

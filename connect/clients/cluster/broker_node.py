@@ -1,7 +1,7 @@
-"""The copy engine's connection to one broker, opened on demand and reopened after a failure.
+"""A connection to one broker, opened on demand and reopened after a failure.
 
-`BrokerNode` owns the connection; its subclasses `SourceNode` and `TargetNode` decide which requests
-are sent. Everything here runs on the engine's loop thread.
+`BrokerNode` owns the connection; its subclasses decide which requests are sent. Everything here
+runs on the thread of its loop.
 """
 
 from __future__ import annotations
