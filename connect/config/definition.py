@@ -154,8 +154,8 @@ class ConfigValue:
 
     name: str
     value: str | None
-    errors: tuple[str, ...] = ()
     recommended_values: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
     visible: bool = True
 
 
@@ -316,7 +316,7 @@ def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
         recommended = key.recommender.valid_values(props)
         visible = key.recommender.visible(props)
     text = None if value is None else format_value(value)
-    return ConfigValue(key.name, text, tuple(errors), recommended, visible)
+    return ConfigValue(key.name, text, recommended, tuple(errors), visible)
 
 
 def _check(name: str, validator: Validator, value: ConfigScalar) -> None:

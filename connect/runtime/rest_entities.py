@@ -1,17 +1,20 @@
-"""Answers of a herder, in the shapes of Kafka Connect's REST API (Java: runtime.rest.entities)."""
+"""Answers of a herder, in the shapes of Kafka Connect's REST API (Java: runtime.rest.entities).
+
+Where names and order of fields are those of the JSON, REST sends them as they are; for the others
+`api.rest.models` has the shape.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from connect.config.definition import ConfigKey
+from connect.config.definition import ConfigKey, ConfigValue
 from connect.plugin import OffsetValue
 
 __all__ = [
     "ConfigInfo",
     "ConfigInfos",
-    "ConfigValueInfo",
     "ConnectorInfo",
     "ConnectorStateInfo",
     "LoggerLevel",
@@ -89,23 +92,12 @@ class PluginInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigValueInfo:
-    """A value under validation, as text; `recommended` and `errors` may be empty."""
-
-    name: str
-    value: str | None
-    recommended: Sequence[str] = ()
-    errors: Sequence[str] = ()
-    visible: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class ConfigInfo:
     """`key` None: a value nothing defines. `order_in_group` counts from 1 within its group;
     `prefix` is put before the key's name (`transforms.a.`, `producer.override.`, ...)."""
 
     key: ConfigKey | None
-    value: ConfigValueInfo
+    value: ConfigValue
     group: str | None = None
     order_in_group: int = -1
     prefix: str = ""

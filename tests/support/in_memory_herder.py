@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from connect.clock import Deadline
 from connect.config.connector import CONNECTOR_KEYS
+from connect.config.definition import ConfigValue
 from connect.runtime.errors import AlreadyExists, BadRequest, NotFound
 from connect.runtime.herder import Herder
 from connect.runtime.rest_entities import (
     ConfigInfo,
     ConfigInfos,
-    ConfigValueInfo,
     ConnectorInfo,
     ConnectorStateInfo,
     LoggerLevel,
@@ -199,13 +199,13 @@ class InMemoryHerder(Herder):
         known = [
             ConfigInfo(
                 key,
-                ConfigValueInfo(key.name, config.get(key.name)),
+                ConfigValue(key.name, config.get(key.name)),
                 group=key.group,
                 order_in_group=key.order,
             )
             for key in CONNECTOR_KEYS[:4]
         ]
-        unknown = ConfigInfo(None, ConfigValueInfo("x", "1", errors=("no",)))
+        unknown = ConfigInfo(None, ConfigValue("x", "1", errors=("no",)))
         return ConfigInfos(name, 1, ["Common"], [unknown, *known])
 
     def loggers(self) -> Mapping[str, LoggerLevel]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connect.config.connector import SINK_CONNECTOR_KEYS, SOURCE_CONNECTOR_KEYS
-from connect.config.definition import ConfigDef
+from connect.config.definition import ConfigDef, ConfigValue
 from connect.data.converters.base import Converter
 from connect.data.transforms.base import Predicate, Transformation
 from connect.plugin import Connector
@@ -11,7 +11,7 @@ from connect.runtime.errors import BadRequest, NotFound
 from connect.runtime.plugins.kinds import PluginKind
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.plugins.versions import VersionRange
-from connect.runtime.rest_entities import ConfigInfo, ConfigValueInfo, PluginInfo
+from connect.runtime.rest_entities import ConfigInfo, PluginInfo
 
 __all__ = ["plugin_config", "plugin_infos"]
 
@@ -63,6 +63,5 @@ def plugin_config(
         for key in ConfigDef(SOURCE_CONNECTOR_KEYS if source else SINK_CONNECTOR_KEYS):
             keys.setdefault(key.name, key)
     return [
-        ConfigInfo(key, ConfigValueInfo(key.name, None), key.group, key.order)
-        for key in keys.values()
+        ConfigInfo(key, ConfigValue(key.name, None), key.group, key.order) for key in keys.values()
     ]

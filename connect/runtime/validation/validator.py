@@ -29,7 +29,7 @@ from connect.runtime.plugins.override_policy import (
 from connect.runtime.plugins.registry import PluginKind, PluginRegistry
 from connect.runtime.plugins.transform_chain import has_transforms, make_chain, transforms_refused
 from connect.runtime.plugins.versions import VersionRange
-from connect.runtime.rest_entities import ConfigInfo, ConfigInfos, ConfigValueInfo
+from connect.runtime.rest_entities import ConfigInfo, ConfigInfos
 from connect.runtime.validation.plugin_keys import class_value, plugin_class_keys, stage_keys
 
 __all__ = ["ConfigValidator", "Preflight", "invalid_config"]
@@ -302,12 +302,9 @@ def _converter_infos(
 
 
 def _info(key: ConfigKey | None, value: ConfigValue) -> ConfigInfo:
-    shown = ConfigValueInfo(
-        value.name, value.value, value.recommended_values, value.errors, value.visible
-    )
     if key is None:
-        return ConfigInfo(None, shown)
-    return ConfigInfo(key, shown, key.group, key.order)
+        return ConfigInfo(None, value)
+    return ConfigInfo(key, value, key.group, key.order)
 
 
 def _hide_versions(outcome: _Outcome) -> None:
