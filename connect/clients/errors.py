@@ -1,8 +1,8 @@
-"""The one place where the clients' errors become the framework's.
+"""Convert the clients' errors to the framework's.
 
-Three sources, one tree (`connect.errors`): raw protocol error codes (the batch copier),
-librdkafka's errors (confluent-kafka), and kafka-python's. Pure functions: safe to call from any
-thread.
+There are three sources: protocol error codes (from the batch copier), librdkafka's errors (from
+confluent-kafka) and kafka-python's. All become errors of `connect.errors`. Pure functions: safe to
+call from any thread.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _NOT_AUTHORIZED = frozenset(
 def error_from_code(
     code: int, what: str, message: str | None = None, needs: str | None = None
 ) -> ConnectError:
-    """The error for a code that a broker answered with.
+    """Return the error for a code in a broker's response.
 
-    `what` says what was asked, as the beginning of a sentence ("Produce to a.t-3 on broker 2");
-    `message` is the broker's own text, where the answer has one. `needs`: the permission to grant
-    where the broker does not allow it ("Write on topic a.t").
+    `what` names the request and begins the text ("Produce to a.t-3 on broker 2"). `message` is the
+    broker's own text, if the response has one. `needs` is the permission to grant if the broker
+    denies access ("Write on topic a.t").
     """
     facts = code_facts(code)
     text = f"{what} failed: {facts.name} ({code})"
@@ -70,17 +70,19 @@ def error_from_code(
 
 
 def not_authorized(error: BaseException) -> bool:
-    """Whether a broker refused this for want of a permission."""
+    """Return whether a broker refused the request because of a missing permission."""
     return broker_code(error) in _NOT_AUTHORIZED
 
 
 def refused_or_unsupported(error: BaseException) -> bool:
-    """Whether a broker refused this for want of a permission, or is too old for it."""
+    """Return whether a broker refused the request for a missing permission or an unsupported
+    version.
+    """
     return not_authorized(error) or broker_code(error) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def broker_code(error: BaseException) -> int | None:
-    """The protocol code inside one of our broker errors; None when it has none."""
+    """Return the protocol code of one of our broker errors, or None if it has none."""
     if isinstance(error, RetriableBrokerError | BrokerError):
         return error.code
     return None
@@ -145,7 +147,7 @@ def from_librdkafka(
     what: str,
     needs: str | None = None,
 ) -> ConnectError:
-    """The error for what confluent-kafka reported. `what` and `needs` as in `error_from_code`."""
+    """Convert a confluent-kafka error. `what` and `needs` are as in `error_from_code`."""
     if isinstance(error, confluent_kafka.KafkaException):
         inner = error.args[0] if error.args else None
         if not isinstance(inner, confluent_kafka.KafkaError):
@@ -162,7 +164,8 @@ def from_librdkafka(
     if code in _LIBRDKAFKA_UNKNOWN_TOPIC:
         return RetriableBrokerError(text, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if code == confluent_kafka.KafkaError._NOENT:
-        # Its answer to listing offsets of partitions that have no leader, or do not exist, yet.
+        # librdkafka's answer to listing offsets of partitions that have no leader, or do not exist
+        # yet.
         return RetriableBrokerError(text, ErrorCode.LEADER_NOT_AVAILABLE)
     if code in _LIBRDKAFKA_LOGIN:
         return AuthenticationFailed(text)
@@ -176,8 +179,10 @@ def from_librdkafka(
 
 
 def from_kafka_python(error: BaseException, what: str, needs: str | None = None) -> ConnectError:
-    """The error for what kafka-python raised; also for the operating system's socket errors. `what`
-    and `needs` as in `error_from_code`."""
+    """Convert an error of kafka-python or a socket error of the operating system.
+
+    `what` and `needs` are as in `error_from_code`.
+    """
     text = f"{what} failed: {error}"
     if isinstance(error, ConnectError):
         return error
@@ -199,8 +204,10 @@ def from_kafka_python(error: BaseException, what: str, needs: str | None = None)
 
 @contextmanager
 def translated(what: str, needs: str | None = None) -> Iterator[None]:
-    """Turn the confluent-kafka errors of a block into ours, keeping them as the cause. `what` and
-    `needs` as in `error_from_code`."""
+    """Convert confluent-kafka errors raised in a block to ours, with the original as the cause.
+
+    `what` and `needs` are as in `error_from_code`.
+    """
     try:
         yield
     except confluent_kafka.KafkaException as error:

@@ -1,4 +1,4 @@
-"""Warnings that are logged once per process, however many clients are made."""
+"""Warnings that are logged once per process, no matter how many clients are created."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Kafka's error codes by Java's names, and whether a code is retriable. Pure.
+"""Kafka's error codes with Java's names, and whether each is retriable. Pure.
 
-Whether a code is retriable follows the Java client, so that a mirror gives up exactly where Java's
-would.
+Codes are retriable as in the Java client, so that a mirror fails on the same errors as in Java.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["CodeFacts", "ErrorCode", "code_facts"]
 
 
 class ErrorCode(IntEnum):
-    """The codes that are handled by name. `code_facts` knows all the others, too."""
+    """The codes that the program handles by name. `code_facts` knows all others, too."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -77,9 +76,9 @@ _RETRIABLE = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.SHARE_SESSION_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class CodeFacts:
-    """What a protocol error code means: its name in Java's `Errors`, and what to do about it.
+    """The meaning of a protocol error code: its name in Java's `Errors`, and how to handle it.
 
-    `stale_metadata`: ask for fresh metadata (leaders, topic ids) before trying again.
+    `stale_metadata` means that fresh metadata (leaders, topic ids) is needed before a retry.
     """
 
     code: int
@@ -90,7 +89,9 @@ class CodeFacts:
 
 @lru_cache(maxsize=512)
 def code_facts(code: int) -> CodeFacts:
-    """The facts of a protocol error code. A code that nobody knows is fatal and named by number."""
+    """Return the facts of a protocol error code. An unknown code is fatal and named by its
+    number.
+    """
     error_class = kafka.errors.for_code(code)
     retriable = code in _RETRIABLE or bool(error_class.retriable)
     return CodeFacts(

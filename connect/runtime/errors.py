@@ -1,5 +1,6 @@
-"""Errors that a herder answers requests with. REST turns them into HTTP statuses. And the error of
-a request between workers."""
+"""Errors of herder requests and of requests between workers. REST converts them to HTTP
+statuses.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class BadRequest(ConnectError):
 
 
 class Forbidden(ConnectError):
-    """Switched off by the worker's config, or a signature that does not fit."""
+    """The request is disabled by the worker's config, or its signature is wrong."""
 
     http_status = 403
 
@@ -68,7 +69,7 @@ class NotAssigned(_Forwardable):
 
 
 class LeaderRefused(RetriableError):
-    """The leader answered a request between workers with an error. `status` is HTTP's."""
+    """The leader answered a request between workers with an error. `status` is the HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)

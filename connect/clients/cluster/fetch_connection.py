@@ -1,4 +1,4 @@
-"""One broker's part of a `TopicReader`: a connection, kept up, with one fetch under way on it.
+"""A `TopicReader`'s connection to one broker, with at most one fetch in flight.
 
 Everything here runs on the reader's thread.
 """
@@ -27,14 +27,14 @@ from connect.protocol.messages import (
 __all__ = ["FetchConnection"]
 
 FETCH_WAIT_MS = 500
-"""How long a broker holds a fetch back that it has no records for: Java's fetch.max.wait.ms."""
+"""The longest time a broker delays a fetch without records: Java's fetch.max.wait.ms."""
 
 _FETCH_BYTES = 8 * 1024 * 1024
 _MIN_BYTES = 1
 
 
 class FetchConnection(BrokerNode):
-    """The owner puts partitions into `session`, then calls `pump`."""
+    """A connection to one broker. The owner adds partitions to `session`, then calls `pump`."""
 
     speaks = (FETCH_API, FETCH_VERSION, "FetchRequest")
 
@@ -49,8 +49,11 @@ class FetchConnection(BrokerNode):
         on_answer: Callable[[FetchConnection, FetchResponse], None],
         on_failed: Callable[[FetchConnection, ConnectError], None],
     ) -> None:
-        """`on_answer` gets each answer that is none of the whole request's errors; its memory is
-        used again when `on_answer` returns. `on_failed` gets why nothing can be fetched now."""
+        """Set the connection up without opening it.
+
+        `on_answer` gets each response without a top-level error; its memory is reused after
+        `on_answer` returns. `on_failed` gets the reason why nothing can be fetched now.
+        """
         super().__init__(node_id, link, settings, loop, pool)
         self.session = FetchSession()
         self._isolation = isolation
@@ -67,14 +70,14 @@ class FetchConnection(BrokerNode):
         return PATIENCE_S + FETCH_WAIT_MS / 1000
 
     def pump(self) -> None:
-        """Send the next fetch, if there is something to fetch and none is under way."""
+        """Send the next fetch, if there is something to fetch and none is in flight."""
         if self._closed or self.session.empty or self._loop.now() < self._pause_until:
             return
         if self.sendable and self.channel is not None and not self.channel.in_flight:
             self._fetch(self.channel)
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for so long."""
+        """Send nothing for this long."""
         self._pause_until = self._loop.now() + seconds
         self._loop.after(seconds, self.pump)
 

@@ -1,4 +1,4 @@
-"""Advice for users when a cluster refuses a transactional producer."""
+"""Remedies to add to errors when a cluster refuses a transactional producer."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from connect.protocol.error_codes import ErrorCode
 __all__ = ["TRANSACTION_TIMEOUT", "transaction_timeout", "with_transaction_remedy"]
 
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
-"""The producer's property."""
+"""The producer property of the transaction timeout."""
 
 _DEFAULT_TIMEOUT_MS = "60000"
 
 
 def transaction_timeout(properties: Mapping[str, str]) -> str:
-    """What a producer of these properties asks for, in milliseconds."""
+    """Return the transaction timeout of a producer with these properties, in milliseconds."""
     return properties.get(TRANSACTION_TIMEOUT, _DEFAULT_TIMEOUT_MS)
 
 
 def with_transaction_remedy(
     error: ConnectError, transactional_id: str, timeout_ms: str
 ) -> ConnectError:
-    """The error, with what to do about it where that is known. `timeout_ms`: what the producer
-    asked for as its transaction.timeout.ms."""
+    """Return the error with a remedy added, if one is known.
+
+    `timeout_ms` is the producer's transaction.timeout.ms.
+    """
     if isinstance(error, DeadlineExceeded):
         return DeadlineExceeded(
             f"{error}; no transaction coordinator of the cluster responds: check that topic"

@@ -23,11 +23,10 @@ NO_WAY_TO_LEADER = (
 
 
 class InternalRequests:
-    """Signed requests to the leader, each on a thread of a small pool. Owned by the herder, which
-    closes it; `post_task_configs` may be called from any thread.
+    """Sends signed requests to the leader, each on a thread of a small pool.
 
-    `client` None: workers do not talk to each other. `path` is where a leader's URL has these
-    requests, where that is not its root.
+    The herder owns and closes it; `post_task_configs` may be called from any thread. With `client`
+    None, workers do not send requests to each other. `path` is added to the leader's URL.
     """
 
     def __init__(
@@ -46,12 +45,12 @@ class InternalRequests:
     def post_task_configs(
         self, leader_url: str, connector: str, configs: Sequence[Mapping[str, str]]
     ) -> Future[None]:
-        """Have the leader commit a connector's task configs."""
+        """Ask the leader to commit a connector's task configs."""
         body = json_codec.encode([dict(config) for config in configs])
         return self._submit("POST", leader_url, f"/connectors/{_segment(connector)}/tasks", body)
 
     def fence_zombies(self, leader_url: str, connector: str) -> Future[None]:
-        """Have the leader fence out what earlier tasks may still write (KIP-618)."""
+        """Ask the leader to fence a connector's earlier tasks (KIP-618)."""
         return self._submit("PUT", leader_url, f"/connectors/{_segment(connector)}/fence", None)
 
     def close(self) -> None:

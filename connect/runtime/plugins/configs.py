@@ -25,7 +25,7 @@ _OTHERS = (
 
 
 def plugin_infos(registry: PluginRegistry, *, connectors_only: bool) -> list[PluginInfo]:
-    """All plugins that configs of connectors may name, kind by kind, each by name."""
+    """Return all plugins that connector configs may use, sorted by kind and name."""
     kinds = _CONNECTORS if connectors_only else _CONNECTORS + _OTHERS
     return [
         PluginInfo(entry.name, kind.value, entry.version)
@@ -37,9 +37,9 @@ def plugin_infos(registry: PluginRegistry, *, connectors_only: bool) -> list[Plu
 def plugin_config(
     registry: PluginRegistry, name: str, version: str | None = None
 ) -> list[ConfigInfo]:
-    """The keys of a plugin; for a connector its own first, then those that all have.
+    """Return a plugin's config keys; for a connector its own first, then those of all connectors.
 
-    Raises `NotFound`, and `BadRequest` where there is no such version of it.
+    Raises `NotFound`, and `BadRequest` if that version does not exist.
     """
     found = registry.lookup(name)
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""Makes a connector's chain of transformations from its config, and its checks.
+"""Create and check a connector's transformation chain from its config.
 
 transforms=a,b
 transforms.a.type=<class>     and the transformation's own keys, after transforms.a.
@@ -30,18 +30,18 @@ _OWN_KEYS = ("type", "predicate", "negate", "plugin.version")
 
 
 def has_transforms(config: Mapping[str, str]) -> bool:
-    """Whether the config names any transformation."""
+    """Return whether the config has any transformation."""
     return bool(config.get("transforms", "").strip())
 
 
 def make_chain(plugins: PluginRegistry, config: Mapping[str, str]) -> TransformChain:
-    """The chain of a connector's config, configured; its owner closes it. Raises `ConfigError`."""
+    """Return a connector's configured chain. Its owner closes it. Raises `ConfigError`."""
     if not has_transforms(config) and not config.get("predicates", "").strip():
         return TransformChain()
     aliases = _ALIASES_DEF.parse(config)
     known = aliases.strings("predicates")
     for alias in known:
-        # Also those that no transformation refers to are checked.
+        # Predicates that no transformation uses are checked, too.
         _predicate(plugins, config, alias).close()
     return TransformChain(
         [_stage(plugins, config, alias, known) for alias in aliases.strings("transforms")]
@@ -111,7 +111,7 @@ def _configure(plugin: Transformation | Predicate, config: Mapping[str, str], pr
 
 
 def transforms_refused(connector: str, config: Mapping[str, str]) -> ConfigError:
-    """The error of transformations on a connector whose tasks move bytes by themselves."""
+    """Return the error for transformations on a connector with transfer tasks."""
     return ConfigError(
         f"Invalid value {config['transforms']} for configuration transforms: the tasks of"
         f" {connector} forward record batches unchanged and run no transformations; remove the key",

@@ -1,4 +1,4 @@
-"""Creates a source connector's new topics before their first record, as `topic_creation` says."""
+"""Creates a source connector's new topics before their first record."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["TopicCreator"]
 
 _log = logging.getLogger(__name__)
 
-# The task's thread waits meanwhile; a description that takes longer is asked for again.
+# The task's thread waits for this long; a slower description is retried.
 _DESCRIBE_S = 10.0
 _CREATE_S = 60.0
 
 
 class TopicCreator:
-    """The topics of one task; its thread only. Topics that exist stay as they are.
+    """Creates the topics of one task, on its thread. Existing topics stay as they are.
 
-    `open_admin` makes the admin client, on first use; this creator closes it.
+    `open_admin` creates the admin client on first use; this creator closes it.
     """
 
     def __init__(self, groups: TopicGroups, open_admin: Callable[[], Admin]) -> None:
@@ -33,10 +33,10 @@ class TopicCreator:
         self._known: set[str] = set()
 
     def ensure(self, topic: str) -> None:
-        """Returns when the topic exists; asks the cluster once for each topic.
+        """Return when the topic exists. The cluster is queried once per topic.
 
-        Raises `TaskFailed` where it does not and cannot be created, and `DeadlineExceeded`, which
-        is retriable, when the cluster does not say whether it does.
+        Raises `TaskFailed` if the topic cannot be created, and `DeadlineExceeded`, which is
+        retriable, if the cluster does not answer.
         """
         if topic in self._known:
             return

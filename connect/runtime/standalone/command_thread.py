@@ -1,4 +1,4 @@
-"""One thread that runs commands, now or later, in order: the owner of a herder's state."""
+"""A thread that runs commands in order of their due time, and so owns a herder's state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ _IDLE_S = 60.0
 
 
 class CommandThread:
-    """Runs commands by their time, and in the order they came where that is the same. Safe to use
-    from any thread; its owner calls `start` and `stop` once each."""
+    """Runs commands by due time, and in order of arrival at the same time. Thread-safe.
+
+    Its owner calls `start` and `stop` once each.
+    """
 
     def __init__(self, name: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._name = name
@@ -32,17 +34,19 @@ class CommandThread:
         self._thread.start()
 
     def run(self, command: Callable[[], T], timeout_s: float) -> T:
-        """See `RequestQueue.run`."""
+        """Run a command as `RequestQueue.run` does."""
         return self._queue.run(
             command, timeout_s, lambda: f"{self._name} did not answer within {timeout_s:g} s"
         )
 
     def post(self, delay_s: float, command: Callable[[], None]) -> None:
-        """See `RequestQueue.post`."""
+        """Run a command later as `RequestQueue.post` does."""
         self._queue.post(delay_s, command)
 
     def stop(self, timeout: float) -> bool:
-        """Take no more commands, drop those that wait, and end. False: one is still running."""
+        """Refuse more commands, drop pending ones, and end. Return False if one is still
+        running.
+        """
         self._stopping = True
         self._queue.close(ConnectError(f"{self._name} is shutting down"))
         self._wakeup.set()

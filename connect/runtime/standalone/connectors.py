@@ -1,7 +1,7 @@
-"""The connectors and tasks of the standalone herder: all that are configured run here.
+"""The connectors and tasks of the standalone herder: all configured ones run here.
 
-Everything belongs to the herder's thread. Connectors and tasks have threads of their own, so a slow
-one delays at most the command that waits for it, for a bounded time.
+Everything here runs on the herder's thread. Connectors and tasks have their own threads, so a slow
+one delays only the command that waits for it, for a bounded time.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ __all__ = ["StandaloneConnectors"]
 
 
 class StandaloneConnectors:
-    """Starts, changes and stops connectors on `worker`. `configs` and `work.task_hosts` may be used
-    from any thread, everything else on the thread of `commands`."""
+    """Starts, changes and stops connectors on `worker`.
+
+    `configs` and `work.task_hosts` may be used from any thread, everything else on the thread of
+    `commands`.
+    """
 
     def __init__(
         self, worker: Worker, commands: CommandThread, connector_start_timeout_s: float
@@ -34,7 +37,7 @@ class StandaloneConnectors:
         self._worker = worker
         self._store = MemoryConfigStore(transform=lambda _, raw: worker.resolved(raw))
         self._ready: dict[str, Future[None]] = {}
-        """Done when the connector has started and said what its tasks are, or failed to."""
+        """Done when the connector has started and generated task configs, or failed."""
         self._commands = commands
         self.work: RunningWork = RunningWork(
             worker,
@@ -50,12 +53,15 @@ class StandaloneConnectors:
 
     @property
     def configs(self) -> ClusterConfigState:
-        """As they were submitted, with references to config providers unresolved."""
+        """The submitted configs, with config provider references unresolved."""
         return self._store.snapshot()
 
     def put(self, name: str, config: Mapping[str, str], target: TargetState | None) -> Future[None]:
-        """Take over a config that was validated. `target` None: as it was, STARTED for a new
-        connector. The future tells when the connector has started and has its tasks."""
+        """Apply a validated config.
+
+        `target` None keeps the target state, STARTED for a new connector. The future completes when
+        the connector has started and has its tasks.
+        """
         before = self.configs
         self._store.put_connector_config(name, config, target)
         if not before.contains(name):
@@ -68,11 +74,11 @@ class StandaloneConnectors:
         return self._begin(name, State.UNASSIGNED)
 
     def _goes_on(self, name: str) -> bool:
-        """Whether the connector is ready, and its newer config matters only to its tasks."""
+        """Return whether the connector is ready and its newer config matters only to its tasks."""
         return self._ready[name].done() and self.work.keeps_running(name, self.configs)
 
     def delete(self, name: str) -> None:
-        """Stop the connector and its tasks and forget them."""
+        """Stop the connector and its tasks and remove them."""
         configs = self.need(name)
         self._publisher.forget(name)
         self.work.destroy([*configs.tasks(name), InstanceId(name)])
@@ -81,7 +87,7 @@ class StandaloneConnectors:
         self._store.remove_connector_config(name)
 
     def set_target(self, name: str, target: TargetState) -> None:
-        """Pause, stop or resume."""
+        """Pause, stop or resume a connector."""
         if self.need(name).target_state(name) is target:
             return
         self._store.put_target_state(name, target)
@@ -93,7 +99,9 @@ class StandaloneConnectors:
         self.work.set_target(name, target)
 
     def restart(self, name: str) -> Future[None]:
-        """Stop and start the connector itself, not its tasks. The future: when it has started."""
+        """Stop and start the connector without its tasks. The future completes when it has
+        started.
+        """
         self.need(name)
         return self._begin(name, State.RESTARTING)
 
@@ -104,7 +112,7 @@ class StandaloneConnectors:
         self.work.restart_tasks([task], self.configs)
 
     def restart_planned(self, plan: RestartPlan) -> None:
-        """Restart what the plan says, as far as it still exists."""
+        """Restart the planned instances that still exist."""
         name = plan.request.connector
         tasks = [task for task in self.need(name).tasks(name) if task.task in plan.tasks]
         self.work.restart_tasks(tasks, self.configs)
@@ -112,14 +120,16 @@ class StandaloneConnectors:
             self._begin(name, State.RESTARTING)
 
     def stop_all(self, deadline: Deadline) -> bool:
-        """Stop everything, final offsets stored. False: something did not end in time."""
+        """Stop everything and store final offsets. Return False if something did not end in
+        time.
+        """
         ended = self.work.end_all(deadline, keep_statuses=True)
         for name in self._ready:
             self._settle(name, ConnectError("Worker is shutting down"))
         return ended
 
     def need(self, name: str) -> ClusterConfigState:
-        """The configs, which have this connector. Raises `NotFound`."""
+        """Return the configs if they contain this connector. Raises `NotFound` otherwise."""
         configs = self.configs
         if not configs.contains(name):
             raise NotFound(f"Connector {name} not found")
@@ -128,7 +138,7 @@ class StandaloneConnectors:
     # For `TaskConfigPublisher`.
 
     def commit_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
-        """Keep the configs, and have the tasks follow them."""
+        """Store the configs, and update the tasks."""
         self._store.put_task_configs(connector, configs)
         self.work.update_tasks(connector, self.configs)
 
@@ -136,7 +146,7 @@ class StandaloneConnectors:
         self._settle(connector)
 
     def _begin(self, name: str, meanwhile: State) -> Future[None]:
-        """Stop the connector where it runs, and bring it to its target state."""
+        """Stop the connector if it runs, and bring it to its target state."""
         self._stopped_early(name)
         ready = self._ready[name] = Future()
         target = self.configs.target_state(name)
@@ -159,7 +169,7 @@ class StandaloneConnectors:
         self._settle(name, ConnectError(f"Connector {name} was stopped before it started"))
 
     def _settle(self, name: str, error: BaseException | None = None) -> None:
-        """Tell who waits for the connector to be ready."""
+        """Complete the futures that wait for the connector."""
         ready = self._ready.get(name)
         if ready is None or ready.done():
             return

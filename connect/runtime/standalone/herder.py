@@ -1,6 +1,6 @@
 """The standalone herder: the herder of a worker without a group. It keeps configs in memory.
 
-Everything that changes what runs happens on the herder's thread, one command after the other.
+All changes of running work happen on the herder's thread, one command after the other.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# A connector's start is to return within seconds; this is for slow logins and cold clusters.
+# A connector must start within seconds; this leaves room for slow logins and cold clusters.
 _CONNECTOR_START_S = 60.0
-# Kept back from a stop's time for closing the offset store, which then has nothing left to write.
+# Kept back from a stop's time for closing the offset store, which has nothing left to write then.
 _CLOSE_STORE_S = 0.5
 
 
@@ -54,7 +54,9 @@ class _NotStandalone(ConnectError):
 
 
 class StandaloneHerder(AbstractHerder):
-    """See `connect_herder.Herder`. Owns the worker: starts it, and stops it with itself."""
+    """A herder that owns its worker, and starts and stops it. It implements
+    `connect_herder.Herder`.
+    """
 
     def __init__(
         self,
@@ -71,7 +73,7 @@ class StandaloneHerder(AbstractHerder):
         self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
-        """Read the stored offsets. On an error everything is closed again."""
+        """Read the stored offsets. Closes everything after an error."""
         self._commands.start()
         try:
             self._commands.run(lambda: self._worker.start(deadline), deadline.remaining() + 1.0)
@@ -82,11 +84,11 @@ class StandaloneHerder(AbstractHerder):
             raise
 
     def set_ready(self) -> None:
-        """The connectors that the worker was started with are there: startup is over."""
+        """Note that startup is over: the initial connectors exist."""
         self._ready = True
 
     def check(self) -> None:
-        """Nothing ends this herder but `stop`."""
+        """Do nothing: only `stop` ends this herder."""
 
     def health(self) -> WorkerHealth:
         return WorkerHealth(self._ready, self._stages.summary())
@@ -115,8 +117,11 @@ class StandaloneHerder(AbstractHerder):
         allow_replace: bool,
         initial_state: TargetState | None = None,
     ) -> tuple[bool, ConnectorInfo]:
-        """Returns when the connector has started and its tasks are known, as Java's standalone
-        worker does; raises what kept it from starting, and then it exists all the same."""
+        """Create a connector or change its config, as Java's standalone worker does.
+
+        Returns when the connector has started and its tasks are known. Raises the error that
+        prevents the start; the connector exists all the same.
+        """
         checked = self._checked_config(name, config)
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
         created, ready = self._run(
@@ -128,7 +133,7 @@ class StandaloneHerder(AbstractHerder):
         return created, self.connector_info(name)
 
     def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        """Merged anew when somebody else changes the config meanwhile."""
+        """Apply a patch, again if the config has changed meanwhile."""
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
         while True:
             base = self.connector_config(name)
@@ -147,7 +152,7 @@ class StandaloneHerder(AbstractHerder):
                 return self.connector_info(name)
 
     def put_connector(self, name: str, config: Mapping[str, str]) -> bool:
-        """Create a connector, or give it a new config, without waiting for its start."""
+        """Create a connector or change its config, without waiting for its start."""
         checked = self._checked_config(name, config)
         return self._run(
             f"configuring connector {name}", lambda: self._put(name, checked, None, True)
@@ -170,7 +175,9 @@ class StandaloneHerder(AbstractHerder):
         self._set_target(name, TargetState.STOPPED)
 
     def restart_connector(self, name: str) -> None:
-        """Returns when it has started again; raises what kept it from starting."""
+        """Restart a connector, and return when it has started. Raises the error that prevents the
+        start.
+        """
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
         stage = f"restarting connector {name}"
         await_ready(self._run(stage, lambda: self._set.restart(name), deadline), deadline)
@@ -194,7 +201,7 @@ class StandaloneHerder(AbstractHerder):
         )
 
     def set_cluster_logger(self, name: str, level: str) -> None:
-        """This worker is all the cluster there is."""
+        """Set a log level. This worker is the only one."""
         self.set_logger(name, level)
 
     def put_task_configs(
@@ -217,7 +224,7 @@ class StandaloneHerder(AbstractHerder):
         )
 
     def status(self, name: str) -> ConnectorStatus:
-        """Does not wait for the herder's thread; works after `stop`, too."""
+        """Return the status without waiting for the herder's thread. Works after `stop`, too."""
         status = self._status(InstanceId(name))
         if not self._set.configs.contains(name) or status is None:
             raise UnknownConnector(f"Connector {name} not found")
@@ -236,7 +243,7 @@ class StandaloneHerder(AbstractHerder):
         )
 
     def stop(self, deadline: Deadline) -> bool:
-        """A second call does nothing and returns what the first did."""
+        """Stop everything. Another call only returns the result of the first."""
         if self._ended is None:
             self._ended = self._stop_once(deadline)
         return self._ended
@@ -268,7 +275,7 @@ class StandaloneHerder(AbstractHerder):
     def _change_offsets(
         self, name: str, change: Callable[[Mapping[str, str], Deadline], str]
     ) -> str:
-        """On the herder's thread, so that nothing starts the connector meanwhile."""
+        """Change offsets on the herder's thread, so that the connector cannot start meanwhile."""
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
 
         def checked() -> str:

@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 
 class RequestQueue:
-    """Safe to use from any thread; `take` and `close` are for the one that serves it.
+    """A queue of requests. `take` and `close` are for the serving thread, the rest is thread-safe.
 
-    `wake` is called after something was added.
+    `wake` is called after a request was added.
     """
 
     def __init__(self, wake: Callable[[], None], clock: Clock) -> None:
@@ -36,8 +36,10 @@ class RequestQueue:
         self._closed: ConnectError | None = None
 
     def submit(self, request: Callable[[], T], delay_s: float = 0.0) -> Future[T]:
-        """Have it run after the delay; the future gets its result, or error. Once the queue is
-        closed the future fails at once."""
+        """Queue a request with a delay. The future gets its result or error.
+
+        It fails at once if the queue is closed.
+        """
         answer: Future[T] = Future()
 
         def run() -> None:
@@ -64,8 +66,11 @@ class RequestQueue:
         return answer
 
     def run(self, request: Callable[[], T], timeout_s: float, late: Callable[[], str]) -> T:
-        """Have it run now; returns its result, or raises its error. Raises `DeadlineExceeded` with
-        the text of `late` after so many seconds; if it has not begun by then it is not run."""
+        """Run a request now. Return its result or raise its error.
+
+        Raises `DeadlineExceeded` with the text of `late` after the timeout; a request that has not
+        started by then is dropped.
+        """
         answer = self.submit(request)
         try:
             return answer.result(timeout_s)
@@ -76,7 +81,7 @@ class RequestQueue:
             raise DeadlineExceeded(late()) from error
 
     def post(self, delay_s: float, command: Callable[[], None]) -> None:
-        """Have it run after the delay; nobody waits for it, its errors are logged."""
+        """Run a request after the delay without waiting. Errors are logged."""
 
         def step() -> None:
             try:
@@ -87,8 +92,7 @@ class RequestQueue:
         self.submit(step, delay_s)
 
     def take(self, due_by: float | None = None) -> Callable[[], None] | None:
-        """The next request that is due, or was by this time of the clock's `monotonic`; None when
-        there is none."""
+        """Return the next request that was due at time `due_by` of `clock.monotonic`, or None."""
         now = self._clock.monotonic() if due_by is None else due_by
         with self._lock:
             if self._heap and self._heap[0][0] <= now:
@@ -96,14 +100,16 @@ class RequestQueue:
             return None
 
     def next_due_s(self) -> float | None:
-        """Seconds until a request is due, 0 if one is; None when there is none."""
+        """Return the seconds until the next request is due (0 if one is), or None if there is
+        none.
+        """
         with self._lock:
             if not self._heap:
                 return None
             return max(0.0, self._heap[0][0] - self._clock.monotonic())
 
     def close(self, error: ConnectError) -> None:
-        """Answer everything that waits, and all that comes later, with this error."""
+        """Fail all waiting and later requests with this error."""
         with self._lock:
             self._closed = error
             left = [refuse for _, _, _, refuse in self._heap]

@@ -1,8 +1,9 @@
 """Publishes a connector's task configs.
 
-The connector's worker asks it for them; if they differ from what is committed, the herder commits
-them: a standalone one in memory, one of a group in the config topic, or by asking the leader. What
-fails is tried again, with growing waits, for as long as the connector runs here.
+The connector's worker asks the connector for task configs. If they differ from the committed ones,
+the herder commits them: a standalone herder in memory, a herder of a group in the config topic or
+by a request to the leader. Failures are retried with a growing backoff while the connector runs
+here.
 """
 
 from __future__ import annotations
@@ -33,29 +34,36 @@ __all__ = ["TaskConfigPublisher", "task_configs_changed"]
 _log = logging.getLogger(__name__)
 
 _BACKOFF_S, _BACKOFF_CAP_S = 0.25, 60.0
-# A leader may not have read our key yet, nor we its; it is not worth an error until then.
+# The leader may not have read our session key yet, or we the leader's, so early failures are not
+# logged as errors.
 _KEY_GRACE_S = 60.0
 _FORBIDDEN = 403
 
 
 class Commits(Protocol):
-    """A herder, as far as publishing uses it, on the herder's thread."""
+    """The part of a herder that publishing uses, on the herder's thread."""
 
     @property
     def configs(self) -> ClusterConfigState: ...
     def commit_task_configs(
         self, connector: str, configs: Sequence[Mapping[str, str]]
     ) -> Future[None] | None:
-        """Commit them, or have the leader do it: then the future tells when it has. Raises
-        `ConnectError`."""
+        """Commit task configs, or ask the leader to; then the future completes when it has.
+
+        Raises `ConnectError`.
+        """
 
     def task_configs_answered(self, connector: str) -> None:
-        """The connector was asked, and what it said is committed, or failed and is tried again."""
+        """Called when the connector's task configs were committed, or failed and will be
+        retried.
+        """
 
 
 class TaskConfigPublisher:
-    """All on the herder's thread but `wanted`, which is for any. `later(seconds, command)` runs a
-    command on that thread."""
+    """Publishes task configs on the herder's thread; only `wanted` is thread-safe.
+
+    `later(seconds, command)` runs a command on that thread.
+    """
 
     def __init__(
         self,
@@ -73,18 +81,18 @@ class TaskConfigPublisher:
         self._asked: dict[str, WorkerConnector] = {}
         self._sent: dict[str, tuple[WorkerConnector, list[dict[str, str]]]] = {}
         self._answers: dict[str, tuple[WorkerConnector, list[dict[str, str]]]] = {}
-        """The last task configs of each connector, in the form that is stored."""
+        """The last task configs that each connector generated, in the stored form."""
         self._again: set[str] = set()
         self._waiting: dict[str, WorkerConnector] = {}
-        """Hosts that are asked again when their backoff is over."""
+        """Hosts to ask again after their backoff."""
         self._backoffs: dict[str, tuple[WorkerConnector, Backoff, float]] = {}
 
     def wanted(self, connector: str) -> None:
-        """The connector has started, or says that its tasks have changed."""
+        """Publish the task configs of a connector that has started or requests it."""
         self._later(0.0, lambda: self._ask(connector))
 
     def forget(self, connector: str) -> None:
-        """This worker no longer runs the connector."""
+        """Stop publishing for a connector that no longer runs here."""
         self._asked.pop(connector, None)
         self._sent.pop(connector, None)
         self._answers.pop(connector, None)
@@ -93,8 +101,10 @@ class TaskConfigPublisher:
         self._again.discard(connector)
 
     def compare(self) -> None:
-        """Ask connectors here again whose committed tasks are not those that they said: a leader
-        that died, or wrote when it led no more, may have left others, or none."""
+        """Ask connectors again whose committed task configs differ from their last generated ones.
+
+        A leader that died, or that wrote after losing its leadership, may have left others or none.
+        """
         for connector, (host, kept) in list(self._answers.items()):
             if self._work.host_of(connector) is not host:
                 del self._answers[connector]
@@ -106,7 +116,7 @@ class TaskConfigPublisher:
         if host is None:
             return
         if self._asked.get(connector) is host:
-            # The answer under way may not know what the connector has found since.
+            # The answer in progress may predate the connector's newest change.
             self._again.add(connector)
             return
         self._again.discard(connector)
@@ -144,7 +154,7 @@ class TaskConfigPublisher:
         task_class: type,
         generated: Sequence[Mapping[str, str]],
     ) -> bool:
-        """Whether the leader was asked, and its answer is to come."""
+        """Publish generated task configs. Return whether a request to the leader is pending."""
         config = self._work.config_of(connector)
         _check_count(connector, len(generated), config)
         configs = self._herder.configs
@@ -158,7 +168,7 @@ class TaskConfigPublisher:
         ]
         self._answers[connector] = (host, kept)
         sent = self._sent.get(connector)
-        # Right after a commit our own view of the topic may still be from before it.
+        # Right after a commit, our own view of the topic may be older.
         unread = sent is not None and sent[0] is host and sent[1] != kept
         if not unread and not task_configs_changed(connector, configs, kept, config, live):
             self._published(connector, host)
@@ -183,13 +193,12 @@ class TaskConfigPublisher:
         self._done(connector, host)
 
     def _published(self, connector: str, host: WorkerConnector) -> None:
-        """The connector's task configs are committed."""
+        """Handle a commit of the connector's task configs."""
         self._backoffs.pop(connector, None)
         host.note_unpublished(None)
 
     def _done(self, connector: str, host: WorkerConnector) -> None:
-        """No publication of this connector is running; start another if one was requested
-        meanwhile."""
+        """Start the next publication of this connector, if one was requested meanwhile."""
         if self._asked.get(connector) is host:
             del self._asked[connector]
             self._herder.task_configs_answered(connector)
@@ -238,8 +247,11 @@ def task_configs_changed(
     connector_config: Mapping[str, str],
     live: frozenset[str] = frozenset(),
 ) -> bool:
-    """Whether these task configs differ from the committed ones, or the connector's config from
-    the one that those were made from, other than in `live` keys. Pure."""
+    """Return whether the committed task configs are out of date. Pure.
+
+    They are if the generated configs differ, or if the connector's config has changed from the one
+    they were made from in other keys than `live`.
+    """
     tasks = configs.tasks(connector)
     if len(kept) != len(tasks):
         return True

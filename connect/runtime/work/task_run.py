@@ -1,4 +1,4 @@
-"""One run of a task that writes exactly once: its checks before it may begin, and their end."""
+"""One run of an exactly-once task: the checks before it may start, and their cancellation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ __all__ = ["TaskRun"]
 
 
 class TaskRun:
-    """One run of a task that writes exactly once. `cancel` ends its checks: whoever stops the task
-    is the very thread that they wait for."""
+    """One run of an exactly-once task.
+
+    `cancel` ends its checks, because the thread that stops the task is the one the checks wait for.
+    """
 
     def __init__(
         self,
@@ -21,17 +23,19 @@ class TaskRun:
         check: Callable[[], None],
         plan: Callable[[TaskRun], ExactlyOncePlan],
     ) -> None:
-        """`ask` and `check` belong to the herder's thread, `plan` waits for them on the task's."""
+        """Create a run. `ask` and `check` run on the herder's thread; `plan` waits for them on the
+        task's.
+        """
         self.ask = ask
-        """Has the leader fence out earlier tasks; done when they can write no more."""
+        """Asks the leader to fence earlier tasks; done when they can no longer write."""
         self._check = check
         self.cancelled = threading.Event()
         self.begun = False
-        """Whether its checks are over. For the herder's thread."""
+        """Whether the checks are over. For the herder's thread."""
         self.plan = plan(self)
 
     def check(self) -> None:
-        """Whether the task may begin, its id claimed. Raises what keeps it from that."""
+        """Check that the task may start after it claimed its id. Raises the reason if not."""
         self._check()
         self.begun = True
 
