@@ -1,4 +1,4 @@
-"""Where downloads are kept between runs, for all checkouts of one user."""
+"""The directory where downloads are kept between runs, shared by all checkouts of one user."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ CACHE_VARIABLE = "KAFKA_CONNECT_MIRROR_CACHE"
 
 
 def cache_directory() -> Path:
-    """The cache: `KAFKA_CONNECT_MIRROR_CACHE`, or the XDG cache directory's own folder for us.
-    Not created here."""
+    """Return `KAFKA_CONNECT_MIRROR_CACHE`, or this program's folder in the XDG cache directory.
+
+    The directory is not created here.
+    """
     if own := os.environ.get(CACHE_VARIABLE):
         return Path(own).expanduser().absolute()
     # The XDG base directory specification: a relative value is invalid and is ignored.

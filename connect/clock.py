@@ -1,6 +1,6 @@
-"""Time as a value that is passed in: `Clock` for now, `Deadline` for how long is left.
+"""Clocks and deadlines that are passed in: `Clock` tells the time, `Deadline` the time left.
 
-Nothing else in the framework calls `time.*` directly, so tests drive time by hand with `FakeClock`.
+Nothing else in the framework calls `time.*` directly, so tests control time with `FakeClock`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import Protocol
 
 from connect.errors import DeadlineExceeded
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "FakeClock", "SystemClock"]
+__all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "SystemClock"]
 
 
 class Clock(Protocol):
     """A source of time. Safe to call from any thread."""
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start; never goes backwards. For durations."""
+        """Return seconds since an arbitrary start, for durations. Never goes backwards."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch (UTC). For timestamps only: it may jump."""
+        """Return milliseconds since the epoch (UTC), for timestamps. The wall clock may jump."""
 
 
 class SystemClock:
@@ -33,30 +33,11 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
-class FakeClock:
-    """A clock that moves only when told to, for tests."""
-
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        self._monotonic = 0.0
-        self._now_ms = now_ms
-
-    def monotonic(self) -> float:
-        return self._monotonic
-
-    def now_ms(self) -> int:
-        return self._now_ms
-
-    def advance(self, seconds: float) -> None:
-        """Move both clocks forward by `seconds`."""
-        self._monotonic += seconds
-        self._now_ms += round(seconds * 1000)
-
-
 SYSTEM_CLOCK: Clock = SystemClock()
 
 
 class Deadline:
-    """One budget of seconds that nested steps share."""
+    """A time budget in seconds that nested steps share."""
 
     def __init__(self, seconds: float, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -64,13 +45,13 @@ class Deadline:
         self._end = clock.monotonic() + seconds
 
     def remaining(self) -> float:
-        """Seconds left, never negative."""
+        """Return the seconds left, never negative."""
         return max(0.0, self._end - self._clock.monotonic())
 
     def expired(self) -> bool:
         return self._clock.monotonic() >= self._end
 
     def check(self, what: str) -> None:
-        """Raise `DeadlineExceeded` naming `what` when no time is left."""
+        """Raise `DeadlineExceeded` with `what` in its text if no time is left."""
         if self.expired():
             raise DeadlineExceeded(f"{what} did not finish within {self._seconds:g} s")

@@ -1,19 +1,19 @@
-"""Every error of the framework, with the policy its handlers need.
+"""The framework's errors. The class of an error decides how it is handled.
 
-    ConnectError                      something failed; fatal unless a subclass says otherwise
-    ├── ConfigError                   a wrong key or value: names both, and what is allowed
+    ConnectError                      any failure; fatal unless a subclass is retriable
+    ├── ConfigError                   a wrong key or value; the message says what is allowed
     ├── RetriableError                the same call may succeed later
-    │   ├── DeadlineExceeded          a wait reached its deadline
-    │   ├── BrokerUnavailable         no connection to a broker, or it was lost
-    │   └── RetriableBrokerError      a broker answered with a retriable error code
-    ├── BrokerError                   a broker answered with a fatal error code
-    ├── AuthenticationFailed          a broker refused our credentials, or we its certificate
-    ├── CorruptData                   bytes that do not parse as what they claim to be
-    ├── DataError                     a value that does not fit its schema, or what works on it
-    ├── Interrupted                   given up, as who wanted it is being stopped; nothing is wrong
+    │   ├── DeadlineExceeded          an operation took too long
+    │   ├── BrokerUnavailable         a broker is unreachable, or its connection was lost
+    │   └── RetriableBrokerError      a broker returned a retriable error code
+    ├── BrokerError                   a broker returned a fatal error code
+    ├── AuthenticationFailed          invalid credentials or an untrusted certificate
+    ├── CorruptData                   bytes that cannot be parsed in the expected format
+    ├── DataError                     a value that does not match its schema or its converter
+    ├── Interrupted                   cancelled because the task or worker is stopping
     └── TaskFailed                    a connector or task reported an unrecoverable error
 
-Handlers ask the class (`retriable`, `http_status`), never the text.
+Handlers check attributes of the class (`retriable`, `http_status`), never the text.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ __all__ = [
 
 
 class ConnectError(Exception):
-    """Root of the tree. `retriable`: whether trying again can help; `abortable`: whether it can
-    once the open transaction was aborted; `http_status`: for REST."""
+    """Root of the tree.
+
+    `retriable`: a retry can help. `abortable`: a retry can help after the open transaction was
+    aborted. `http_status`: the status of the REST response.
+    """
 
     retriable: bool = False
     abortable: bool = False
@@ -44,7 +47,9 @@ class ConnectError(Exception):
 
 
 class ConfigError(ConnectError):
-    """A property with a wrong key or value. The message names the key, the value and the remedy."""
+    """A property with an unknown key or an invalid value. The message names key, value and
+    remedy.
+    """
 
     http_status = 400
 
@@ -55,21 +60,21 @@ class ConfigError(ConnectError):
 
 
 class RetriableError(ConnectError):
-    """The operation failed for a reason that may pass."""
+    """The operation failed for a temporary reason."""
 
     retriable = True
 
 
 class DeadlineExceeded(RetriableError):
-    """A wait reached its deadline; the message says what was awaited and for how long."""
+    """A wait reached its deadline; the message names the operation and the time limit."""
 
 
 class BrokerUnavailable(RetriableError):
-    """A broker could not be reached, or its connection was lost."""
+    """A broker is unreachable, or its connection was lost."""
 
 
 class RetriableBrokerError(RetriableError):
-    """A broker answered with a retriable Kafka error code. `code` is the protocol's number."""
+    """A broker returned a retriable Kafka error code. `code` is the number in the protocol."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -77,7 +82,7 @@ class RetriableBrokerError(RetriableError):
 
 
 class BrokerError(ConnectError):
-    """A broker answered with a Kafka error code that trying again cannot help."""
+    """A broker returned a Kafka error code that is not retriable."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -85,23 +90,26 @@ class BrokerError(ConnectError):
 
 
 class AuthenticationFailed(ConnectError):
-    """SASL or TLS failed for good: wrong credentials, certificate, mechanism or protocol.
+    """SASL or TLS failed: wrong credentials, certificate, mechanism or protocol.
 
-    The message never holds a secret. Trying again helps only after someone changed either side.
+    The message never contains a secret. A retry helps only after a change of the client's or the
+    broker's configuration.
     """
 
 
 class CorruptData(ConnectError):
-    """Bytes that do not parse as what they claim to be."""
+    """Bytes that cannot be parsed in the expected format."""
 
 
 class DataError(ConnectError):
-    """A value that does not fit its schema, or that a converter or transformation cannot take."""
+    """A value that does not match its schema, or that a converter or transformation cannot
+    handle.
+    """
 
 
 class Interrupted(ConnectError):
-    """Given up half-way, as whoever wanted it is being stopped. Nobody has to do anything."""
+    """An operation was cancelled because its task or worker is stopping. Nothing is wrong."""
 
 
 class TaskFailed(ConnectError):
-    """A connector or task cannot go on; its status becomes FAILED with this message."""
+    """A connector or task cannot continue; its status becomes FAILED with this message."""

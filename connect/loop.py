@@ -1,12 +1,13 @@
-"""The one background loop and the one retry of the framework. Nothing else retries by hand.
+"""The framework's only background loop and its only retry function.
 
-A loop is: wait for a tick or a wake-up, do one step, judge its error, back off, look at the stop
-flag. `BackgroundLoop.turn` is that rule without a thread, so tests drive it with a `FakeClock`.
+A loop waits for a tick or a wake-up, runs one step, classifies its error, backs off and checks the
+stop flag. `BackgroundLoop.turn` does this without a thread, so tests drive it with a `FakeClock`.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Callable
 from enum import Enum
@@ -15,30 +16,56 @@ from typing import TypeVar
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
 
-__all__ = ["BackgroundLoop", "Backoff", "OnError", "is_retriable", "retry"]
+__all__ = ["BackgroundLoop", "Backoff", "OnError", "backoff_s", "is_retriable", "retry"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-class Backoff:
-    """Exponential waiting times in seconds: `initial`, doubled each time, at most `cap`."""
+# As in Java's clients: spreads out clients that lost the same broker at the same time.
+_JITTER = 0.2
+# 2**32 times any sensible first wait is above any sensible cap: no need to count on.
+_MOST_DOUBLINGS = 32
 
-    def __init__(self, initial: float, cap: float) -> None:
+
+def backoff_s(
+    first_s: float,
+    cap_s: float,
+    earlier: int,
+    spread: Callable[[float, float], float] = random.uniform,
+) -> float:
+    """Return the seconds to wait before the next try after `earlier` waits.
+
+    The wait is `first_s`, doubled each time, with jitter, at most `cap_s`. `spread(low, high)`
+    returns the jitter's factor.
+    """
+    doubled = min(cap_s, first_s * 2.0 ** min(earlier, _MOST_DOUBLINGS))
+    return min(cap_s, doubled * spread(1 - _JITTER, 1 + _JITTER))
+
+
+class Backoff:
+    """Successive waits of `backoff_s`."""
+
+    def __init__(
+        self,
+        initial: float,
+        cap: float,
+        spread: Callable[[float, float], float] = random.uniform,
+    ) -> None:
         self._initial = initial
         self._cap = cap
+        self._spread = spread
         self._failures = 0
 
     @property
     def failures(self) -> int:
-        """How many waits were given out since the last reset."""
+        """The number of waits since the last reset."""
         return self._failures
 
     def next(self) -> float:
-        """The next wait."""
-        # 2**32 times any sensible initial wait is above any sensible cap: no need to count on.
-        wait = min(self._cap, self._initial * 2.0 ** min(self._failures, 32))
+        """Return the next wait in seconds."""
+        wait = backoff_s(self._initial, self._cap, self._failures, self._spread)
         self._failures += 1
         return wait
 
@@ -47,7 +74,7 @@ class Backoff:
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Whether the error's class says that trying again can help."""
+    """Return whether the error's class says that a retry can help."""
     return isinstance(error, ConnectError) and error.retriable
 
 
@@ -61,10 +88,11 @@ def retry(
     backoff: Backoff,
     pause: Callable[[float], object] = _pause,
 ) -> T:
-    """Call `step` until it returns; retriable errors are tried again until the deadline.
+    """Call `step` until it returns, and retry retriable errors until the deadline.
 
-    `pause(seconds)` waits; when it returns something true (an event's `wait`), that means stop.
-    Raises the last error when time is up or a stop was asked for, and every fatal one at once.
+    `pause(seconds)` waits. A true result (as of an event's `wait`) means that the caller is
+    stopping. Raises the last error when the time is up or a stop was requested, and fatal errors at
+    once.
     """
     while True:
         try:
@@ -77,7 +105,7 @@ def retry(
 
 
 class OnError(Enum):
-    """What a loop does after a failed step."""
+    """The action of a loop after a failed step."""
 
     RETRY = "retry"
     END = "end"
@@ -88,12 +116,12 @@ def _retry_if_retriable(error: Exception) -> OnError:
 
 
 class BackgroundLoop:
-    """Runs `step` on a thread of its own: at once, then every `interval_s`, and when woken.
+    """Run `step` on a thread of its own: at once, then every `interval_s`, and when woken.
 
-    A step that fails is judged by `classify`: RETRY waits as the backoff says, END ends the loop
-    and calls `on_end` with the error, on the loop's thread. The first failure in a row is logged
-    as a warning, the others at debug; so is the recovery. `start`, `wake` and `stop` are safe from
-    any thread; the owner calls `start` and `stop` once each.
+    `classify` judges the error of a failed step: RETRY waits for the backoff, END ends the loop and
+    calls `on_end` with the error on the loop's thread. The first failure in a row is logged as a
+    warning and later ones at debug; the recovery is logged too. `start`, `wake` and `stop` are safe
+    from any thread; the owner calls `start` and `stop` once each.
     """
 
     def __init__(
@@ -109,10 +137,13 @@ class BackgroundLoop:
         on_skipped: Callable[[int], None] | None = None,
         on_trouble: Callable[[str | None], None] | None = None,
     ) -> None:
-        """`on_skipped`: a step that took longer than the interval is not followed by the next at
-        once, but at the next tick; it is called with the number of ticks that passed meanwhile.
-        `on_trouble`, on the loop's thread: why the step fails, from the second failure in a row
-        on; None once it works again."""
+        """Set the loop up without starting it.
+
+        A step that took longer than the interval is followed by the next one at the next tick, not
+        at once; `on_skipped` is called with the number of ticks missed. `on_trouble` is called on
+        the loop's thread with the reason of the failure, from the second failure in a row on, and
+        with None once a step succeeds again.
+        """
         self._name = name
         self._step = step
         self._interval_s = interval_s
@@ -129,19 +160,21 @@ class BackgroundLoop:
 
     @property
     def stopping(self) -> threading.Event:
-        """Set when the loop is to end; a long step looks at it."""
+        """Set when the loop is to end. A long step should check it."""
         return self._stopping
 
     def start(self) -> None:
         self._thread.start()
 
     def wake(self) -> None:
-        """Run the next step now instead of at its time; also ends a backoff."""
+        """Run the next step now. This also ends a backoff."""
         self._wakeup.set()
 
     def hurry(self, seconds: float) -> None:
-        """From within a step that succeeds: the next one begins in so many seconds at the latest,
-        where the interval is longer."""
+        """Run the next step within `seconds` after a successful step.
+
+        Has no effect if the interval is shorter.
+        """
         self._hurry_s = seconds
 
     def request_stop(self) -> None:
@@ -150,7 +183,7 @@ class BackgroundLoop:
         self._wakeup.set()
 
     def stop(self, timeout: float) -> bool:
-        """End the loop; waits at most `timeout` seconds. False: its step is still running."""
+        """End the loop and wait at most `timeout` seconds. Return False if its step still runs."""
         self.request_stop()
         if self._thread.ident is None or self._thread is threading.current_thread():
             return True
@@ -158,7 +191,7 @@ class BackgroundLoop:
         return not self._thread.is_alive()
 
     def turn(self) -> float | None:
-        """One step. Returns the seconds to wait for the next one; None when the loop is over."""
+        """Run one step. Return the seconds until the next one, or None if the loop is over."""
         began = self._clock.monotonic()
         self._hurry_s = None
         try:

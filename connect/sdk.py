@@ -1,4 +1,4 @@
-"""Everything for writing plugins: connectors, converters, transformations, predicates, config
+"""The public interface for plugins: connectors, converters, transformations, predicates, config
 providers and client override policies. Import from here; other modules may change.
 
 A source in a few lines:
@@ -18,15 +18,14 @@ A source in a few lines:
         def stop(self):
             pass
 
-How a worker finds it: name it in the entry point group `kafka_connect_mirror.plugins` of the
-package that has it (`counter = "my_package:CounterConnector"`), or put the package, module or wheel
-into a directory of the worker's `plugin.path`. Configs then call it `my_package.CounterConnector`,
+To let a worker find it, name it in the entry point group `kafka_connect_mirror.plugins` of its
+package (`counter = "my_package:CounterConnector"`), or put the package, module or wheel into a
+directory of the worker's `plugin.path`. Configs then call it `my_package.CounterConnector`,
 `CounterConnector` or `Counter`.
 
-`ConfigError` is for wrong configs, `DataError` for records that a converter or transformation
-cannot take, `RetriableError` for what may go well later, `TaskFailed` for what a task cannot go on
-after, and `ConnectError` for everything else that users should read without a stack trace of
-Python's.
+Raise `ConfigError` for a wrong config, `DataError` for a record that a converter or transformation
+cannot handle, `RetriableError` if a retry may succeed, `TaskFailed` if the task cannot continue,
+and `ConnectError` for any other error that users should read without a Python stack trace.
 """
 
 from __future__ import annotations
@@ -158,8 +157,10 @@ __all__ = [
 
 
 class SourceConnector(Connector):
-    """A connector whose tasks bring records in: `SourceTask`s give them to the worker,
-    `TransferTask`s move them by themselves."""
+    """A connector with source tasks.
+
+    A `SourceTask` returns records to the worker; a `TransferTask` copies data by itself.
+    """
 
     @classmethod
     def connector_type(cls) -> Literal["source", "sink"]:

@@ -1,4 +1,4 @@
-"""A partition's name: its topic's, and its number."""
+"""A topic name and a partition number."""
 
 from __future__ import annotations
 

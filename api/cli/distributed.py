@@ -23,16 +23,14 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
-from functools import partial
 from typing import NoReturn
 
 from api.cli.exit_process import leave
-from api.cli.logs import configure_logging
+from api.cli.program import run_program
 from api.cli.version import add_version
 from api.cli.worker_command import (
+    WORKER_CODES,
     WorkerParser,
-    exit_code_of,
-    parsed,
     run_worker,
     worker_properties,
 )
@@ -83,19 +81,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    arguments = parsed(_parser(), argv)
-    if isinstance(arguments, int):
-        return arguments
-    configure_logging()
-    if arguments.workers > 1:
-        processes = WorkerProcesses("api.cli.distributed", [arguments.config], arguments.workers)
-        return exit_code_of(PROGRAM, partial(_supervise, processes, arguments.config))
-    return exit_code_of(PROGRAM, partial(run, arguments.config, arguments.worker_number))
+    return run_program(
+        PROGRAM,
+        lambda: _parser().parse_args(argv),
+        _main,
+        WORKER_CODES,
+        lambda _: logging.INFO,
+    )
 
 
-def _supervise(processes: WorkerProcesses, config_file: str) -> int:
+def _main(arguments: argparse.Namespace) -> int:
+    if arguments.workers == 1:
+        return run(arguments.config, arguments.worker_number)
+    processes = WorkerProcesses("api.cli.distributed", [arguments.config], arguments.workers)
     # The parent reports wrong properties once, instead of each process repeating the report.
-    DistributedConfig.from_properties(worker_properties(config_file))
+    DistributedConfig.from_properties(worker_properties(arguments.config))
     return processes.run()
 
 

@@ -27,13 +27,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.exit_process import leave
-from api.cli.one_shot import (
+from api.cli.program import (
     EXIT_ERROR,
+    EXIT_OK,
     WITHOUT_SPARK,
     UsageParser,
     output_file,
     positive,
-    run_to_exit_code,
+    run_program,
 )
 from api.cli.version import add_version
 from connect.errors import ConfigError, ConnectError
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
-EXIT_EQUAL = 0
 EXIT_DIFFERENT = 3
 EXIT_UNACCOUNTED = 4
 
@@ -139,7 +139,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    return run_to_exit_code(PROGRAM, lambda: _arguments(argv), _run)
+    return run_program(PROGRAM, lambda: _arguments(argv), _run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -170,7 +170,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _write_json(arguments, report.to_json())
     if not report.equal:
         return EXIT_DIFFERENT
-    return EXIT_EQUAL if report.complete else EXIT_ERROR
+    return EXIT_OK if report.complete else EXIT_ERROR
 
 
 def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace) -> int:
@@ -203,7 +203,7 @@ def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace) -> int:
         return EXIT_DIFFERENT
     if not report.samples.complete:
         return EXIT_ERROR
-    return EXIT_EQUAL if report.accounted else EXIT_UNACCOUNTED
+    return EXIT_OK if report.accounted else EXIT_UNACCOUNTED
 
 
 def _audit(

@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.exit_process import leave
-from api.cli.one_shot import (
+from api.cli.program import (
     EXIT_ERROR,
+    EXIT_OK,
     WITHOUT_SPARK,
     UsageParser,
     output_file,
     positive,
-    run_to_exit_code,
+    run_program,
 )
 from api.cli.version import add_version
 from connect.config.sizes import parse_size
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
-EXIT_DONE = 0
 EXIT_REFUSED = 3
 EXIT_STOPPED = 4
 
@@ -174,7 +174,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    return run_to_exit_code(PROGRAM, lambda: _arguments(argv), _run_unless_refused)
+    return run_program(PROGRAM, lambda: _arguments(argv), _run_unless_refused)
 
 
 def _run_unless_refused(arguments: argparse.Namespace) -> int:
@@ -211,7 +211,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.plan:
             if arguments.json is not None:
                 write_json(arguments.json, to_json(plan.jobs, None))
-            return EXIT_DONE
+            return EXIT_OK
         engine, slots = _engine(stack, arguments, flow, gatherer)
         dealing = SchedulerOptions(slots, int(arguments.piece_bytes), PIECE_SECONDS, arguments.rate)
         return _copy(arguments, session, plan, engine, dealing, view)
@@ -250,7 +250,7 @@ def _copy(
     print_result(urgent_first(plan.jobs), outcome.progress, outcome.stopped)
     if outcome.stopped:
         return EXIT_STOPPED
-    return EXIT_DONE if outcome.complete else EXIT_ERROR
+    return EXIT_OK if outcome.complete else EXIT_ERROR
 
 
 def _engine(

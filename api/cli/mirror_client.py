@@ -29,6 +29,7 @@ from typing import NoReturn
 
 from api.cli.exit_process import leave
 from api.cli.output.mirror_client import Output
+from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, run_program
 from api.cli.version import add_version
 from connect.clock import Deadline
 from connect.config.java_regex import JavaRegexError, compile_java_regex
@@ -49,20 +50,16 @@ from connectors.mirrormaker.config.mm2_properties import Flow, MirrorMakerConfig
 
 __all__ = ["command", "main"]
 
-EXIT_OK, EXIT_INCOMPLETE, EXIT_ERROR, EXIT_NO_ANSWER, EXIT_USAGE = 0, 1, 2, 3, 255
+EXIT_INCOMPLETE, EXIT_NO_ANSWER = 1, 3
+
+PROGRAM = "connect-mirror-client"
 
 DEFAULT_TIMEOUT_S = 60.0
 _CONNECTOR = "MirrorCheckpointConnector"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
-
-
-def _parser() -> _Parser:
-    where = _Parser(add_help=False)
+def _parser() -> MirrorParser:
+    where = MirrorParser(add_help=False)
     cluster = where.add_mutually_exclusive_group(required=True)
     cluster.add_argument(
         "--config", type=Path, metavar="FILE", help="mm2.properties that names the clusters"
@@ -86,8 +83,8 @@ def _parser() -> _Parser:
         help="for the whole command",
     )
     where.add_argument("--json", action="store_true", help="print one JSON document")
-    parser = _Parser(
-        prog="connect-mirror-client",
+    parser = MirrorParser(
+        prog=PROGRAM,
         description="Show what is mirrored into a cluster, and move consumer groups between "
         "clusters.",
         epilog="Exit codes: 0 done, 1 not everything could be translated or committed, 2 wrong "
@@ -161,33 +158,23 @@ def _add_translate(translate: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    try:
-        arguments = _parser().parse_args(argv)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else EXIT_USAGE
-    from api.cli.logs import configure_logging
+    return run_program(
+        PROGRAM,
+        lambda: _parser().parse_args(argv),
+        _run,
+        ((ConfigError, EXIT_ERROR), (OSError, EXIT_ERROR), (ConnectError, EXIT_NO_ANSWER)),
+        lambda _: logging.ERROR,
+    )
 
-    configure_logging(logging.ERROR)
-    output = Output(sys.stdout, as_json=arguments.json)
+
+def _run(arguments: argparse.Namespace) -> int:
     run = {
         "clusters": _clusters,
         "topics": _topics,
         "translate": _translate,
         "history": _history,
     }[arguments.command]
-    try:
-        return run(arguments, output)
-    except ConfigError as error:
-        return _told(error, EXIT_ERROR)
-    except OSError as error:
-        return _told(error, EXIT_ERROR)
-    except ConnectError as error:
-        return _told(error, EXIT_NO_ANSWER)
-
-
-def _told(error: Exception, code: int) -> int:
-    print(f"connect-mirror-client: {error}", file=sys.stderr)
-    return code
+    return run(arguments, Output(sys.stdout, as_json=arguments.json))
 
 
 # Commands that only read.

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.exit_process import leave
 from api.cli.file_watch import FileWatch
+from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, run_program
 from api.cli.stop_signals import StopSignal
 from api.cli.version import add_version
 from api.cli.worker_processes import (
@@ -47,11 +48,10 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
-EXIT_OK = 0
 EXIT_IN_THE_WAY = 1
-EXIT_ERROR = 2
 EXIT_START = 3
-EXIT_USAGE = 255
+
+PROGRAM = "connect-mirror-maker"
 
 STOP_S = 20.0
 """Time limit for a clean stop; a stop usually takes much less. Service managers kill after 30 s or
@@ -60,18 +60,12 @@ more."""
 WATCH_S = 1.0
 """Interval for checking whether any flow still runs and whether the file has changed."""
 
-log = logging.getLogger("connect-mirror-maker")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+log = logging.getLogger(PROGRAM)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(
-        prog="connect-mirror-maker",
+    parser = MirrorParser(
+        prog=PROGRAM,
         description="Mirror topics between Kafka clusters.",
         epilog="Exit codes: 0 stopped cleanly, 1 --check found an error, "
         "2 error, 3 start failed, 255 wrong command line.",
@@ -115,30 +109,23 @@ def _file_first(argv: list[str]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    try:
-        arguments = _arguments(argv)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else EXIT_USAGE
-    from api.cli.logs import configure_logging
+    return run_program(
+        PROGRAM,
+        lambda: _arguments(argv),
+        _main,
+        ((ConfigError, EXIT_ERROR), (ConnectError, EXIT_START)),
+        lambda arguments: logging.WARNING if arguments.check else logging.INFO,
+    )
 
-    configure_logging(logging.WARNING if arguments.check else logging.INFO)
+
+def _main(arguments: argparse.Namespace) -> int:
     watch = FileWatch(arguments.config)  # before it is read: so no later change is overlooked
-    try:
-        config = _load(arguments.config)
-        if arguments.check:
-            return _check(config, arguments.clusters)
-        if arguments.workers > 1:
-            return _supervise(config, arguments)
-        return _run(config, arguments, watch)
-    except ConfigError as error:
-        print(f"connect-mirror-maker: {error}", file=sys.stderr)
-        return EXIT_ERROR
-    except ConnectError as error:
-        print(f"connect-mirror-maker: {error}", file=sys.stderr)
-        return EXIT_START
-    except Exception:  # the top of the program: a mistake of ours, told in full
-        log.exception("ended by an unexpected error")
-        return EXIT_ERROR
+    config = _load(arguments.config)
+    if arguments.check:
+        return _check(config, arguments.clusters)
+    if arguments.workers > 1:
+        return _supervise(config, arguments)
+    return _run(config, arguments, watch)
 
 
 def _load(path: Path) -> MirrorMakerConfig:

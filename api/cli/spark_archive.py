@@ -13,15 +13,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from api.cli.program import EXIT_ERROR, EXIT_USAGE
 from api.cli.version import add_version
 from connect.errors import ConfigError
 from connectors.spark.packages import pack_environment
 from connectors.spark.properties import ENVIRONMENT, EXECUTOR_PYTHON
 
 __all__ = ["main"]
-
-EXIT_USAGE = 1
-EXIT_ERROR = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,18 +19,16 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
-from functools import partial
 from typing import NoReturn
 
 from api.cli.connector_files import ConnectorFile, read_connector_file
 from api.cli.exit_process import leave
-from api.cli.logs import configure_logging
+from api.cli.program import run_program
 from api.cli.version import add_version
 from api.cli.worker_command import (
+    WORKER_CODES,
     ConnectorNotCreated,
     WorkerParser,
-    exit_code_of,
-    parsed,
     run_worker,
     worker_properties,
 )
@@ -71,11 +69,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    arguments = parsed(_parser(), argv)
-    if isinstance(arguments, int):
-        return arguments
-    configure_logging()
-    return exit_code_of(PROGRAM, partial(_run, arguments.config, arguments.connectors))
+    return run_program(
+        PROGRAM,
+        lambda: _parser().parse_args(argv),
+        lambda arguments: _run(arguments.config, arguments.connectors),
+        WORKER_CODES,
+        lambda _: logging.INFO,
+    )
 
 
 def _run(config_file: str, connector_files: Sequence[str]) -> int:

@@ -6,14 +6,12 @@ could not start or did not stop in time; 3 a connector of the command line could
 
 from __future__ import annotations
 
-import argparse
 import logging
-import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, NoReturn, TypeVar
 
-from api.cli.exit_codes import EXIT_CONNECTOR, EXIT_ERROR, EXIT_OK, EXIT_USAGE, STOP_S
+from api.cli.program import EXIT_ERROR, EXIT_OK, EXIT_USAGE, STOP_S, ExitCodes, UsageParser
 from api.cli.stop_signals import StopSignal
 from api.rest.server import RestServer
 from connect.clock import Deadline
@@ -25,14 +23,9 @@ from connect.storage.offset_store import READ_S
 from connectors.spark.properties import configure_worker
 
 __all__ = [
-    "EXIT_CONNECTOR",
-    "EXIT_ERROR",
-    "EXIT_OK",
-    "EXIT_USAGE",
+    "WORKER_CODES",
     "ConnectorNotCreated",
     "WorkerParser",
-    "exit_code_of",
-    "parsed",
     "run_worker",
     "worker_properties",
 ]
@@ -51,12 +44,11 @@ class ConnectorNotCreated(ConnectError):
     """A connector of the command line could not be created; the message names it and the reason."""
 
 
-class WorkerParser(argparse.ArgumentParser):
-    """Ends with Kafka Connect's exit code for wrong usage, also after --help."""
+WORKER_CODES: ExitCodes = ((ConnectorNotCreated, 3), (ConnectError, EXIT_ERROR))
 
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        super().exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+
+class WorkerParser(UsageParser):
+    """Ends with Kafka Connect's exit code for wrong usage, also after --help."""
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         super().exit(status or EXIT_USAGE, message)
@@ -151,26 +143,3 @@ class _Startup(Generic[H]):
     @property
     def _url(self) -> str:
         return self._rest.advertised_url
-
-
-def exit_code_of(program: str, run: Callable[[], int]) -> int:
-    """Return `run`'s exit code; print an error in one line, according to its type."""
-    try:
-        return run()
-    except ConnectorNotCreated as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return EXIT_CONNECTOR
-    except ConnectError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return EXIT_ERROR
-    except Exception:  # the top of the program: a mistake of ours, told in full
-        log.exception("ended by an unexpected error")
-        return EXIT_ERROR
-
-
-def parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace | int:
-    """Return the parsed arguments, or the exit code if there is nothing to run."""
-    try:
-        return parser.parse_args(argv)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else EXIT_USAGE

@@ -8,8 +8,8 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from api.cli.exit_codes import EXIT_ERROR, EXIT_OK, STOP_S
 from api.cli.process_group import ProcessGroup, watch_parent
+from api.cli.program import EXIT_ERROR, EXIT_OK, STOP_S
 from api.cli.stop_signals import StopSignal
 from connect.clock import Deadline
 from connect.errors import ConfigError

@@ -1,7 +1,8 @@
 """Requests and answers of the REST API: Kafka Connect's JSON, with its names and order of fields.
 
-Models of answers are made from the herder's data by their `of` methods; `json_bytes` writes any of
-them, alone or in lists and maps, as compact UTF-8.
+Answers whose names and order of fields are those of the JSON are the herder's (`rest_entities`);
+models of the others are made from its data by their `of` methods. `json_bytes` writes any of them,
+alone or in lists and maps, as compact UTF-8.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
-from connect.config.definition import REQUIRED
+from connect.config.definition import REQUIRED, ConfigValue
 from connect.config.types import format_value
 from connect.plugin import OffsetValue
 from connect.runtime import rest_entities as entities
@@ -23,24 +24,20 @@ __all__ = [
     "ConfigInfo",
     "ConfigInfos",
     "ConfigKeyInfo",
-    "ConnectorInfo",
     "ConnectorOffset",
     "ConnectorOffsets",
     "ConnectorState",
     "ConnectorStateInfo",
-    "ConnectorTaskId",
     "ConnectorTopics",
     "CreateConnectorRequest",
     "ErrorMessage",
     "ExpandedConnector",
     "FlowLag",
-    "LoggerLevel",
     "LoggerRequest",
     "Message",
     "PartitionLag",
     "PluginInfo",
     "ServerInfo",
-    "TaskInfo",
     "TaskState",
     "UnknownLag",
     "WorkerStatus",
@@ -52,7 +49,7 @@ UNDEFINED = "undefined"
 
 
 def json_bytes(value: object) -> bytes:
-    """Models, and lists and maps of them, as JSON."""
+    """Models, data classes, and lists and maps of them, as JSON."""
     return to_json(value, by_alias=True)
 
 
@@ -98,23 +95,6 @@ class CreateConnectorRequest(_Model):
     name: str | None = None
     config: dict[str, str | None] | None = None
     initial_state: str | None = None
-
-
-class ConnectorTaskId(_Model):
-    connector: str
-    task: int
-
-
-class ConnectorInfo(_Model):
-    name: str
-    config: Mapping[str, str | None]
-    tasks: Sequence[ConnectorTaskId]
-    type: str
-
-    @classmethod
-    def of(cls, info: entities.ConnectorInfo) -> Self:
-        tasks = [ConnectorTaskId(connector=task.connector, task=task.task) for task in info.tasks]
-        return cls(name=info.name, config=info.config, tasks=tasks, type=info.type)
 
 
 class ConnectorState(_Model):
@@ -165,17 +145,7 @@ class ExpandedConnector(_Model):
     """One connector of a list with `expand`; only what was asked for is there."""
 
     status: ConnectorStateInfo | None = Field(None, exclude_if=_absent)
-    info: ConnectorInfo | None = Field(None, exclude_if=_absent)
-
-
-class TaskInfo(_Model):
-    id: ConnectorTaskId
-    config: Mapping[str, str]
-
-    @classmethod
-    def of(cls, info: entities.TaskInfo) -> Self:
-        task = ConnectorTaskId(connector=info.id.connector, task=info.id.task)
-        return cls(id=task, config=info.config)
+    info: entities.ConnectorInfo | None = Field(None, exclude_if=_absent)
 
 
 class ConnectorOffset(_Model):
@@ -246,28 +216,14 @@ class ConfigKeyInfo(_Model):
         )
 
 
-class ConfigValueInfo(_Model):
-    name: str
-    value: str | None
-    recommended_values: Sequence[str]
-    errors: Sequence[str]
-    visible: bool
-
-
 class ConfigInfo(_Model):
     definition: ConfigKeyInfo | None
-    value: ConfigValueInfo
+    value: ConfigValue
 
     @classmethod
     def of(cls, info: entities.ConfigInfo) -> Self:
-        value = ConfigValueInfo(
-            name=info.value.name,
-            value=info.value.value,
-            recommended_values=info.value.recommended,
-            errors=info.value.errors,
-            visible=info.value.visible,
-        )
-        return cls(definition=None if info.key is None else ConfigKeyInfo.of(info), value=value)
+        definition = None if info.key is None else ConfigKeyInfo.of(info)
+        return cls(definition=definition, value=info.value)
 
 
 class ConfigInfos(_Model):
@@ -366,17 +322,6 @@ def _unknown_lags(connector: ConnectorStatus) -> list[UnknownLag]:
         UnknownLag(connector=connector.name, tasks=tasks, worker_id=worker, reason=reason)
         for (worker, reason), tasks in found.items()
     ]
-
-
-class LoggerLevel(_Model):
-    """`last_modified`: ms since the epoch; null if the level was never changed."""
-
-    level: str | None
-    last_modified: int | None
-
-    @classmethod
-    def of(cls, level: entities.LoggerLevel) -> Self:
-        return cls(level=level.level, last_modified=level.last_modified)
 
 
 class LoggerRequest(_Model):

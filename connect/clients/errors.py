@@ -1,17 +1,14 @@
-"""The one place where the clients' errors become the framework's.
+"""Convert the clients' errors to the framework's.
 
-Three sources, one tree (`connect.errors`): raw protocol error codes (the batch copier),
-librdkafka's errors (confluent-kafka), and kafka-python's. Whether a code is retriable follows the
-Java client, so that a mirror gives up exactly where Java's would. Pure functions: safe to call from
-any thread.
+There are three sources: protocol error codes (from the batch copier), librdkafka's errors (from
+confluent-kafka) and kafka-python's. All become errors of `connect.errors`. Pure functions: safe to
+call from any thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
 
 import confluent_kafka
 import kafka.errors
@@ -27,78 +24,37 @@ from connect.errors import (
     RetriableBrokerError,
     RetriableError,
 )
+from connect.protocol.error_codes import ErrorCode, code_facts
 
 __all__ = [
-    "CodeFacts",
     "broker_code",
-    "code_facts",
     "error_from_code",
     "from_kafka_python",
     "from_librdkafka",
     "not_authorized",
+    "refused_or_unsupported",
     "translated",
 ]
 
-UNKNOWN_SERVER_ERROR = -1
 
-
-@dataclass(frozen=True, slots=True)
-class CodeFacts:
-    """What a protocol error code means: its name in Java's `Errors`, and what to do about it.
-
-    `stale_metadata`: ask for fresh metadata (leaders, topic ids) before trying again.
-    """
-
-    code: int
-    name: str
-    retriable: bool
-    stale_metadata: bool
-
-
-# Java's `Errors` (4.3.1) where kafka-python names a code differently, does not know it, or takes
-# another view of retrying: code -> (name, retriable or None to keep kafka-python's view).
-_JAVA_VIEW: dict[int, tuple[str, bool | None]] = {
-    -1: ("UNKNOWN_SERVER_ERROR", None),
-    0: ("NONE", None),
-    2: ("CORRUPT_MESSAGE", True),
-    6: ("NOT_LEADER_OR_FOLLOWER", None),
-    10: ("MESSAGE_TOO_LARGE", None),
-    17: ("INVALID_TOPIC_EXCEPTION", None),
-    39: ("INVALID_REPLICA_ASSIGNMENT", None),
-    128: ("INVALID_REGULAR_EXPRESSION", False),
-    129: ("REBOOTSTRAP_REQUIRED", False),
-    130: ("STREAMS_INVALID_TOPOLOGY", False),
-    131: ("STREAMS_INVALID_TOPOLOGY_EPOCH", False),
-    132: ("STREAMS_TOPOLOGY_FENCED", False),
-    133: ("SHARE_SESSION_LIMIT_REACHED", True),
-}
-
-
-@lru_cache(maxsize=512)
-def code_facts(code: int) -> CodeFacts:
-    """The facts of a protocol error code. A code that nobody knows is fatal and named by number."""
-    error_class = kafka.errors.for_code(code)
-    name, retriable = _JAVA_VIEW.get(code, (None, None))
-    if name is None:
-        known = str(error_class.message)
-        name = f"UNKNOWN_CODE_{code}" if known == "UNKNOWN" else known
-    if retriable is None:
-        retriable = bool(error_class.retriable)
-    return CodeFacts(code, name, retriable, bool(error_class.invalid_metadata))
-
-
-_NOT_AUTHORIZED = frozenset({29, 30, 31, 53})
-"""TOPIC_AUTHORIZATION_FAILED, and the same of groups, the cluster and transactional ids."""
+_NOT_AUTHORIZED = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 
 
 def error_from_code(
     code: int, what: str, message: str | None = None, needs: str | None = None
 ) -> ConnectError:
-    """The error for a code that a broker answered with.
+    """Return the error for a code in a broker's response.
 
-    `what` says what was asked, as the beginning of a sentence ("Produce to a.t-3 on broker 2");
-    `message` is the broker's own text, where the answer has one. `needs`: the permission to grant
-    where the broker does not allow it ("Write on topic a.t").
+    `what` names the request and begins the text ("Produce to a.t-3 on broker 2"). `message` is the
+    broker's own text, if the response has one. `needs` is the permission to grant if the broker
+    denies access ("Write on topic a.t").
     """
     facts = code_facts(code)
     text = f"{what} failed: {facts.name} ({code})"
@@ -106,7 +62,7 @@ def error_from_code(
         text = f"{text}: {message}"
     if needs and code in _NOT_AUTHORIZED:
         text = f"{text.rstrip('.')}; grant {needs}"
-    if code == _SASL_AUTHENTICATION_FAILED:
+    if code == ErrorCode.SASL_AUTHENTICATION_FAILED:
         return AuthenticationFailed(text)
     if facts.retriable:
         return RetriableBrokerError(text, code)
@@ -114,12 +70,19 @@ def error_from_code(
 
 
 def not_authorized(error: BaseException) -> bool:
-    """Whether a broker refused this for want of a permission."""
+    """Return whether a broker refused the request because of a missing permission."""
     return broker_code(error) in _NOT_AUTHORIZED
 
 
+def refused_or_unsupported(error: BaseException) -> bool:
+    """Return whether a broker refused the request for a missing permission or an unsupported
+    version.
+    """
+    return not_authorized(error) or broker_code(error) == ErrorCode.UNSUPPORTED_VERSION
+
+
 def broker_code(error: BaseException) -> int | None:
-    """The protocol code inside one of our broker errors; None when it has none."""
+    """Return the protocol code of one of our broker errors, or None if it has none."""
     if isinstance(error, RetriableBrokerError | BrokerError):
         return error.code
     return None
@@ -177,9 +140,6 @@ _LIBRDKAFKA_UNKNOWN_TOPIC = frozenset(
         confluent_kafka.KafkaError._UNKNOWN_PARTITION,
     }
 )
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_LEADER_NOT_AVAILABLE = 5
-_SASL_AUTHENTICATION_FAILED = 58
 
 
 def from_librdkafka(
@@ -187,14 +147,14 @@ def from_librdkafka(
     what: str,
     needs: str | None = None,
 ) -> ConnectError:
-    """The error for what confluent-kafka reported. `what` and `needs` as in `error_from_code`."""
+    """Convert a confluent-kafka error. `what` and `needs` are as in `error_from_code`."""
     if isinstance(error, confluent_kafka.KafkaException):
         inner = error.args[0] if error.args else None
         if not isinstance(inner, confluent_kafka.KafkaError):
             return ConnectError(f"{what} failed: {error}")
         error = inner
     code = error.code()
-    if code >= UNKNOWN_SERVER_ERROR:
+    if code >= ErrorCode.UNKNOWN_SERVER_ERROR:
         return error_from_code(code, what, error.str(), needs)
     text = f"{what} failed: {error.name()}: {error.str()}"
     if code in _LIBRDKAFKA_UNAVAILABLE:
@@ -202,10 +162,11 @@ def from_librdkafka(
     if code in _LIBRDKAFKA_TIMEOUT:
         return DeadlineExceeded(text)
     if code in _LIBRDKAFKA_UNKNOWN_TOPIC:
-        return RetriableBrokerError(text, _UNKNOWN_TOPIC_OR_PARTITION)
+        return RetriableBrokerError(text, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if code == confluent_kafka.KafkaError._NOENT:
-        # Its answer to listing offsets of partitions that have no leader, or do not exist, yet.
-        return RetriableBrokerError(text, _LEADER_NOT_AVAILABLE)
+        # librdkafka's answer to listing offsets of partitions that have no leader, or do not exist
+        # yet.
+        return RetriableBrokerError(text, ErrorCode.LEADER_NOT_AVAILABLE)
     if code in _LIBRDKAFKA_LOGIN:
         return AuthenticationFailed(text)
     if code in _LIBRDKAFKA_SETUP:
@@ -218,8 +179,10 @@ def from_librdkafka(
 
 
 def from_kafka_python(error: BaseException, what: str, needs: str | None = None) -> ConnectError:
-    """The error for what kafka-python raised; also for the operating system's socket errors. `what`
-    and `needs` as in `error_from_code`."""
+    """Convert an error of kafka-python or a socket error of the operating system.
+
+    `what` and `needs` are as in `error_from_code`.
+    """
     text = f"{what} failed: {error}"
     if isinstance(error, ConnectError):
         return error
@@ -241,8 +204,10 @@ def from_kafka_python(error: BaseException, what: str, needs: str | None = None)
 
 @contextmanager
 def translated(what: str, needs: str | None = None) -> Iterator[None]:
-    """Turn the confluent-kafka errors of a block into ours, keeping them as the cause. `what` and
-    `needs` as in `error_from_code`."""
+    """Convert confluent-kafka errors raised in a block to ours, with the original as the cause.
+
+    `what` and `needs` are as in `error_from_code`.
+    """
     try:
         yield
     except confluent_kafka.KafkaException as error:

@@ -1,6 +1,6 @@
-"""A small HTTP client for requests between workers: one connection for each request.
+"""A small HTTP client for requests between workers, with one connection for each request.
 
-Answers of any status are returned, redirects not followed. Blocking; safe to use from any thread.
+Responses of any status are returned, and redirects are not followed. Blocking; thread-safe.
 """
 
 from __future__ import annotations
@@ -15,26 +15,28 @@ from connect.errors import RetriableError
 
 __all__ = ["RestAnswer", "RestClient", "WorkerUnreachable"]
 
-# What Java's REST server allows a request; the worker that answers may need all of it.
+# Java's REST server allows a request this long; the other worker may need all of it.
 _TIMEOUT_S = 90.0
-# Far above any list of connectors, below what would hurt a worker.
+# Far above any list of connectors, and small enough to protect the worker's memory.
 _MAX_BODY_BYTES = 256 * 1024 * 1024
 
 
 class WorkerUnreachable(RetriableError):
-    """Another worker could not be reached, or the connection to it broke."""
+    """Another worker is unreachable, or the connection to it was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """What another worker answered."""
+    """Another worker's response."""
 
     status: int
     body: bytes
 
 
 class RestClient:
-    """`tls`: the context for https URLs; None: the system's certificates are trusted."""
+    """An HTTP client. `tls` is the context for https URLs; None trusts the system's
+    certificates.
+    """
 
     def __init__(self, tls: ssl.SSLContext | None = None, timeout_s: float = _TIMEOUT_S) -> None:
         self._tls = tls
@@ -49,8 +51,10 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> RestAnswer:
-        """Send a request with a JSON body, or none. `timeout_s`: for each step on the connection;
-        None: the client's. Raises `WorkerUnreachable`."""
+        """Send a request with or without a JSON body. Raises `WorkerUnreachable`.
+
+        `timeout_s`: for each step on the connection; None: the client's.
+        """
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         sent = {"Accept": "application/json", "User-Agent": "kafka-connect", **(headers or {})}

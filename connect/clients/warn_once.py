@@ -1,11 +1,11 @@
-"""Warnings that are logged once per process, however many clients are made."""
+"""Warnings that are logged once per process, no matter how many clients are created."""
 
 from __future__ import annotations
 
 import logging
 import threading
 
-__all__ = ["forget_notices", "warn_once"]
+__all__ = ["warn_once"]
 
 log = logging.getLogger("connect.clients")
 
@@ -20,9 +20,3 @@ def warn_once(key: str, message: str) -> None:
             return
         _seen.add(key)
     log.warning("%s", message)
-
-
-def forget_notices() -> None:
-    """Let every warning come again. For tests."""
-    with _lock:
-        _seen.clear()

@@ -1,7 +1,7 @@
 """The keys of Kafka's producers, consumers and admin clients (4.3.1), for validating overrides.
 
-Names, types, defaults and importances are Java's. What they do here, if anything, is said by
-`connect.clients.config.properties`.
+Names, types, defaults and importances are Java's. `connect.clients.config.properties` defines their
+effect here.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ _ADMIN: tuple[_Row, ...] = (
 
 def _config_def(kind: str, rows: Iterable[_Row]) -> ConfigDef:
     keys = [
-        ConfigKey(name, kind_of_value, default, None, importance, f"Of the connector's {kind}.")
+        ConfigKey(
+            name, kind_of_value, default, None, importance, f"Setting of the connector's {kind}."
+        )
         for name, kind_of_value, default, importance in sorted(rows, key=lambda row: row[0])
     ]
     return ConfigDef([*keys, *SECURITY_KEYS])

@@ -1,5 +1,4 @@
-"""The keys that every connector has, every source and every sink, in the order and groups of Kafka
-Connect 4.3.1's forms."""
+"""Config keys of source and sink connectors, in the order of Kafka Connect 4.3.1's forms."""
 
 from __future__ import annotations
 
@@ -97,7 +96,7 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         REQUIRED,
         PrintableName(),
         _HIGH,
-        "The connector's name, unique among the workers of a group. Stored offsets belong to it.",
+        "The connector's name, unique among the workers of a group. Offsets are stored under it.",
         _COMMON,
         1,
         Width.MEDIUM,
@@ -108,7 +107,7 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         ConfigType.STRING,
         REQUIRED,
         importance=_HIGH,
-        doc="The connector's class: a full name, or its last part. Java's names are understood.",
+        doc="The connector's class: its full or simple name. Java class names are accepted.",
         group=_COMMON,
         order=2,
         width=Width.LONG,
@@ -123,7 +122,7 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         1,
         Range(1),
         _HIGH,
-        "The most tasks the work is cut into.",
+        "Maximum number of tasks.",
         _COMMON,
         4,
         Width.SHORT,
@@ -173,7 +172,7 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         "restart",
         OneOf(("none", "restart")),
         _LOW,
-        "What to do when a value from a config provider runs out: restart the connector, or none.",
+        "Whether to restart the connector when a value from a config provider expires.",
         _COMMON,
         14,
         Width.MEDIUM,
@@ -185,7 +184,7 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         0,
         1,
         "Retry Timeout for Errors",
-        "How long a failed record operation is tried again, in ms. 0: not; -1: without end.",
+        "How long to retry a failed record operation, in ms. 0: never; -1: forever.",
         Width.MEDIUM,
     ),
     _error_key(
@@ -194,7 +193,7 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         60_000,
         2,
         "Maximum Delay Between Retries for Errors",
-        "The longest wait between two tries, in ms.",
+        "Maximum wait between two retries, in ms.",
         Width.MEDIUM,
     ),
     _error_key(
@@ -219,7 +218,7 @@ CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         False,
         5,
         "Log Error Details",
-        "Whether that log holds the record itself.",
+        "Whether these log lines contain the record itself.",
     ),
 )
 
@@ -232,7 +231,7 @@ SOURCE_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         (),
         UniqueAliases("group"),
         _LOW,
-        "Groups of new topics, each with its own partitions, replication factor and configs.",
+        "Topic creation groups, each with its own partitions, replication factor and configs.",
         "Topic Creation",
         1,
         Width.LONG,
@@ -244,7 +243,7 @@ SOURCE_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         "requested",
         OneOf(("REQUIRED", "REQUESTED"), ignore_case=True),
         _MEDIUM,
-        "`required`: the connector is refused where it cannot write exactly once.",
+        "`required` rejects a connector that cannot write exactly once.",
         _EXACTLY_ONCE,
         2,
         Width.SHORT,
@@ -256,8 +255,8 @@ SOURCE_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         "poll",
         OneOf(("INTERVAL", "POLL", "CONNECTOR"), ignore_case=True),
         _MEDIUM,
-        "Where transactions end under exactly-once: after each batch of records, at an interval,"
-        " or where the connector says.",
+        "When transactions are committed under exactly-once: after each batch of records (`poll`),"
+        " at an interval, or when the connector decides.",
         _EXACTLY_ONCE,
         3,
         Width.SHORT,
@@ -269,7 +268,7 @@ SOURCE_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         None,
         OrNull(Range(0)),
         _LOW,
-        "That interval, in ms. Without it, the worker's `offset.flush.interval.ms`.",
+        "Interval of commits, in ms. Defaults to the worker's `offset.flush.interval.ms`.",
         _EXACTLY_ONCE,
         4,
         Width.SHORT,
@@ -281,14 +280,14 @@ SOURCE_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         None,
         NonEmptyString(),
         _LOW,
-        "A topic of the connector's own for its source offsets.",
+        "A separate topic for this connector's source offsets.",
         "offsets.topic",
         1,
         Width.LONG,
         "Offsets topic",
     ),
 )
-"""Of every source connector."""
+"""The keys of every source connector."""
 
 SINK_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
     *CONNECTOR_KEYS,
@@ -310,7 +309,7 @@ SINK_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         "",
         JavaPattern(),
         _HIGH,
-        "A regular expression (Java's) of topics to read, in place of `topics`.",
+        "Java regular expression of the topics to read. Excludes `topics`.",
         _COMMON,
         4,
         Width.LONG,
@@ -322,7 +321,7 @@ SINK_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         "",
         6,
         "Dead Letter Queue Topic Name",
-        "Topic that gets the records that could not be processed. Empty: they are dropped.",
+        "Topic for records that could not be processed. If empty, they are dropped.",
         Width.MEDIUM,
     ),
     _error_key(
@@ -331,7 +330,7 @@ SINK_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         3,
         7,
         "Dead Letter Queue Topic Replication Factor",
-        "Its replication factor, should the worker have to create it.",
+        "Replication factor of the dead letter queue topic if the worker creates it.",
         Width.MEDIUM,
     ),
     _error_key(
@@ -340,8 +339,8 @@ SINK_CONNECTOR_KEYS: tuple[ConfigKey, ...] = (
         False,
         8,
         "Enable Error Context Headers",
-        "Whether headers of such a record say what went wrong.",
+        "Whether records in the dead letter queue get headers with the error's context.",
         Width.MEDIUM,
     ),
 )
-"""Of every sink connector."""
+"""The keys of every sink connector."""

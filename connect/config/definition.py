@@ -1,8 +1,8 @@
-"""Declaring configuration keys once: parsing, validation and documentation derive from it.
+"""Declarations of config keys, from which parsing, validation and documentation derive.
 
-A `ConfigDef` is an immutable, ordered set of `ConfigKey`s. `parse` gives a `ParsedConfig` with
-typed getters; `validate` gives what REST `PUT .../config/validate` needs for every key, errors
-included; `markdown_table` gives the reference page. Everything here may be used from any thread.
+A `ConfigDef` is an immutable, ordered set of `ConfigKey`s. `parse` returns a `ParsedConfig` with
+typed getters; `validate` returns values and errors of every key for REST `PUT .../config/validate`;
+`markdown_table` makes the reference page. Everything here may be used from any thread.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Required(enum.Enum):
 
 
 REQUIRED: Final = Required.REQUIRED
-"""The default of a key that has none: it must be given."""
+"""The default of a key that has none and must be set."""
 
 
 class Importance(enum.Enum):
-    """How much a key matters to most users."""
+    """The importance of a key for most users."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -59,7 +59,7 @@ class Importance(enum.Enum):
 
 
 class Width(enum.Enum):
-    """How wide a form's field for the key should be, for REST answers."""
+    """The width of the key's field on a form, for REST responses."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -68,21 +68,21 @@ class Width(enum.Enum):
 
 
 class Recommender(Protocol):
-    """What a form may offer for a key, given the other values."""
+    """Recommends values for a key, given the values of other keys."""
 
     def valid_values(self, props: Mapping[str, str | None]) -> tuple[str, ...]:
-        """Values to choose from; empty where anything goes."""
+        """Return the recommended values, or an empty tuple if any value is possible."""
 
     def visible(self, props: Mapping[str, str | None]) -> bool:
-        """Whether the config is shown, given the values of the other configs."""
+        """Return whether the key is shown, given the values of other keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key. `default` is a parsed value (LIST: a tuple of strings), None, or REQUIRED.
+    """A config key. `default` is a parsed value (LIST: a tuple of strings), None, or REQUIRED.
 
-    `order` is the key's place in its `group` on a form; -1 where it has none. `internal` keys are
-    set by the program only and left out of the reference.
+    `order` is the key's position within its `group` on a form; -1 for none. The program sets
+    `internal` keys, and the reference omits them.
     """
 
     name: str
@@ -104,8 +104,10 @@ class ConfigKey:
         return self.default is REQUIRED
 
     def prefixed(self, prefix: str) -> ConfigKey:
-        """The same key with a prefix before its name. Its validator's errors name it without, as in
-        Java; so does its label on a form."""
+        """Return the same key with a prefix before its name.
+
+        Errors of its validator and its label on a form omit the prefix, as in Java.
+        """
         return replace(
             self,
             name=prefix + self.name,
@@ -115,7 +117,7 @@ class ConfigKey:
         )
 
     def parse(self, props: Mapping[str, str | None]) -> ConfigScalar:
-        """This key's value in `props`, or its default. Raises ConfigError."""
+        """Return this key's value in `props`, or its default. Raises ConfigError."""
         if self.name in props:
             value = parse_value(self.name, props[self.name], self.type)
         elif self.default is REQUIRED:
@@ -127,7 +129,7 @@ class ConfigKey:
 
 @dataclass(frozen=True, slots=True)
 class _Prefixed:
-    """The validator of a key that was given a prefix."""
+    """The validator of a key with a prefix."""
 
     prefix: str
     inner: Validator
@@ -141,7 +143,7 @@ class _Prefixed:
 
 @dataclass(frozen=True, slots=True)
 class ConfigProblem:
-    """What is wrong with the value of one key, beyond what the key itself tells."""
+    """A problem with one key's value that the key's own type and validator cannot find."""
 
     key: str
     message: str
@@ -149,18 +151,20 @@ class ConfigProblem:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """One key's outcome in a validation. `value` is text as REST prints it; secrets are hidden, and
-    it is None where the text does not parse."""
+    """The result of validating one key.
+
+    `value` is text as REST prints it. Secrets are hidden. It is None if the text cannot be parsed.
+    """
 
     name: str
     value: str | None
-    errors: tuple[str, ...] = ()
     recommended_values: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
     visible: bool = True
 
 
 class ParsedConfig:
-    """Values by key, already typed, and the properties they came from. Immutable."""
+    """Typed values by key, and the properties they were parsed from. Immutable."""
 
     __slots__ = ("_values", "originals")
 
@@ -179,7 +183,7 @@ class ParsedConfig:
         return key in self._values
 
     def value(self, key: str) -> ConfigScalar:
-        """The value of a declared key, whatever its type. KeyError: the key is not declared."""
+        """Return the value of a declared key of any type. Raises KeyError for other keys."""
         return self._values[key]
 
     def string(self, key: str) -> str:
@@ -224,18 +228,10 @@ class ParsedConfig:
         assert value is None or isinstance(value, SecretStr), key
         return value
 
-    def originals_with_prefix(self, prefix: str) -> dict[str, str]:
-        """The given properties that start with `prefix`, without it."""
-        return {
-            key[len(prefix) :]: value
-            for key, value in self.originals.items()
-            if key.startswith(prefix) and len(key) > len(prefix)
-        }
-
 
 @dataclass(frozen=True)
 class ConfigDef:
-    """An ordered set of keys. A later key of the same name replaces an earlier one."""
+    """An ordered set of keys. A later key replaces an earlier one with the same name."""
 
     keys: Mapping[str, ConfigKey] = field(default_factory=dict)
 
@@ -258,8 +254,11 @@ class ConfigDef:
         return tuple(dict.fromkeys(key.group for key in self if key.group is not None))
 
     def on_a_form(self) -> list[ConfigKey]:
-        """The keys in the order of a form: by group and place in it, then what must be given, then
-        by importance and name."""
+        """Return the keys in the order of a form.
+
+        Keys are sorted by group and position in it, then required keys first, then by importance
+        and name.
+        """
         groups: list[str | None] = [None, *self.groups]
         rank = list(Importance)
         return sorted(
@@ -274,19 +273,19 @@ class ConfigDef:
         )
 
     def extended(self, keys: Iterable[ConfigKey]) -> ConfigDef:
-        """This definition and more keys."""
+        """Return this definition with more keys."""
         return ConfigDef([*self, *keys])
 
     def parse(self, props: Mapping[str, str | None]) -> ParsedConfig:
-        """All values. Raises the first ConfigError, in the order of the keys."""
+        """Parse all values. Raises the first ConfigError, in the order of the keys."""
         return ParsedConfig({key.name: key.parse(props) for key in self}, props)
 
     def validate(self, props: Mapping[str, str | None]) -> list[ConfigValue]:
-        """The value and the errors of every key, in the order of the keys."""
+        """Return the value and the errors of every key, in the order of the keys."""
         return [_validated(key, props) for key in self]
 
     def markdown_table(self) -> str:
-        """The keys as a Markdown table, the important ones first, for the reference page."""
+        """Return a Markdown table of the keys for the reference page, the important ones first."""
         rank = list(Importance)
         shown = sorted(
             (key for key in self if not key.internal),
@@ -301,7 +300,7 @@ class ConfigDef:
 
 
 def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
-    """As Java does it: a value that does not parse is checked as null all the same."""
+    """Validate one key. As in Java, a value that cannot be parsed is still validated as null."""
     errors: list[str] = []
     value: ConfigScalar = None
     if key.name in props:
@@ -324,14 +323,14 @@ def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
         recommended = key.recommender.valid_values(props)
         visible = key.recommender.visible(props)
     text = None if value is None else format_value(value)
-    return ConfigValue(key.name, text, tuple(errors), recommended, visible)
+    return ConfigValue(key.name, text, recommended, tuple(errors), visible)
 
 
 def _check(name: str, validator: Validator, value: ConfigScalar) -> None:
     if isinstance(validator, _Prefixed):
         _check(name.removeprefix(validator.prefix), validator.inner, value)
         return
-    # A client that is started with them drops duplicates, with a warning; a form may not have any.
+    # A client started with duplicates drops them with a warning; a validated config must have none.
     if isinstance(validator, ValidList) and isinstance(value, tuple) and _repeats(value):
         raise ConfigError(f"Configuration '{name}' values must not be duplicated.", key=name)
     validator.check(name, value)

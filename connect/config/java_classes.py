@@ -1,8 +1,8 @@
-"""Character classes of Java's regular expressions as sets of code points.
+r"""Character classes of Java's regular expressions as sets of code points.
 
-Java's classes nest, unite and intersect (`[a-z&&[^aeiou]]`), which Python's cannot; so they are
-computed here and written out as plain ranges. Like Java without flags, `\\d`, `\\w`, `\\s` and the
-POSIX names mean ASCII. Categories follow this Python's Unicode tables.
+Java's classes nest, unite and intersect (`[a-z&&[^aeiou]]`), which Python's `re` does not support.
+The sets are computed here and written as plain ranges. Like Java without flags, `\d`, `\w`, `\s`
+and the POSIX names mean ASCII. Categories follow this Python's Unicode tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class CharSet:
-    """A set of code points: sorted ranges, both ends included, that neither touch nor overlap."""
+    """A set of code points as sorted, inclusive ranges that neither touch nor overlap."""
 
     ranges: tuple[Range, ...] = ()
 
@@ -56,7 +56,7 @@ class CharSet:
         return self.complement().union(other.complement()).complement()
 
     def python(self) -> str:
-        """This set in the syntax of Python's `re`."""
+        """Return this set in the syntax of Python's `re`."""
         if not self.ranges:
             return "(?!)"
         return f"[{''.join(_range(low, high) for low, high in self.ranges)}]"
@@ -122,11 +122,13 @@ _CATEGORIES = {
     "S": "mcko",
     "Z": "slp",
 }
-"""Major category -> its minor ones."""
+"""Major category -> its minor categories."""
 
 
 def predefined_class(letter: str) -> CharSet | None:
-    """What the escape of this letter (`d`, `W`, `h`, ...) stands for; None if that is no class."""
+    r"""Return the set of the escape `\letter` (`d`, `W`, `h`, ...), or None if it is not a
+    class.
+    """
     found = _PREDEFINED.get(letter.lower())
     if found is None:
         return None
@@ -135,7 +137,7 @@ def predefined_class(letter: str) -> CharSet | None:
 
 @lru_cache(maxsize=32)
 def named_class(name: str) -> CharSet | None:
-    """What `\\p{name}` stands for; None when the name is not one we know (scripts and blocks)."""
+    r"""Return the set of `\p{name}`, or None for unknown names (scripts and blocks)."""
     if name in _POSIX:
         return _POSIX[name]
     if name in _PREDICATES:

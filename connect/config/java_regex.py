@@ -1,10 +1,10 @@
-"""Java regular expressions, as people write them in properties, compiled by Python's `re`.
+r"""Translates Java regular expressions from properties to Python's `re`.
 
-Handled: quoting (`\\Q..\\E`), POSIX and Unicode category names (`\\p{Alpha}`), classes that nest,
+Supported: quoting (`\Q..\E`), POSIX and Unicode category names (`\p{Alpha}`), classes that nest,
 unite and intersect, possessive quantifiers, atomic and named groups, inline flags anywhere, and
-Java's own escapes. As in Java without flags, `\\w`, `\\d`, `\\s` and `(?i)` mean ASCII.
-Not handled, and refused by name: `\\G`, `\\X`, `\\b{g}`, the flags x and U, scripts and blocks, and
-what `re` itself cannot do (look-behind of no fixed length).
+Java's own escapes. As in Java without flags, `\w`, `\d`, `\s` and `(?i)` mean ASCII. Unsupported,
+with a clear error: `\G`, `\X`, `\b{g}`, the flags x and U, scripts and blocks, and features that
+`re` lacks (look-behind of variable length).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KNOWN_FLAGS = {"i": "i", "m": "m", "s": "s", "u": "u", "d": ""}
 
 
 class JavaRegexError(ValueError):
-    """A pattern that Java refuses, or that cannot be had in Python. `position`: index into it."""
+    """A pattern that Java or Python refuses. `position` is an index into it."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(f"{reason} near index {position}")
@@ -39,17 +39,20 @@ class JavaRegexError(ValueError):
 
 
 def compile_java_regex(pattern: str) -> re.Pattern[str]:
-    """`pattern` in Java's syntax; use `fullmatch` for `matches()`. Raises `JavaRegexError`."""
+    """Compile a pattern in Java's syntax; its `fullmatch` is Java's `matches()`.
+
+    Raises `JavaRegexError`.
+    """
     translated = _Translator(pattern).translate()
     try:
         return re.compile(translated, re.ASCII)
     except (re.error, OverflowError) as error:
         reason = str(error).partition(" at position ")[0]
-        raise JavaRegexError(f"Not possible here: {reason}", 0) from error
+        raise JavaRegexError(f"Not supported here: {reason}", 0) from error
 
 
 class _Translator:
-    """One pass over one pattern, by recursive descent."""
+    """Translates one pattern in one pass, by recursive descent."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -63,8 +66,11 @@ class _Translator:
         return result
 
     def _alternatives(self) -> str:
-        """Everything up to the `)` of the enclosing group. A flag `(?i)` reaches to that end too,
-        over any `|`: it becomes a scoped group, closed and opened again at each `|`."""
+        """Translate up to the `)` of the enclosing group.
+
+        A flag such as `(?i)` also reaches to that end, across any `|`. It becomes a scoped group
+        that is closed and opened again at each `|`.
+        """
         parts: list[str] = []
         scopes: list[str] = []
         while self._at < len(self._text) and self._text[self._at] != ")":
@@ -108,7 +114,7 @@ class _Translator:
         return quantifier
 
     def _atom(self) -> tuple[str, bool]:
-        """The next atom, and whether `re` lets a quantifier follow it as it is."""
+        """Return the next atom, and whether `re` allows a quantifier directly after it."""
         char = self._text[self._at]
         if char == "(":
             return self._group(), True
@@ -182,7 +188,9 @@ class _Translator:
         return re.escape(self._escaped_char()), True
 
     def _back_reference(self) -> str:
-        """Java takes as many digits as there are groups for, and reads the rest as themselves."""
+        """Read a back reference. As in Java, only the digits of an existing group number belong to
+        it.
+        """
         number = int(self._text[self._at + 1])
         self._at += 2
         while (digit := self._text[self._at : self._at + 1]).isdecimal():
@@ -199,7 +207,7 @@ class _Translator:
         return quoted
 
     def _escaped_class(self) -> CharSet | None:
-        """The class that the escape here stands for; None, and nothing taken, if it is none."""
+        """Read a class escape, or return None and read nothing if there is none."""
         if found := _PROPERTY.match(self._text, self._at):
             named = named_class(found[2] or found[3] or "")
             if named is None:
@@ -214,7 +222,7 @@ class _Translator:
         return predefined
 
     def _escaped_char(self) -> str:
-        """The single character that the escape here stands for."""
+        """Read an escape of a single character."""
         if found := _HEX.match(self._text, self._at):
             code = int(found[1] or found[2] or found[3], 16)
             if code > 0x10FFFF:
@@ -239,8 +247,10 @@ class _Translator:
         return _CONTROL.get(letter, letter)
 
     def _char_class(self) -> CharSet:
-        """A class from `[` to its `]`. `&&` binds less than the union of what stands together;
-        `^` at the start negates the whole."""
+        """Read a class from `[` to its `]`.
+
+        `&&` binds less than the union of adjacent items; `^` at the start negates the whole class.
+        """
         start = self._at
         self._at += 1
         negated = self._text.startswith("^", self._at)

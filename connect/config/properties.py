@@ -1,8 +1,8 @@
-"""Java's .properties syntax: what `java.util.Properties` would read from the same bytes.
+r"""Parse Java's .properties syntax like `java.util.Properties`.
 
 A logical line is one or more natural lines joined by a backslash at the end; white space at the
 start of each is dropped. `#` or `!` first makes a comment, which cannot be continued. The key ends
-at the first unescaped `=`, `:` or blank. Escapes: `\\t \\n \\r \\f \\uXXXX`; before any other
+at the first unescaped `=`, `:` or blank. Escapes: `\t \n \r \f \uXXXX`; before any other
 character a backslash only disappears.
 """
 
@@ -32,7 +32,7 @@ _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One entry and the number (from 1) of the line it begins on. Its value may be a secret."""
+    """One property with the number (from 1) of its first line. Its value may be a secret."""
 
     key: str
     value: str
@@ -40,7 +40,9 @@ class Property:
 
 
 def scan_properties(text: str) -> Iterator[Property]:
-    """All entries in order, duplicates included. Raises ConfigError on a malformed \\uXXXX."""
+    r"""Yield all properties in order, including duplicates. Raises ConfigError on a malformed
+    \uXXXX.
+    """
     for line, content in _logical_lines(text):
         key_end = _end_of(_KEY, content, 0)
         value_start = _end_of(_SEPARATOR, content, key_end)
@@ -50,14 +52,14 @@ def scan_properties(text: str) -> Iterator[Property]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values; of a key that comes twice, the last value, as in Java."""
+    """Return keys and values. The last value of a duplicate key counts, as in Java."""
     return {entry.key: entry.value for entry in scan_properties(text)}
 
 
 def read_properties(path: Path) -> list[Property]:
-    """The entries of a file, read as ISO-8859-1 as Java's launchers do.
+    """Return the properties of a file, read as ISO-8859-1 like Java's launchers.
 
-    Raises ConfigError when the file cannot be read, naming it.
+    Raises ConfigError with the path if the file cannot be read.
     """
     try:
         content = path.read_bytes()
@@ -79,7 +81,9 @@ def read_properties(path: Path) -> list[Property]:
 
 
 def load_properties(path: str | Path) -> dict[str, str]:
-    """The properties of a file. Raises ConfigError when it cannot be read or parsed."""
+    """Return the properties of a file as a dict. Raises ConfigError if it cannot be read or
+    parsed.
+    """
     return {entry.key: entry.value for entry in read_properties(Path(path))}
 
 
@@ -126,7 +130,7 @@ def _unescape(text: str, line: int) -> str:
         return chr(int(digits, 16))
 
     unescaped = _ESCAPE.sub(plain, text)
-    # Characters beyond U+FFFF are written as two escapes, a surrogate pair.
+    # A character beyond U+FFFF is written as two escapes, a surrogate pair.
     return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

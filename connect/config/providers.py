@@ -1,9 +1,8 @@
-"""Values kept elsewhere: `${provider:path:key}` and `${provider:key}` in property values.
+"""Config providers, which resolve `${provider:path:key}` and `${provider:key}` in property values.
 
 Providers are declared as in Java: `config.providers=a,b`, `config.providers.a.class=...`,
-`config.providers.a.param.*`. A reference to an unknown provider, path or key is left as it is.
-Resolution is a single pass: what a provider returns is not resolved again. Resolved values may be
-secrets; nothing here logs them.
+`config.providers.a.param.*`. A reference to an unknown provider, path or key stays unchanged.
+Resolved values are not resolved again. They may be secrets and are never logged.
 """
 
 from __future__ import annotations
@@ -43,40 +42,47 @@ _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 
 
 def has_reference(value: str) -> bool:
-    """Whether a property value has a `${provider:key}` in it, known provider or not."""
+    """Return whether a property value contains a `${provider:key}`, of a known provider or not."""
     return _REFERENCE.search(value) is not None
 
 
 class ConfigProvider(ABC):
-    """Gives values by path and key. Made without arguments and configured once; then used from any
-    thread."""
+    """Looks up values by path and key. Created without arguments and configured once.
+
+    Then used from any thread.
+    """
 
     def configure(self, parameters: Mapping[str, str]) -> None:  # noqa: B027 - optional hook
-        """Take the `config.providers.<alias>.param.` properties, prefix stripped. Raises
-        `ConfigError`."""
+        """Accept the `config.providers.<alias>.param.` properties, without the prefix.
+
+        Raises `ConfigError`.
+        """
 
     @abstractmethod
     def get(self, path: str) -> Mapping[str, str]:
-        """All that is found at `path` ("" where the reference has none); empty when there is
-        nothing. Raises ConfigError when the path exists but cannot be read."""
+        """Return all values at `path` ("" if the reference has none); empty if there are none.
+
+        Raises ConfigError if the path exists but cannot be read.
+        """
 
     def ttl_s(self, path: str) -> float | None:
-        """For how many seconds what `get` has just given for this path is right; None: no end is
-        known. Connectors that use it are restarted then (`config.action.reload`)."""
+        """Return for how many seconds the last result of `get` for this path is valid, or None.
+
+        Connectors that use it are restarted afterwards (`config.action.reload`).
+        """
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedConfig:
-    """Properties without references. `ttl_s`: seconds until the first of the values that were put
-    in runs out; None: none does."""
+    """Properties without references. `ttl_s`: seconds until the first value expires, or None."""
 
     values: dict[str, str] = field(repr=False)
     ttl_s: float | None
 
 
 class AllowedPaths:
-    """The `allowed.paths` of a provider: files outside of them are not read. None: no limit."""
+    """The `allowed.paths` of a provider, outside of which no file is read. None: no limit."""
 
     def __init__(self, parameter: str, text: str | None) -> None:
         self._roots: tuple[PurePath, ...] | None = None
@@ -93,7 +99,7 @@ class AllowedPaths:
         self._roots = tuple(roots)
 
     def permit(self, path: str) -> Path | None:
-        """`path`, or None when it lies outside. `..` is taken out before the comparison."""
+        """Return `path`, or None if it is outside. `..` is resolved before the comparison."""
         if self._roots is not None:
             normal = PurePath(os.path.normpath(path))
             if not any(normal.is_relative_to(root) for root in self._roots):
@@ -103,7 +109,7 @@ class AllowedPaths:
 
 
 class FileConfigProvider(ConfigProvider):
-    """Keys of a .properties file (UTF-8), read anew each time."""
+    """Reads keys of a .properties file (UTF-8), each time anew."""
 
     def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
         self._allowed = AllowedPaths(prefix + ALLOWED_PATHS, parameters.get(ALLOWED_PATHS))
@@ -119,7 +125,7 @@ class FileConfigProvider(ConfigProvider):
 
 
 class DirectoryConfigProvider(ConfigProvider):
-    """Each file of a directory is a key, its whole content (UTF-8) the value."""
+    """Reads the files of a directory: each name is a key, each content (UTF-8) a value."""
 
     def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
         self._allowed = AllowedPaths(prefix + ALLOWED_PATHS, parameters.get(ALLOWED_PATHS))
@@ -142,7 +148,7 @@ class DirectoryConfigProvider(ConfigProvider):
 
 
 class EnvVarConfigProvider(ConfigProvider):
-    """Environment variables, as they were when the provider was made."""
+    """Looks up environment variables, as they were when the provider was created."""
 
     def __init__(
         self,
@@ -180,11 +186,11 @@ _FACTORIES: dict[str, Callable[[Mapping[str, str], str], ConfigProvider]] = {
 
 
 FindProvider = Callable[[str, str], type[ConfigProvider]]
-"""The class that a name means, which the property of that key gave. Raises `ConfigError`."""
+"""Finds the class for a name, which is the value of the property `key`. Raises `ConfigError`."""
 
 
 class ConfigProviders:
-    """The providers that a set of properties declares. Immutable; may be shared by threads."""
+    """The providers declared in a set of properties. Immutable; may be shared by threads."""
 
     def __init__(self, providers: Mapping[str, ConfigProvider]) -> None:
         self._providers = dict(providers)
@@ -193,9 +199,9 @@ class ConfigProviders:
     def from_properties(
         cls, props: Mapping[str, str], find: FindProvider | None = None
     ) -> ConfigProviders:
-        """Providers from `config.providers*`. `find` knows those that are not Kafka's own.
+        """Create providers from `config.providers*`. `find` looks up those that are not built in.
 
-        ConfigError: a class is missing or unknown.
+        Raises ConfigError if a class is missing or unknown.
         """
         names = parse_value(CONFIG_PROVIDERS, props.get(CONFIG_PROVIDERS, ""), ConfigType.LIST)
         aliases = ValidList().check(CONFIG_PROVIDERS, names)
@@ -203,11 +209,11 @@ class ConfigProviders:
         return cls({alias: _make_provider(alias, props, find) for alias in aliases})
 
     def resolve(self, props: Mapping[str, str]) -> dict[str, str]:
-        """`props` with every reference that can be resolved replaced by its value."""
+        """Return `props` with every resolvable reference replaced by its value."""
         return self.resolve_for_now(props).values
 
     def resolve_for_now(self, props: Mapping[str, str]) -> ResolvedConfig:
-        """The same, and for how long it holds."""
+        """Resolve `props` like `resolve`, and return how long the values are valid."""
         fetched: dict[tuple[str, str], Mapping[str, str]] = {}
         ttls: list[float] = []
 

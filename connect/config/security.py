@@ -1,8 +1,8 @@
-"""The keys every Kafka client has for reaching a cluster: protocol, TLS and SASL (Kafka 4.3.1).
+"""Connection keys of all Kafka clients: protocol, TLS and SASL (Kafka 4.3.1).
 
-`CLIENT_CONFIG_NAMES` are the names that MirrorMaker 2 hands from clusters on to clients. Which of
-them have an effect here is said by `connect.clients.config.properties`, which also warns about the
-others."""
+MirrorMaker 2 passes the keys in `CLIENT_CONFIG_NAMES` from clusters to clients.
+`connect.clients.config.properties` defines their effect here, and warns about keys without one.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +34,14 @@ def _key(
 
 
 _SSL_KEYS = (
-    _key("ssl.cipher.suites", _LIST, (), _LOW, "Ciphers to offer; empty: all.", ValidList()),
+    _key(
+        "ssl.cipher.suites",
+        _LIST,
+        (),
+        _LOW,
+        "Cipher suites to offer; empty offers all.",
+        ValidList(),
+    ),
     _key(
         "ssl.enabled.protocols",
         _LIST,
@@ -48,7 +55,7 @@ _SSL_KEYS = (
         _STRING,
         "https",
         _LOW,
-        "`https` checks that the broker's certificate names its host; empty does not check.",
+        "`https` verifies the host name in the broker's certificate; empty disables the check.",
     ),
     _key("ssl.engine.factory.class", _CLASS, None, _LOW, "A Java class; not supported here."),
     _key("ssl.key.password", _PASSWORD, None, _HIGH, "Password of the private key."),
@@ -104,7 +111,9 @@ _SASL_KEYS = (
         _MEDIUM,
         "A Java class; not supported here.",
     ),
-    _key("sasl.login.callback.handler.class", _CLASS, None, _MEDIUM, "How tokens are got."),
+    _key(
+        "sasl.login.callback.handler.class", _CLASS, None, _MEDIUM, "Class that retrieves tokens."
+    ),
     _key("sasl.login.class", _CLASS, None, _MEDIUM, "A Java class; not supported here."),
     _key("sasl.login.connect.timeout.ms", _INT, None, _LOW, "Connect timeout of the token URL."),
     _key("sasl.login.read.timeout.ms", _INT, None, _LOW, "Read timeout of the token URL."),
@@ -113,7 +122,7 @@ _SASL_KEYS = (
         _SHORT,
         300,
         _LOW,
-        "Time left on a token when it is renewed.",
+        "Remaining lifetime at which a token is renewed, in seconds.",
         Range(0, 3600),
     ),
     _key(
@@ -121,7 +130,7 @@ _SASL_KEYS = (
         _SHORT,
         60,
         _LOW,
-        "Shortest time between two renewals.",
+        "Minimum time between two renewals, in seconds.",
         Range(0, 900),
     ),
     _key(
@@ -129,7 +138,7 @@ _SASL_KEYS = (
         _DOUBLE,
         0.8,
         _LOW,
-        "Part of a token's life after which it is renewed.",
+        "Share of a token's lifetime after which it is renewed.",
         Range(0.5, 1.0),
     ),
     _key(
@@ -137,23 +146,25 @@ _SASL_KEYS = (
         _DOUBLE,
         0.05,
         _LOW,
-        "Random part added to that.",
+        "Random jitter of the renewal, as a share of the lifetime.",
         Range(0.0, 0.25),
     ),
-    _key("sasl.login.retry.backoff.max.ms", _LONG, 10_000, _LOW, "Longest wait between tries."),
-    _key("sasl.login.retry.backoff.ms", _LONG, 100, _LOW, "First wait between tries."),
+    _key("sasl.login.retry.backoff.max.ms", _LONG, 10_000, _LOW, "Maximum wait between retries."),
+    _key("sasl.login.retry.backoff.ms", _LONG, 100, _LOW, "Initial wait between retries."),
     _key(
         "sasl.kerberos.kinit.cmd", _STRING, "/usr/bin/kinit", _LOW, "Command to renew the ticket."
     ),
-    _key("sasl.kerberos.min.time.before.relogin", _LONG, 60_000, _LOW, "Between two logins, ms."),
+    _key(
+        "sasl.kerberos.min.time.before.relogin", _LONG, 60_000, _LOW, "Minimum time between logins."
+    ),
     _key("sasl.kerberos.service.name", _STRING, None, _MEDIUM, "The brokers' Kerberos principal."),
-    _key("sasl.kerberos.ticket.renew.jitter", _DOUBLE, 0.05, _LOW, "Random part of the renewal."),
+    _key("sasl.kerberos.ticket.renew.jitter", _DOUBLE, 0.05, _LOW, "Random jitter of the renewal."),
     _key(
         "sasl.kerberos.ticket.renew.window.factor",
         _DOUBLE,
         0.8,
         _LOW,
-        "Part of a ticket's life after which it is renewed.",
+        "Share of a ticket's lifetime after which it is renewed.",
     ),
 )
 
@@ -165,7 +176,7 @@ _OAUTH_KEYS = tuple(
             _STRING,
             "RS256",
             _MEDIUM,
-            "Signature of the JWT assertion.",
+            "Signature algorithm of the JWT assertion.",
             OneOf(("ES256", "RS256"), ignore_case=True),
         ),
         ("assertion.claim.aud", _STRING, None, _MEDIUM, "Audience of the assertion.", None),
@@ -174,24 +185,31 @@ _OAUTH_KEYS = tuple(
             _INT,
             300,
             _LOW,
-            "Life of the assertion.",
+            "Lifetime of the assertion, in seconds.",
             Range(0, 86400),
         ),
         ("assertion.claim.iss", _STRING, None, _MEDIUM, "Issuer of the assertion.", None),
-        ("assertion.claim.jti.include", _BOOLEAN, False, _MEDIUM, "Give it an id.", None),
-        ("assertion.claim.nbf.seconds", _INT, 60, _LOW, "Valid since, before now.", Range(0, 3600)),
+        ("assertion.claim.jti.include", _BOOLEAN, False, _MEDIUM, "Whether it has an id.", None),
+        (
+            "assertion.claim.nbf.seconds",
+            _INT,
+            60,
+            _LOW,
+            "Seconds it is valid before now.",
+            Range(0, 3600),
+        ),
         ("assertion.claim.sub", _STRING, None, _MEDIUM, "Subject of the assertion.", None),
-        ("assertion.file", _STRING, None, _MEDIUM, "File with a ready assertion.", None),
-        ("assertion.private.key.file", _STRING, None, _MEDIUM, "Key to sign it with.", None),
+        ("assertion.file", _STRING, None, _MEDIUM, "File with a signed assertion.", None),
+        ("assertion.private.key.file", _STRING, None, _MEDIUM, "Key that signs assertions.", None),
         (
             "assertion.private.key.passphrase",
             _PASSWORD,
             None,
             _MEDIUM,
-            "Passphrase of that key.",
+            "Passphrase of the private key.",
             None,
         ),
-        ("assertion.template.file", _STRING, None, _MEDIUM, "JSON template of it.", None),
+        ("assertion.template.file", _STRING, None, _MEDIUM, "JSON file with claims.", None),
         ("client.credentials.client.id", _STRING, None, _MEDIUM, "OAuth client id.", None),
         ("client.credentials.client.secret", _PASSWORD, None, _MEDIUM, "OAuth secret.", None),
         ("clock.skew.seconds", _INT, 30, _LOW, "Brokers only; no effect in clients.", None),
@@ -214,7 +232,7 @@ _OAUTH_KEYS = tuple(
             _CLASS,
             _OAUTH + "DefaultJwtRetriever",
             _MEDIUM,
-            "How tokens are got.",
+            "Class that retrieves tokens.",
             None,
         ),
         (
@@ -225,10 +243,10 @@ _OAUTH_KEYS = tuple(
             "Java only; no effect here.",
             None,
         ),
-        ("scope", _STRING, None, _MEDIUM, "Scope to ask a token for.", None),
-        ("scope.claim.name", _STRING, "scope", _LOW, "Claim that holds the scope.", None),
-        ("sub.claim.name", _STRING, "sub", _LOW, "Claim that holds the subject.", None),
-        ("token.endpoint.url", _STRING, None, _MEDIUM, "Where tokens are got.", None),
+        ("scope", _STRING, None, _MEDIUM, "Scope of requested tokens.", None),
+        ("scope.claim.name", _STRING, "scope", _LOW, "Claim with the scope.", None),
+        ("sub.claim.name", _STRING, "sub", _LOW, "Claim with the subject.", None),
+        ("token.endpoint.url", _STRING, None, _MEDIUM, "URL of the token endpoint.", None),
     )
 )
 
@@ -238,7 +256,7 @@ SECURITY_KEYS: tuple[ConfigKey, ...] = (
         _STRING,
         "PLAINTEXT",
         _MEDIUM,
-        "How brokers are reached: in the clear or by TLS, with SASL or without.",
+        "Security protocol of the brokers: plaintext or TLS, with or without SASL.",
         OneOf(SECURITY_PROTOCOLS, ignore_case=True),
     ),
     *_SSL_KEYS,

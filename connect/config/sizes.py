@@ -1,4 +1,4 @@
-"""Sizes and rates as people write them: `50MB`, `1.5GiB/s`, `800000`."""
+"""Parse sizes and rates such as `50MB`, `1.5GiB/s` and `800000`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?(?:/s)?", re.IGNORECASE)
 
 
 def parse_size(text: str) -> float | None:
-    """Bytes, or bytes a second; None: not a size above 0."""
+    """Return bytes, or bytes per second; None if the text is not a size above 0."""
     found = _SIZE.fullmatch(text.strip())
     number = float(found[1]) if found else 0.0
     if not found or number <= 0:

@@ -1,8 +1,8 @@
-"""The types of property values, and how text becomes a value and a value text again.
+"""Types of property values, and conversions between text and values.
 
-The rules are those of Kafka's ConfigDef (4.3.1), found by running it: text is trimmed of characters
-up to U+0020; a blank LIST is empty, and its elements are separated by commas that swallow the white
-space around them; numbers are decimal with an optional sign.
+The rules are those of Kafka's ConfigDef (4.3.1), as observed: text is trimmed of characters up to
+U+0020; a blank LIST is empty, and its elements are separated by commas with optional white space;
+numbers are decimal with an optional sign.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DOUBLE = re.compile(
 
 
 class ConfigType(enum.Enum):
-    """The type of a key's value. The names are Java's, as REST answers print them."""
+    """The type of a key's value. The names are Java's, as in REST responses."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -45,12 +45,12 @@ class ConfigType(enum.Enum):
     PASSWORD = "PASSWORD"
 
 
-# Bits of Java's signed integers.
+# The size in bits of Java's signed integers.
 _INTEGER_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 
 
 class SecretStr:
-    """A secret that every way of printing shows as `[hidden]`. `reveal()` gives the text."""
+    """A secret that is always printed as `[hidden]`. `reveal()` returns the text."""
 
     __slots__ = ("_text",)
 
@@ -58,7 +58,7 @@ class SecretStr:
         self._text = text
 
     def reveal(self) -> str:
-        """The secret itself, for a client that must send it."""
+        """Return the secret itself, for a client that must send it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -77,18 +77,18 @@ class SecretStr:
 
 
 ConfigScalar = bool | int | float | str | tuple[str, ...] | SecretStr | None
-"""A parsed value: LIST gives a tuple, CLASS its name as text, PASSWORD a `SecretStr`."""
+"""A parsed value: LIST is a tuple, CLASS the class name as text, PASSWORD a `SecretStr`."""
 
 
 def invalid_value(key: str, value: object, reason: str = "") -> ConfigError:
-    """The error for a wrong value, in the words that Java users search for."""
+    """Return the error for an invalid value, with Java's text, which users search for."""
     shown = format_value(value)
     message = f"Invalid value {shown} for configuration {key}"
     return ConfigError(f"{message}: {reason}" if reason else message, key=key, value=shown)
 
 
 def parse_value(key: str, text: str | None, kind: ConfigType) -> ConfigScalar:
-    """`text` as a value of type `kind`. None stays None. Raises ConfigError naming `key`."""
+    """Parse `text` as a value of type `kind`. None stays None. Raises ConfigError with the key."""
     if text is None:
         return None
     trimmed = text.strip(_JAVA_TRIM)
@@ -114,7 +114,7 @@ def _parse_boolean(key: str, text: str, trimmed: str) -> bool:
 
 def _parse_integer(key: str, text: str, trimmed: str, kind: ConfigType) -> int:
     limit = 1 << (_INTEGER_BITS[kind] - 1)
-    # Twenty characters hold any 64-bit number; a longer one need not be computed to be refused.
+    # Any 64-bit number fits into twenty characters, so a longer one is refused without parsing.
     if _INTEGER.fullmatch(trimmed) and len(trimmed.lstrip("+-0")) <= 20:
         number = int(trimmed)
         if -limit <= number < limit:
@@ -132,7 +132,7 @@ def _parse_double(key: str, text: str, trimmed: str) -> float:
 
 
 def format_value(value: object) -> str:
-    """A value as the text that would be parsed back to it; a secret as `[hidden]`."""
+    """Return the text that parses to this value; a secret is `[hidden]`."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,8 +1,7 @@
-"""What a parsed value may be: the checks that a `ConfigKey` carries.
+"""Validators of parsed values, used by `ConfigKey`s.
 
-A validator gives the value back, perhaps normalised, or raises ConfigError naming key, value and
-what is allowed. It has no state and may be used from any thread. `describe()` is for the
-reference tables.
+A validator returns the value, perhaps normalised, or raises ConfigError with key, value and valid
+values. It has no state and may be used from any thread. `describe()` is for the reference tables.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ log = logging.getLogger(__name__)
 
 
 class Validator(Protocol):
-    """A check of one parsed value."""
+    """Validates a parsed value."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
-        """The value to use. Raises ConfigError when `value` is not allowed."""
+        """Return the value to use. Raises ConfigError if `value` is invalid."""
 
     def describe(self) -> str:
         """Return a short description of the valid values."""
@@ -45,7 +44,7 @@ class Validator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number within inclusive bounds; None leaves a side open."""
+    """Validates a number between inclusive bounds; a bound of None is open."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -67,7 +66,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class NonEmptyString:
-    """A string with at least one character; null where `allow_null`."""
+    """Validates that a string is not empty; null is valid with `allow_null`."""
 
     allow_null: bool = True
 
@@ -82,7 +81,7 @@ class NonEmptyString:
 
 @dataclass(frozen=True, slots=True)
 class NonNull:
-    """Any value but null."""
+    """Validates that a value is not null."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         if value is None:
@@ -95,8 +94,10 @@ class NonNull:
 
 @dataclass(frozen=True, slots=True)
 class PrintableName:
-    """A name: not empty, and free of control characters (C0, DEL and C1). That it is missing is for
-    its key to say."""
+    """Validates a name: not empty, and without control characters (C0, DEL and C1).
+
+    Null is valid here: a required key reports a missing name.
+    """
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         if value is None:
@@ -124,7 +125,7 @@ def _is_control(char: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JavaPattern:
-    """A regular expression of Java's."""
+    """Validates a Java regular expression."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         try:
@@ -139,7 +140,7 @@ class JavaPattern:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of a set of strings. `ignore_case` keeps the user's spelling."""
+    """Validates that a string is one of a set. `ignore_case` keeps the user's spelling."""
 
     allowed: tuple[str, ...]
     ignore_case: bool = False
@@ -158,9 +159,9 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class ValidList:
-    """A list without empty elements. Duplicates are dropped with a warning, as in Kafka 4.
+    """Validates a list without empty elements. Drops duplicates with a warning, as in Kafka 4.
 
-    `allowed` empty: any element. `allow_empty`: whether the list itself may be empty.
+    An empty `allowed` permits any element. `allow_empty` permits an empty list.
     """
 
     allowed: tuple[str, ...] = ()
@@ -205,7 +206,7 @@ class ValidList:
 
 @dataclass(frozen=True, slots=True)
 class UniqueAliases:
-    """A list of aliases of one kind ("transformation", "group", ...) where none comes twice."""
+    """Validates a list of unique aliases of one kind ("transformation", "group", ...)."""
 
     kind: str
 
@@ -223,7 +224,7 @@ class UniqueAliases:
 
 @dataclass(frozen=True, slots=True)
 class OrNull:
-    """Null, or what another validator allows."""
+    """Permits null, or values that another validator permits."""
 
     inner: Validator
 
@@ -235,7 +236,7 @@ class OrNull:
 
 
 class AllOf:
-    """Several checks, one after the other."""
+    """Applies several validators in order."""
 
     __slots__ = ("_validators",)
 

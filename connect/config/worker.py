@@ -1,7 +1,7 @@
-"""A worker's configuration, typed, and the properties of the clients it makes.
+"""A worker's typed configuration, and the properties of its clients.
 
-The keys are declared in `connect.config.worker_keys`. A standalone herder needs neither a group nor
-storage of configs and statuses, so a worker's config may leave those out.
+`connect.config.worker_keys` declares the keys. A standalone worker needs no group and no topics for
+configs and statuses, so its config may omit them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from connect.errors import ConfigError
 
 __all__ = ["WorkerConfig"]
 
-# Of the worker's own properties, those that its internal clients take as they are. The group's
-# (group.id, session.timeout.ms ...) are not theirs.
+# Worker properties that its internal clients use unchanged. The group's properties (group.id,
+# session.timeout.ms ...) are not among them.
 _OWN_CLIENT_NAMES = CLIENT_CONFIG_NAMES | {
     "client.dns.lookup",
     "connections.max.idle.ms",
@@ -37,9 +37,9 @@ _OWN_CLIENT_NAMES = CLIENT_CONFIG_NAMES | {
     "socket.connection.setup.timeout.ms",
 }
 
-# A task's producer keeps trying: a record that cannot be written yet is not a reason to fail.
-# Java's other settings for it (no idempotence, one request in flight) keep order in clients that
-# cannot otherwise; ours are idempotent.
+# A task's producer retries without end, so that an unavailable broker does not fail the task.
+# Java's other settings (no idempotence, one request in flight) only keep the order in clients
+# without idempotence; ours have it.
 _TASK_PRODUCER_DEFAULTS = {"acks": "all", "delivery.timeout.ms": "2147483647"}
 
 _NEEDED_KEYS = tuple(
@@ -52,7 +52,7 @@ _NEEDED_CONFIG_DEF = ConfigDef(_NEEDED_KEYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """What a worker needs to know. Times in seconds; `originals` may hold secrets."""
+    """A worker's settings. Times in seconds; `originals` may hold secrets."""
 
     originals: Mapping[str, str] = field(repr=False)
     key_converter: str
@@ -63,11 +63,11 @@ class WorkerConfig:
     offset_storage_partitions: int = -1
     offset_storage_replication_factor: int = -1
     offset_storage_topic_configs: Mapping[str, str] = field(default_factory=dict)
-    """Extra configs for creating the offsets topic: `offset.storage.<topic config>`."""
+    """Extra topic configs of the offsets topic: `offset.storage.<topic config>`."""
     offset_storage_file: str | None = None
     offset_storage_sql_url: SecretStr | None = None
     override_policy: str = "All"
-    """Alias or class of the policy for client properties that connectors override."""
+    """Alias or class of the policy for client properties that connectors may override."""
     topic_creation_enable: bool = True
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
@@ -77,9 +77,9 @@ class WorkerConfig:
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> WorkerConfig:
-        """The values in a worker's properties, whose config providers are resolved already.
+        """Parse a worker's properties, in which config providers are resolved already.
 
-        Raises ConfigError for the first wrong or missing one.
+        Raises the first ConfigError.
         """
         parsed = _NEEDED_CONFIG_DEF.parse(props)
         return cls(
@@ -92,9 +92,9 @@ class WorkerConfig:
 
     @classmethod
     def for_standalone(cls, props: Mapping[str, str]) -> WorkerConfig:
-        """The same for a standalone worker, which keeps its offsets in a database.
+        """Parse a standalone worker's properties; such a worker stores its offsets in a database.
 
-        Raises ConfigError for the first wrong or missing value.
+        Raises the first ConfigError.
         """
         parsed = STANDALONE_CONFIG_DEF.parse(props)
         file = parsed.optional_string("offset.storage.file.filename")
@@ -108,8 +108,11 @@ class WorkerConfig:
         return cls(**_shared(parsed), offset_storage_file=file, offset_storage_sql_url=url)
 
     def own_client_properties(self, purpose: str) -> dict[str, str]:
-        """Java properties of a client for the worker's own topics; `purpose` (such as `offsets`)
-        ends its client id, `<group.id>-[<client.id>-]<purpose>`."""
+        """Return Java properties of a client for the worker's internal topics.
+
+        Its client id is `<group.id>-[<client.id>-]<purpose>`, where `purpose` is for example
+        `offsets`.
+        """
         result = {
             name: value for name, value in self.originals.items() if name in _OWN_CLIENT_NAMES
         }
@@ -120,8 +123,10 @@ class WorkerConfig:
     def task_producer_properties(
         self, connector_config: Mapping[str, str], client_id: str
     ) -> dict[str, str]:
-        """Java properties of a task's data producer: the worker's `producer.*`, and over them the
-        connector's `producer.override.*`."""
+        """Return Java properties of a task's data producer.
+
+        They are the worker's `producer.*`, overridden by the connector's `producer.override.*`.
+        """
         return {
             "bootstrap.servers": self.originals["bootstrap.servers"],
             "client.id": client_id,
@@ -133,8 +138,10 @@ class WorkerConfig:
     def task_consumer_properties(
         self, connector_config: Mapping[str, str], connector: str, client_id: str
     ) -> dict[str, str]:
-        """Java properties of a sink task's consumer: the worker's `consumer.*`, and over them the
-        connector's `consumer.override.*`."""
+        """Return Java properties of a sink task's consumer.
+
+        They are the worker's `consumer.*`, overridden by the connector's `consumer.override.*`.
+        """
         return {
             "bootstrap.servers": self.originals["bootstrap.servers"],
             "group.id": f"connect-{connector}",
@@ -147,8 +154,11 @@ class WorkerConfig:
     def task_admin_properties(
         self, connector_config: Mapping[str, str], client_id: str
     ) -> dict[str, str]:
-        """Java properties of a connector's admin client: the worker's own client properties, its
-        `admin.*`, and over them the connector's `admin.override.*`."""
+        """Return Java properties of a connector's admin client.
+
+        They are the worker's client properties and its `admin.*`, overridden by the connector's
+        `admin.override.*`.
+        """
         own = {name: value for name, value in self.originals.items() if name in _OWN_CLIENT_NAMES}
         return {
             **own,
@@ -159,7 +169,7 @@ class WorkerConfig:
 
 
 class _Shared(TypedDict):
-    """The fields that every kind of worker has."""
+    """The fields that all kinds of workers have."""
 
     originals: Mapping[str, str]
     key_converter: str
@@ -201,7 +211,9 @@ def _without_prefix(props: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 
 def _topic_configs(props: Mapping[str, str], kind: str) -> dict[str, str]:
-    """Topic configs for a storage topic. Connect sets the clean-up itself, so it is not taken."""
+    """Return the topic configs of an internal topic, without the cleanup policy, which Connect
+    sets.
+    """
     own = {"topic", "partitions", "replication.factor", "cleanup.policy", "file.filename"}
     return {
         name: value

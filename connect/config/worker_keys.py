@@ -1,7 +1,7 @@
-"""The keys of a Connect worker (Kafka 4.3.1), standalone and distributed.
+"""Config keys of standalone and distributed Connect workers (Kafka 4.3.1).
 
-Those that concern only Java (plugin scanning, JMX, MAC algorithms) are declared so that they are
-known; their docs say where they have no effect.
+Keys with an effect only in Java (plugin scanning, JMX, MAC algorithms) are declared so that they
+are known. Their docs say if they have no effect here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _required(
 
 
 class _PositiveOrBrokerDefault:
-    """A count of at least 1, or -1: what the broker's defaults say."""
+    """Validates a count of at least 1, or -1 for the broker's default."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         return value if value == -1 else Range(1).check(key, value)
@@ -97,14 +97,14 @@ _WORKER_KEYS = (
         "plugin.path",
         _LIST,
         None,
-        "Directories with plugins: Python packages, modules and wheels. Others are ignored.",
+        "Directories with plugins: Python packages, modules and wheels.",
         OrNull(ValidList(allow_empty=False)),
     ),
     _key(
         "plugin.discovery",
         _STRING,
         "hybrid_warn",
-        "How Java looks for plugins; no effect.",
+        "How Java discovers plugins; no effect.",
         OneOf(("only_scan", "hybrid_warn", "hybrid_fail", "service_load"), ignore_case=True),
     ),
     _key("config.providers", _LIST, (), "Aliases of config providers.", ValidList()),
@@ -127,16 +127,21 @@ _WORKER_KEYS = (
         ("org.apache.kafka.common.metrics.JmxReporter",),
         "Java's metric reporters; no effect.",
     ),
-    _key("metrics.num.samples", _INT, 2, "Windows of a metric.", Range(1)),
-    _key("metrics.sample.window.ms", _LONG, 30_000, "Length of such a window.", Range(0)),
+    _key("metrics.num.samples", _INT, 2, "Sample windows of a metric.", Range(1)),
+    _key("metrics.sample.window.ms", _LONG, 30_000, "Length of a sample window.", Range(0)),
     _key(
         "metrics.recording.level",
         _STRING,
         "INFO",
-        "Detail of Java's metrics; no effect.",
+        "Recording level of Java's metrics; no effect.",
         OneOf(("INFO", "DEBUG")),
     ),
-    _key("topic.creation.enable", _BOOLEAN, True, "Whether connectors may describe new topics."),
+    _key(
+        "topic.creation.enable",
+        _BOOLEAN,
+        True,
+        "Whether connectors may define settings for the topics they create.",
+    ),
     _key(
         "topic.tracking.enable",
         _BOOLEAN,
@@ -162,7 +167,7 @@ _REST_KEYS = (
     _key("rest.advertised.host.name", _STRING, None, "Advertised host of this worker's REST API."),
     _key("rest.advertised.port", _INT, None, "Advertised port of this worker's REST API."),
     _key("rest.advertised.listener", _STRING, None, "Advertised listener: http or https."),
-    _key("admin.listeners", _LIST, None, "Where the admin resources listen, if elsewhere."),
+    _key("admin.listeners", _LIST, None, "Listeners of the admin resources, if separate."),
     _key(
         "rest.extension.classes",
         _LIST,
@@ -171,12 +176,12 @@ _REST_KEYS = (
     ),
     _key("access.control.allow.origin", _STRING, "", "CORS: allowed origin."),
     _key("access.control.allow.methods", _STRING, "", "CORS: allowed methods."),
-    _key("response.http.headers.config", _STRING, "", "Headers to add to every answer."),
+    _key("response.http.headers.config", _STRING, "", "Headers to add to every response."),
     _key(
         "ssl.client.auth",
         _STRING,
         "none",
-        "Whether REST clients need a certificate.",
+        "Whether REST clients must authenticate with a certificate.",
         OneOf(("required", "requested", "none")),
     ),
 )
@@ -190,7 +195,7 @@ def _storage_keys(kind: str, partitions: int | None) -> tuple[ConfigKey, ...]:
             f"{kind}.storage.replication.factor",
             _SHORT,
             3,
-            "Replication factor of that topic.",
+            "Replication factor of this topic.",
             _COUNT,
         ),
     ]
@@ -234,13 +239,18 @@ _GROUP_KEYS = (
         _HIGH,
     ),
     _key(
-        "worker.sync.timeout.ms", _INT, 3000, "How long a worker tries to catch up.", None, _MEDIUM
+        "worker.sync.timeout.ms",
+        _INT,
+        3000,
+        "How long a worker reads the config topic to catch up with the group.",
+        None,
+        _MEDIUM,
     ),
     _key(
         "worker.unsync.backoff.ms",
         _INT,
         300_000,
-        "How long it stays away if it cannot.",
+        "How long a worker that could not catch up stays out of the group.",
         None,
         _MEDIUM,
     ),
@@ -248,14 +258,14 @@ _GROUP_KEYS = (
         "connect.protocol",
         _STRING,
         "sessioned",
-        "The group protocol.",
+        "The group's assignment protocol.",
         OneOf(("eager", "compatible", "sessioned"), ignore_case=True),
     ),
     _key(
         "scheduled.rebalance.max.delay.ms",
         _INT,
         300_000,
-        "How long the work of a lost worker waits for it to come back.",
+        "How long the group waits for a lost worker before it reassigns its work.",
         Range(0, _INT_MAX),
     ),
     _key(
@@ -264,9 +274,13 @@ _GROUP_KEYS = (
         "HmacSHA256",
         "Algorithm for generating session keys.",
     ),
-    _key("inter.worker.key.size", _INT, None, "Bits of the session key."),
+    _key("inter.worker.key.size", _INT, None, "Size of the session key, in bits."),
     _key(
-        "inter.worker.key.ttl.ms", _INT, 3_600_000, "Life of the session key.", Range(0, _INT_MAX)
+        "inter.worker.key.ttl.ms",
+        _INT,
+        3_600_000,
+        "Lifetime of the session key.",
+        Range(0, _INT_MAX),
     ),
     _key(
         "inter.worker.signature.algorithm",
@@ -278,24 +292,34 @@ _GROUP_KEYS = (
         "inter.worker.verification.algorithms",
         _LIST,
         ("HmacSHA256",),
-        "Accepted signatures.",
+        "Accepted signature algorithms.",
         ValidList(allow_empty=False),
     ),
 )
 
 _CLIENT_KEYS = (
     _key("client.id", _STRING, "", "Part of the ids of the worker's clients."),
-    _key("metadata.max.age.ms", _LONG, 300_000, "Age at which metadata is read anew.", Range(0)),
-    _key("send.buffer.bytes", _INT, 131_072, "SO_SNDBUF; -1: the system's.", Range(-1), _MEDIUM),
-    _key("receive.buffer.bytes", _INT, 32_768, "SO_RCVBUF; -1: the system's.", Range(-1), _MEDIUM),
+    _key("metadata.max.age.ms", _LONG, 300_000, "Maximum age of metadata, in ms.", Range(0)),
+    _key("send.buffer.bytes", _INT, 131_072, "SO_SNDBUF; -1: system default.", Range(-1), _MEDIUM),
+    _key(
+        "receive.buffer.bytes", _INT, 32_768, "SO_RCVBUF; -1: system default.", Range(-1), _MEDIUM
+    ),
     _key("reconnect.backoff.ms", _LONG, 50, "Initial wait before reconnecting, in ms.", Range(0)),
-    _key("reconnect.backoff.max.ms", _LONG, 1000, "Maximum of that wait, in ms.", Range(0)),
-    _key("socket.connection.setup.timeout.ms", _LONG, 10_000, "To set up a connection.", Range(0)),
-    _key("socket.connection.setup.timeout.max.ms", _LONG, 30_000, "Longest such time.", Range(0)),
+    _key("reconnect.backoff.max.ms", _LONG, 1000, "Maximum of this backoff, in ms.", Range(0)),
+    _key(
+        "socket.connection.setup.timeout.ms", _LONG, 10_000, "Connection timeout, in ms.", Range(0)
+    ),
+    _key(
+        "socket.connection.setup.timeout.max.ms",
+        _LONG,
+        30_000,
+        "Maximum connection timeout, in ms.",
+        Range(0),
+    ),
     _key("retry.backoff.ms", _LONG, 100, "Initial wait before a retry, in ms.", Range(0)),
-    _key("retry.backoff.max.ms", _LONG, 1000, "Maximum of that wait, in ms.", Range(0)),
-    _key("request.timeout.ms", _INT, 40_000, "To wait for an answer.", Range(0), _MEDIUM),
-    _key("connections.max.idle.ms", _LONG, 540_000, "After which idle connections are closed."),
+    _key("retry.backoff.max.ms", _LONG, 1000, "Maximum of this backoff, in ms.", Range(0)),
+    _key("request.timeout.ms", _INT, 40_000, "Timeout of a request, in ms.", Range(0), _MEDIUM),
+    _key("connections.max.idle.ms", _LONG, 540_000, "Idle time before a connection is closed."),
     _key(
         "metadata.recovery.strategy",
         _STRING,
@@ -307,13 +331,13 @@ _CLIENT_KEYS = (
         "metadata.recovery.rebootstrap.trigger.ms",
         _LONG,
         300_000,
-        "After how long without any.",
+        "Time without metadata before a rebootstrap.",
         Range(0),
     ),
 )
 
 WORKER_CONFIG_DEF = ConfigDef([*_WORKER_KEYS, *_REST_KEYS, *SECURITY_KEYS])
-"""What standalone and distributed workers share."""
+"""The keys that standalone and distributed workers share."""
 
 DISTRIBUTED_CONFIG_DEF = WORKER_CONFIG_DEF.extended(
     [
@@ -331,7 +355,7 @@ STANDALONE_CONFIG_DEF = WORKER_CONFIG_DEF.extended(
             "offset.storage.file.filename",
             _STRING,
             None,
-            "File that keeps source offsets: an SQLite database. Needed, unless"
+            "File for source offsets: an SQLite database. Needed, unless"
             " `offset.storage.sql.url` is given.",
             NonEmptyString(),
             _HIGH,
@@ -340,7 +364,7 @@ STANDALONE_CONFIG_DEF = WORKER_CONFIG_DEF.extended(
             "offset.storage.sql.url",
             ConfigType.PASSWORD,
             None,
-            "SQLAlchemy URL of the database that keeps source offsets in place of a file, such as"
+            "SQLAlchemy URL of the database for source offsets in place of a file, such as"
             " `postgresql+psycopg://user:password@host/database`.",
         ),
     ]

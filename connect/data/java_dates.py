@@ -1,9 +1,9 @@
-"""Java's SimpleDateFormat, in UTC and English: text of instants, and lenient reading of it.
+"""Java's SimpleDateFormat in UTC and English: formatting and lenient parsing of times.
 
-A pattern has letters that stand for fields, text in single quotes (two of them are one), and other
-characters that stand for themselves. Reading is lenient as in Java: month 13 is January of the next
-year. Not handled, and refused by name: week fields (w, W, F, Y) when reading, zone names other than
-UTC, GMT and Z. Immutable; may be used from any thread.
+A pattern consists of letters for fields, text in single quotes (two quotes are one), and other
+characters that stand for themselves. Parsing is lenient as in Java: month 13 is January of the next
+year. Unsupported, with a clear error: week fields (w, W, F, Y) when parsing, and zone names other
+than UTC, GMT and Z. Immutable; may be used from any thread.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 _ZONE = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})|GMT|UTC|Z")
 _ISO_ZONE = re.compile(r"Z|([+-])(\d{2})(?::?(\d{2}))?")
 _NUMBER = re.compile(r"-?\d+")
-# Java reads a year of two digits as one within 80 years before and 20 after today.
+# Java places a year of two digits within 80 years before and 20 years after today.
 _CENTURY_BACK = 80
 
 
 class InvalidPattern(ValueError):
-    """A pattern that SimpleDateFormat refuses, or that is not handled here; in Java's words."""
+    """A pattern that SimpleDateFormat or this module refuses, with Java's error text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A field (`letter`, `count`), or text that stands for itself (`letter` empty)."""
+    """A field (`letter`, `count`), or literal text (`letter` is empty)."""
 
     letter: str
     count: int
@@ -59,7 +59,7 @@ class _Item:
 
 
 class DateFormat:
-    """One pattern. Raises `InvalidPattern`."""
+    """A date format with one pattern. Raises `InvalidPattern`."""
 
     __slots__ = ("_items", "pattern")
 
@@ -68,16 +68,16 @@ class DateFormat:
         self._items = _compile(pattern)
 
     def format(self, instant: datetime.datetime) -> str:
-        """The text of an instant."""
+        """Return the text of an instant."""
         moment = from_ms(to_ms(instant))
         return "".join(
             _field_text(item, moment) if item.letter else item.text for item in self._items
         )
 
     def parse(self, text: str) -> datetime.datetime | None:
-        """The instant at the beginning of a text; what comes after it is ignored, as in Java.
+        """Parse the instant at the start of a text, and ignore the rest, as Java does.
 
-        None: the text does not fit. Raises `DataError` beyond the years 1 to 9999.
+        Returns None if the text does not match. Raises `DataError` beyond the years 1 to 9999.
         """
         fields: dict[str, int] = {}
         at = 0
@@ -180,7 +180,7 @@ def _sunday_based(moment: datetime.datetime) -> int:
 
 
 def _week(moment: datetime.datetime) -> int:
-    """The week of the year as in the United States: it starts on Sunday, 1 January is in week 1."""
+    """Return the week of the year by US rules: weeks start on Sunday, 1 January is in week 1."""
     if _week_year(moment) != moment.year:
         return 1
     first = moment.replace(month=1, day=1)
@@ -197,7 +197,7 @@ def _week_year(moment: datetime.datetime) -> int:
 def _read(
     item: _Item, following: _Item | None, text: str, at: int, fields: dict[str, int]
 ) -> int | None:
-    """Read one item at `at` into `fields`; where the next begins, None when it is not there."""
+    """Parse one item at `at` into `fields`. Return the next position, or None if it is missing."""
     if not item.letter:
         return at + len(item.text) if text.startswith(item.text, at) else None
     while at < len(text) and text[at] in " \t":
@@ -218,7 +218,7 @@ def _read(
 def _read_number(
     item: _Item, following: _Item | None, text: str, at: int, fields: dict[str, int]
 ) -> int | None:
-    # Next to another number, a field is as wide as the pattern says.
+    # Before another number, a field is exactly as wide as the pattern says.
     end = at + item.count if following is not None and following.numeric else len(text)
     match = _NUMBER.match(text, at, end)
     if match is None:
@@ -269,7 +269,9 @@ def _read_zone(letter: str, text: str, at: int, fields: dict[str, int]) -> int |
 
 
 def _resolve(fields: dict[str, int]) -> int:
-    """Milliseconds since 1970. Fields beyond their range carry over into the next larger one."""
+    """Return milliseconds since 1970. A field beyond its range carries over into the next larger
+    one.
+    """
     months = fields.get("y", fields.get("Y", 1970)) * 12 + fields.get("M", 1) - 1
     year, month = divmod(months, 12)
     if "D" in fields and "M" not in fields and "d" not in fields:
@@ -287,8 +289,10 @@ def _resolve(fields: dict[str, int]) -> int:
 
 
 def _days_of(year: int, month: int) -> int:
-    """Days from 1970 to the first of a month (counted from 0), in the Gregorian calendar."""
-    # Counting years from March puts the leap day at their end.
+    """Return the days from 1970 to the first of a month (counted from 0), in the Gregorian
+    calendar.
+    """
+    # Counting years from March puts the leap day at the end of a year.
     shifted = year if month >= 2 else year - 1
     from_march = (month - 2) % 12
     leaps = shifted // 4 - shifted // 100 + shifted // 400

@@ -1,7 +1,7 @@
-"""The order in which Java's HashMap gives its entries.
+"""The iteration order of Java's HashMap.
 
-Java's transformations put records without schema into such maps, and converters write them in
-their order. The bytes of a key decide its partition, so the order is part of them.
+Java's transformations put records without a schema into such maps, and converters write the entries
+in iteration order. A record's partition depends on its key's bytes, and so on this order.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["copied_order", "hash_order"]
 K = TypeVar("K")
 V = TypeVar("V")
 
-# Java's default number of buckets, and how full they may be before there are twice as many.
+# Java's default number of buckets, and the load factor at which it doubles.
 _DEFAULT_BUCKETS = 16
 _LOAD = 0.75
-# Beyond this size one cannot think that anybody cares for the order.
+# For larger maps the order is not computed, as nobody is likely to depend on it.
 _MOST = 1 << 16
 
 
 def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict[K, V]:
-    """The entries, put one by one into `new HashMap<>(capacity)`, in its order.
+    """Return the entries in the order of a `new HashMap<>(capacity)` they were put into one by one.
 
-    Keys whose hash is not known here (structs, floats) keep the order they came in.
+    If the hash of a key is unknown (structs, floats), the order stays as it is.
     """
     if len(entries) < 2 or len(entries) > _MOST:
         return dict(entries)
@@ -43,10 +43,10 @@ def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict
 
 
 def copied_order(source_size: int, entries: Mapping[K, V]) -> dict[K, V]:
-    """The entries of `new HashMap<>(source)` to which others were added.
+    """Return the entries in the order of a `new HashMap<>(source)` to which others were added.
 
-    As JDK 17 does it; from JDK 19 on a copy of 3, 6, 12 ... entries to which none is added may have
-    half the buckets, and so another order.
+    The order is that of JDK 17. From JDK 19 on a copy of 3, 6, 12 ... entries without added ones
+    may have half the buckets, and so another order.
     """
     return hash_order(entries, int(source_size / _LOAD + 1.0) if source_size else _DEFAULT_BUCKETS)
 
@@ -56,7 +56,7 @@ def _power_of_two(capacity: int) -> int:
 
 
 def _hash(key: object) -> int | None:
-    """Java's hash code as 32 bits without sign."""
+    """Return Java's hash code as an unsigned 32-bit number."""
     if key is None:
         return 0
     if isinstance(key, str):

@@ -1,7 +1,7 @@
-"""Numbers as Java has them: how they are written, how they narrow, and how text becomes one.
+"""Java's rules for numbers: text form, narrowing, and parsing.
 
 Pure functions. Floats are written as `Double.toString` and `Float.toString` of JDK 19 and newer:
-the shortest digits that read back as the number.
+with the shortest digits that parse back to the number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "parse_integer",
 ]
 
-# Java writes numbers from here on (and below the other bound) in scientific notation.
+# From this bound on (and below the other one) Java writes numbers in scientific notation.
 _SCIENTIFIC_FROM = 1e7
 _SCIENTIFIC_BELOW = 1e-3
 
@@ -38,8 +38,7 @@ _FLOAT = struct.Struct(">f")
 
 
 class Float32(float):
-    """A number of 32 bits where no schema says so. Rounded when made; what is too large becomes
-    infinite, as in Java."""
+    """A 32-bit float for values without a schema. Rounded when created; overflow gives infinity."""
 
     __slots__ = ()
 
@@ -59,26 +58,26 @@ def _rounded(value: float) -> float:
 
 
 def double_text(value: float) -> str:
-    """Java's text of a double."""
+    """Return Java's text of a double."""
     special = _special(value)
     if special is not None:
         return special
     magnitude = abs(value)
-    # Rounding the number itself to as many digits can miss them: 2**-24 lies between two.
+    # Rounding the number itself to as many digits can miss them: 2**-24 lies halfway between two.
     shortest = decimal.Decimal(repr(float(magnitude))).normalize()
     places = len(shortest.as_tuple().digits) - 1
     return _text(value, _two_digits(magnitude, float) or f"{shortest:.{places}e}")
 
 
 def float_text(value: float) -> str:
-    """Java's text of a float of 32 bits."""
+    """Return Java's text of a 32-bit float."""
     value = _rounded(value)
     special = _special(value)
     if special is not None:
         return special
     magnitude = abs(value)
     text = _two_digits(magnitude, _parse_float)
-    # Nine digits tell every float of 32 bits from its neighbours.
+    # Nine digits distinguish all 32-bit floats.
     for places in range(2, 9):
         if text is not None:
             break
@@ -100,7 +99,7 @@ def _special(value: float) -> str | None:
 
 
 def _two_digits(magnitude: float, parse: Callable[[str], float]) -> str | None:
-    """Java has at least two digits, and takes the nearest number among those."""
+    """Return the nearest number with two digits, because Java writes at least two."""
     text = f"{magnitude:.1e}"
     return text if parse(text) == magnitude else None
 
@@ -122,15 +121,16 @@ def _plain(digits: str, exponent: int) -> str:
 
 
 def narrow(value: int, bits: int) -> int:
-    """The low bits as a signed integer: Java's cast between integers."""
+    """Return the low bits as a signed integer, like Java's casts between integers."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def integer_of(value: float | decimal.Decimal, bits: int) -> int:
-    """Java's `longValue()`, `intValue()`, `shortValue()` and `byteValue()` of any number.
+    """Return Java's `longValue()`, `intValue()`, `shortValue()` or `byteValue()` of any number.
 
-    Doubles stop at the ends of int and long, and NaN is 0; decimals and integers lose high bits.
+    Doubles are clamped to the range of int and long, and NaN is 0. Decimals and integers lose high
+    bits.
     """
     if isinstance(value, decimal.Decimal):
         return narrow(_whole(value), bits)
@@ -148,7 +148,7 @@ def integer_of(value: float | decimal.Decimal, bits: int) -> int:
 
 
 def _whole(value: decimal.Decimal) -> int:
-    # From 2**64 times a power of ten on, the low 64 bits of a number are 0.
+    # 10**64 is a multiple of 2**64, so the low 64 bits of the number are 0.
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and exponent >= 64:
         return 0
@@ -156,7 +156,7 @@ def _whole(value: decimal.Decimal) -> int:
 
 
 def parse_decimal(text: str) -> decimal.Decimal | None:
-    """`new BigDecimal(text)`; None where Java throws."""
+    """Return `new BigDecimal(text)`, or None if Java throws."""
     if not _DECIMAL.fullmatch(text):
         return None
     try:
@@ -166,7 +166,7 @@ def parse_decimal(text: str) -> decimal.Decimal | None:
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """`Long.parseLong(text)` and its narrower kin; None where Java throws."""
+    """Return `Long.parseLong(text)` or that of a smaller type, or None if Java throws."""
     if not _INTEGER.fullmatch(text) or len(text.lstrip("+-0")) > 20:
         return None
     number = int(text)
@@ -174,7 +174,7 @@ def parse_integer(text: str, bits: int) -> int | None:
 
 
 def parse_double(text: str) -> float | None:
-    """`Double.parseDouble(text)`, without hexadecimal numbers; None where Java throws."""
+    """Return `Double.parseDouble(text)` without hexadecimal numbers, or None if Java throws."""
     trimmed = text.strip(_JAVA_TRIM)
     if not _DOUBLE.fullmatch(trimmed):
         return None

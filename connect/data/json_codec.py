@@ -1,11 +1,11 @@
 """Schemaless JSON exactly as Connect's JsonConverter writes it (schemas.enable=false, Jackson).
 
-Source offsets are found again by the bytes of their key, so these bytes are a format: compact, in
-the order of the map, raw UTF-8 with only these escapes: `"`, backslash, the short ones (backspace,
-tab, line feed, form feed, carriage return), other control characters below 0x20 as backslash-u and
-four capital hex digits, and characters beyond U+FFFF as two such escapes (a surrogate pair).
-Doubles and floats are written as Java's `toString` (JDK 19 and newer: the shortest digits), bytes
-become base64. Pure functions.
+Source offsets are looked up by the bytes of their key, so the bytes must match Java's: compact, in
+map order, raw UTF-8 with only these escapes: `"`, backslash, the short ones (backspace, tab, line
+feed, form feed, carriage return), other control characters below 0x20 as backslash-u and four
+capital hex digits, and characters beyond U+FFFF as two such escapes (a surrogate pair). Doubles and
+floats are written as Java's `toString` (JDK 19 and newer: the shortest digits), bytes become
+base64. Pure functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from connect.errors import ConnectError, CorruptData
 
 __all__ = ["JsonValue", "decode", "encode", "refuse_constant"]
 
-# A union with strings in it, because the alias refers to itself.
+# A union that contains a string, because the alias refers to itself.
 JsonValue: TypeAlias = Union[
     str,
     int,
@@ -49,14 +49,14 @@ _SHORT_ESCAPES = {
 
 
 def encode(value: JsonValue) -> bytes:
-    """The bytes of one value. Raises `ConnectError` for what JSON cannot hold."""
+    """Encode one value. Raises `ConnectError` for a type that JSON lacks."""
     parts: list[str] = []
     _write(value, parts)
     return "".join(parts).encode()
 
 
 def decode(data: bytes) -> JsonValue:
-    """The value in these bytes; empty bytes are null, as in Java. Raises `CorruptData`."""
+    """Decode a value; empty bytes are null, as in Java. Raises `CorruptData`."""
     if not data:
         return None
     try:
@@ -67,7 +67,7 @@ def decode(data: bytes) -> JsonValue:
 
 
 def refuse_constant(name: str) -> float:
-    """For parsers: NaN and Infinity, which Python reads, are not JSON."""
+    """Refuse NaN and Infinity, which Python's parser accepts but JSON lacks."""
     raise ValueError(f"{name} is not JSON")
 
 
@@ -129,6 +129,8 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _number(value: float) -> str:
-    """Java's text of a float or double; what is not a number is a JSON string, as in Jackson."""
+    """Return Java's text of a float or double. NaN and infinity become JSON strings, as in
+    Jackson.
+    """
     text = float_text(value) if isinstance(value, Float32) else double_text(value)
     return text if math.isfinite(value) else f'"{text}"'

@@ -1,4 +1,4 @@
-"""Schemas as JSON and back, by Kafka's JsonConverter. Pure functions.
+"""Convert schemas to JSON and back like Kafka's JsonConverter. Pure functions.
 
     {"type":..., ("items" | "keys","values" | "fields"), "optional":..., "name":..., "version":...,
      "doc":..., "parameters":..., "default":...}
@@ -18,13 +18,13 @@ from connect.errors import DataError
 
 __all__ = ["schema_from_json", "schema_to_json"]
 
-# Where the name in JSON is not that of the type.
+# Types whose JSON name differs from their own.
 _NAMES: Final = {Type.FLOAT32: "float", Type.FLOAT64: "double"}
 _TYPES: Final = {_NAMES.get(kind, kind.value): kind for kind in Type}
 
 
 def schema_to_json(schema: Schema | None, options: JsonOptions) -> JsonValue:
-    """The JSON object of a schema; null for none."""
+    """Return a schema as a JSON object, or null for None."""
     return None if schema is None else _object(schema, options)
 
 
@@ -52,7 +52,7 @@ def _object(schema: Schema, options: JsonOptions) -> dict[str, JsonValue]:
 
 
 def schema_from_json(json: JsonValue, options: JsonOptions) -> Schema | None:
-    """The schema of a JSON object; None for null. Raises `DataError`."""
+    """Return the schema of a JSON object, or None for null. Raises `DataError`."""
     if json is None:
         return None
     kind = json.get("type") if isinstance(json, dict) else None

@@ -1,7 +1,7 @@
-"""Values of Connect as JSON and back, by Kafka's JsonConverter: the payload, and the schema.
+"""Convert Connect values to JSON payloads and back like Kafka's JsonConverter.
 
-"JSON" here is what `json_codec` writes, and what Python's parser reads with its numbers with a
-point or an exponent as `decimal.Decimal`. Pure functions; the words of the errors are Java's.
+JSON values are those that `json_codec` writes. When reading, numbers with a point or an exponent
+are `decimal.Decimal`. Pure functions; error texts are Java's.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ __all__ = ["JsonOptions", "from_json", "to_json"]
 
 @dataclass(frozen=True, slots=True)
 class JsonOptions:
-    """`decimals_as_numbers`: instead of base64 of the unscaled number. `replace_nulls`: by the
-    default of the schema, where there is one."""
+    """Options of JsonConverter.
+
+    `decimals_as_numbers` writes decimals as numbers, not as base64 of the unscaled value.
+    `replace_nulls` replaces null by the schema's default, if it has one.
+    """
 
     decimals_as_numbers: bool = False
     replace_nulls: bool = True
 
 
 def to_json(schema: Schema | None, value: object, options: JsonOptions) -> JsonValue:
-    """The payload of a value. Raises `DataError` when it does not fit its schema."""
+    """Return the JSON payload of a value. Raises `DataError` if it does not match its schema."""
     if value is None:
         if schema is None:
             return None
@@ -143,8 +146,10 @@ _LOGICAL_TO_JSON: Mapping[str | None, Callable[[Schema, object, JsonOptions], Js
 
 
 def from_json(schema: Schema | None, value: JsonValue, options: JsonOptions) -> object:
-    """The value of a payload. A scalar of another type than the schema's is not refused: Java
-    takes zero, false or null for it. Raises `DataError`."""
+    """Return the value of a JSON payload. Raises `DataError`.
+
+    A scalar of another type than the schema's becomes zero, false or null, as in Java.
+    """
     if schema is None:
         return _schemaless(value, options)
     if value is None:
@@ -201,7 +206,7 @@ def _base64(text: str, complaint: str) -> bytes:
 
 
 def _list_from_json(schema: Schema, value: JsonValue, options: JsonOptions) -> object:
-    # Java goes over the members of whatever it is; scalars have none.
+    # Java iterates over the children of any JSON node; scalars have none.
     members = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(members, list):
         return []
@@ -285,7 +290,7 @@ _LOGICAL_FROM_JSON: Mapping[str | None, Callable[[Schema, JsonValue], object]] =
 
 
 def node_type(value: JsonValue) -> str:
-    """Jackson's name for what a piece of JSON is."""
+    """Return Jackson's name for the type of a JSON value."""
     if isinstance(value, bool):
         return "BOOLEAN"
     if isinstance(value, int | decimal.Decimal):

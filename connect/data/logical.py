@@ -1,9 +1,8 @@
-"""Java's logical types: decimals, days, times of day and instants, inside plain types.
+"""Java's logical types: decimals, dates, times of day and timestamps, based on plain types.
 
-A `Date`, `Time` or `Timestamp` is an aware `datetime.datetime` in UTC, as it is a java.util.Date
-in Java: of a date only the day, of a time only the time of day (on 1970-01-01) counts. Milliseconds
-are the smallest unit. A `Decimal` is a `decimal.Decimal`; its scale is in the schema. Pure
-functions.
+A `Date`, `Time` or `Timestamp` is an aware `datetime.datetime` in UTC, as it is a java.util.Date in
+Java. A `Date` has only the day, and a `Time` only the time of day (on 1970-01-01). The resolution
+is one millisecond. A `Decimal` is a `decimal.Decimal`; its scale is in the schema. Pure functions.
 """
 
 from __future__ import annotations
@@ -55,20 +54,20 @@ _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=deci
 
 
 def decimal_schema(scale: int) -> Schema:
-    """Decimals with this many digits after the point."""
+    """Return a schema for decimals with this many digits after the point."""
     builder = SchemaBuilder(Type.BYTES).name(DECIMAL).parameters({"scale": str(scale)})
     return builder.version(1).build()
 
 
 def to_ms(value: datetime.datetime) -> int:
-    """Milliseconds since 1970, rounded down. A time without a zone counts as UTC."""
+    """Return milliseconds since 1970, rounded down. A time without a zone counts as UTC."""
     if value.tzinfo is None:
         value = value.replace(tzinfo=datetime.UTC)
     return (value - _EPOCH) // _MILLISECOND
 
 
 def from_ms(ms: int) -> datetime.datetime:
-    """The instant this many milliseconds after 1970. Raises `DataError` beyond years 1 to 9999."""
+    """Return the instant this many ms after 1970. Raises `DataError` beyond the years 1 to 9999."""
     try:
         return _EPOCH + ms * _MILLISECOND
     except OverflowError as error:
@@ -78,7 +77,7 @@ def from_ms(ms: int) -> datetime.datetime:
 
 
 def days_of_date(value: datetime.datetime) -> int:
-    """The days since 1970 of a `Date`. Raises `DataError` when it has a time of day."""
+    """Return the days since 1970 of a `Date`. Raises `DataError` if it has a time of day."""
     ms = to_ms(value)
     if ms % MS_PER_DAY:
         raise DataError(
@@ -92,7 +91,7 @@ def date_from_days(days: int) -> datetime.datetime:
 
 
 def ms_of_time(value: datetime.datetime) -> int:
-    """The milliseconds of the day of a `Time`. Raises `DataError` when it has another day."""
+    """Return the milliseconds of the day of a `Time`. Raises `DataError` if it has another day."""
     ms = to_ms(value)
     if not 0 <= ms <= MS_PER_DAY:
         raise DataError(
@@ -110,7 +109,7 @@ def time_from_ms(ms: int) -> datetime.datetime:
 
 
 def scale_of(schema: Schema) -> int:
-    """The scale of a decimal schema. Raises `DataError` when it has none, or a wrong one."""
+    """Return the scale of a decimal schema. Raises `DataError` if it is missing or invalid."""
     text = (schema.parameters or {}).get("scale")
     if text is None:
         raise DataError("Invalid Decimal schema: scale parameter not found.")
@@ -121,7 +120,7 @@ def scale_of(schema: Schema) -> int:
 
 
 def decimal_bytes(schema: Schema, value: decimal.Decimal) -> bytes:
-    """The unscaled number, big-endian two's complement, in as few bytes as hold it."""
+    """Return the unscaled number as big-endian two's complement of minimal length."""
     scale = scale_of(schema)
     if value.as_tuple().exponent != -scale:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Records between connectors and topics: what transformations take and give."""
+"""Source and sink records, as connectors and transformations handle them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ __all__ = [
 
 OffsetValue = str | int | float | bool | None
 SourcePartition = Mapping[str, OffsetValue]
-"""Identifies what was read. **Key order matters**: the stored key is its JSON, byte for byte."""
+"""Identifies the source partition. **Key order matters**: the stored key is its JSON, byte for
+byte.
+"""
 SourceOffset = Mapping[str, OffsetValue]
-"""Where reading got to. The same rule of order applies."""
+"""The position in the source partition. Key order matters here, too."""
 
 
 class Header(NamedTuple):
-    """One header: any Connect data, with or without its schema."""
+    """One header. Its value may be any Connect data, with or without a schema."""
 
     name: str
     value: object
@@ -36,12 +38,12 @@ class Header(NamedTuple):
 
 
 def as_header(header: Header | tuple[str, object]) -> Header:
-    """A record's header, whichever way the connector gave it."""
+    """Return a header in the type of a record's headers, whichever form the connector used."""
     return header if isinstance(header, Header) else Header(*header)
 
 
 class ConnectRecord:
-    """What records of sources and of sinks have in common. Immutable, and so are its parts."""
+    """The common part of source and sink records. Immutable, including its parts."""
 
     __slots__ = ()
 
@@ -67,16 +69,16 @@ class ConnectRecord:
         return self._with(headers=headers)
 
     def _with(self, **changes: object) -> Self:
-        """A copy with other values in these fields."""
+        """Return a copy with other values in these fields."""
         return replace(self, **changes)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord(ConnectRecord):
-    """One record for the target. `partition` None: the producer chooses; `timestamp_ms` None: now.
+    """A record for the target. `partition` None: the producer chooses; `timestamp_ms` None: now.
 
-    `key`, `value` and header values are what the converters of the task take: any Connect data
-    with its schema, or without (bytes, as for mirroring; text; numbers; lists; dicts).
+    `key`, `value` and header values may be any Connect data that the task's converters accept, with
+    a schema or without (bytes, as for mirroring; text; numbers; lists; dicts).
     """
 
     source_partition: SourcePartition
@@ -93,11 +95,11 @@ class SourceRecord(ConnectRecord):
 
 @dataclass(frozen=True, slots=True)
 class SinkRecord(ConnectRecord):
-    """One record that was read from a topic. `timestamp_ms` None: it has none.
+    """A record read from a topic. `timestamp_ms` None: it has none.
 
-    Transformations may give it another topic and partition; the three `original_` fields say where
-    it was read, which is what offsets are about. `origin` is the worker's: what it read, should the
-    task report the record.
+    Transformations may change its topic and partition. The three `original_` fields keep the topic,
+    partition and offset it was read from, which offset commits use. The worker sets `origin`, the
+    record before transformations, for error reports.
     """
 
     topic: str

@@ -1,9 +1,9 @@
-"""What Connect's data can be: schemas, and the check of a value against one.
+"""Schemas of Connect data, and validation of values against them.
 
-A value is a plain Python object; `Type` says which. Without a schema, an `int` stands for Java's
-Long and a `float` for its Double (`java_numbers.Float32` for its Float). Java's logical types are
-recognised by the schema's name: see `connect.data.logical`. The words of the errors are Java's,
-for people search for them. Schemas are immutable; everything here may be used from any thread.
+A value is a plain Python object; see `Type`. Without a schema, an `int` is Java's Long and a
+`float` its Double (`java_numbers.Float32` is its Float). Java's logical types are recognised by the
+schema's name; see `connect.data.logical`. Error texts are Java's, because users search for them.
+Schemas are immutable; everything here may be used from any thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Type(enum.Enum):
-    """The types, and the Python class of their values. `str()` gives Java's name of the type."""
+    """The schema types, each with the Python class of its values. `str()` gives Java's name."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -58,7 +58,7 @@ INTEGER_BITS: Final[Mapping[Type, int]] = {
     Type.INT32: 32,
     Type.INT64: 64,
 }
-"""Bits of the signed integers."""
+"""The size in bits of each signed integer type."""
 
 _CLASSES: Final[Mapping[Type, type | tuple[type, ...]]] = {
     Type.INT8: int,
@@ -80,12 +80,12 @@ LOGICAL_TYPES: Final[Mapping[str, type]] = {
     "org.apache.kafka.connect.data.Time": datetime.datetime,
     "org.apache.kafka.connect.data.Timestamp": datetime.datetime,
 }
-"""The classes of logical types, by the name of the schema."""
+"""The Python class of each logical type, by schema name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct; `index` is its place."""
+    """One field of a struct; `index` is its position."""
 
     name: str
     index: int
@@ -93,10 +93,10 @@ class Field:
 
 
 class Schema:
-    """The type of a value and what is known about it. Equal and hashable by content.
+    """The type of a value and its metadata. Equal and hashable by content.
 
-    `fields` belong to structs, `key_schema` to maps, `value_schema` to maps and arrays. A default
-    of None is no default. Make them with `schema_builder.SchemaBuilder`, or here for plain ones.
+    Structs have `fields`, maps a `key_schema`, and maps and arrays a `value_schema`. `default` None
+    means no default. Use `schema_builder.SchemaBuilder`, or this constructor for plain types.
     """
 
     __slots__ = (
@@ -144,13 +144,13 @@ class Schema:
         self._hash: int | None = None
 
     def field(self, name: str) -> Field | None:
-        """The field of this name. Raises `DataError` when this is not a struct's schema."""
+        """Return the field of this name. Raises `DataError` if this is not a struct schema."""
         if self.type is not Type.STRUCT:
             raise DataError("Cannot look up fields on non-struct type")
         return self._by_name.get(name)
 
     def struct_fields(self) -> tuple[Field, ...]:
-        """The fields. Raises `DataError` when this is not a struct's schema."""
+        """Return the fields. Raises `DataError` if this is not a struct schema."""
         if self.type is not Type.STRUCT:
             raise DataError("Cannot list fields on non-struct type")
         return self.fields
@@ -194,14 +194,14 @@ class Schema:
 
 
 class SchemaAndValue(NamedTuple):
-    """A value with its schema; a schema of None: the value says what it is."""
+    """A value with its schema; None means that the value has no schema."""
 
     schema: Schema | None
     value: object
 
 
 def validate(schema: Schema, value: object, location: str = "value") -> None:
-    """Raise `DataError` when the value does not fit the schema; `location` says where it is."""
+    """Raise `DataError` if the value does not match the schema. `location` names it in errors."""
     if value is None:
         if schema.optional:
             return
@@ -272,7 +272,7 @@ _TYPES_OF: Final[tuple[tuple[type | tuple[type, ...], Type], ...]] = (
 
 
 def type_of(value: object) -> Type | None:
-    """The type of a value that has no schema; None where its class is not one of Connect's."""
+    """Return the type of a value without a schema, or None if Connect has no type for its class."""
     for classes, kind in _TYPES_OF:
         if isinstance(value, classes):
             return kind
@@ -296,7 +296,7 @@ _JAVA_CLASSES: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
 
 
 def java_class(value: object) -> str:
-    """The Java class that a value of this kind has, for the words of errors."""
+    """Return the Java class of such a value, for error texts."""
     for classes, name in _JAVA_CLASSES:
         if isinstance(value, classes):
             return name

@@ -1,4 +1,4 @@
-"""Building schemas step by step, with Java's checks; and the plain schemas ready made."""
+"""A builder of schemas with Java's checks, and the primitive schemas as constants."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["OPTIONAL", "REQUIRED", "SchemaBuilder", "copy_basics"]
 _PLAIN = [kind for kind in Type if kind not in (Type.ARRAY, Type.MAP, Type.STRUCT)]
 
 REQUIRED: Final[Mapping[Type, Schema]] = {kind: Schema(kind) for kind in _PLAIN}
-"""The plain schemas whose values may not be null."""
+"""Primitive schemas whose values may not be null."""
 OPTIONAL: Final[Mapping[Type, Schema]] = {kind: Schema(kind, optional=True) for kind in _PLAIN}
-"""The plain schemas whose values may be null."""
+"""Primitive schemas whose values may be null."""
 
 
 class SchemaBuilder:
-    """Collects what a schema says; each property once. Used by one thread; methods chain.
+    """Builds a schema; each property is set once. Used by one thread; methods chain.
 
-    Raises `DataError` for what contradicts itself.
+    Raises `DataError` for contradictory properties.
     """
 
     def __init__(self, kind: Type) -> None:
@@ -38,7 +38,7 @@ class SchemaBuilder:
 
     @classmethod
     def array(cls, value_schema: Schema | None) -> SchemaBuilder:
-        """An array of values of this schema; None: of values nobody knows."""
+        """Build an array of values of this schema. None: the element schema is unknown."""
         builder = cls(Type.ARRAY)
         builder._value_schema = value_schema
         return builder
@@ -60,7 +60,7 @@ class SchemaBuilder:
         return self
 
     def default(self, value: object) -> SchemaBuilder:
-        """The default value. Raises `DataError` when it does not fit what was set so far."""
+        """Set the default value. Raises `DataError` if it does not match the schema so far."""
         if self._default is not None and self._default is not value:
             _can_set("default", self._default, value)
         try:
@@ -121,7 +121,9 @@ def _can_set(what: str, old: object, new: object) -> None:
 
 
 def copy_basics(source: Schema, builder: SchemaBuilder | None = None) -> SchemaBuilder:
-    """The name, version, doc and parameters of a schema, on `builder` or on one of its type."""
+    """Copy name, version, doc and parameters of a schema to `builder`, or to a new one of its
+    type.
+    """
     if builder is None:
         if source.type is Type.ARRAY:
             builder = SchemaBuilder.array(source.value_schema)

@@ -1,4 +1,4 @@
-"""A value with named fields, as its schema says."""
+"""A struct: a value with the named fields of its schema."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["Struct"]
 
 
 class Struct:
-    """The values of the fields of one struct schema. Not safe to change from several threads.
+    """The field values of one struct schema. Not thread-safe.
 
-    Every value is checked when it is put. A field that was not put is null.
+    Each value is validated when it is put. A field without a value is null.
     """
 
     __slots__ = ("_values", "schema")
 
     def __init__(self, schema: Schema, **values: object) -> None:
-        """`values` are put one by one. Raises `DataError`."""
+        """Create a struct and put `values` one by one. Raises `DataError`."""
         if schema.type is not Type.STRUCT:
             raise DataError(f"Not a struct schema: {schema}")
         self.schema = schema
@@ -28,28 +28,30 @@ class Struct:
             self.put(name, value)
 
     def get(self, name: str) -> object:
-        """A field's value, or its default where it is null. Raises `DataError`: no such field."""
+        """Return a field's value, or its default if it is null. Raises `DataError` for unknown
+        fields.
+        """
         field = self._field(name)
         value = self._values[field.index]
         return field.schema.default if value is None else value
 
     def get_without_default(self, name: str) -> object:
-        """A field's value as it was put. Raises `DataError` when there is no such field."""
+        """Return a field's value without its default. Raises `DataError` for unknown fields."""
         return self._values[self._field(name).index]
 
     def value_of(self, name: str, *, with_default: bool) -> object:
-        """`get` or `get_without_default`."""
+        """Return a field's value, with or without its default."""
         return self.get(name) if with_default else self.get_without_default(name)
 
     def put(self, name: str, value: object) -> Struct:
-        """Set a field. Raises `DataError` for an unknown field or a value that does not fit."""
+        """Set a field. Raises `DataError` for an unknown field or an invalid value."""
         field = self._field(name)
         validate(field.schema, value, f'field: "{name}"')
         self._values[field.index] = value
         return self
 
     def validate(self) -> None:
-        """Raise `DataError` when a required field without default is null, or a value is wrong."""
+        """Raise `DataError` if a required field without default is null, or a value is invalid."""
         for field, value in self.items():
             schema = field.schema
             if value is None and (schema.optional or schema.default is not None):
@@ -57,7 +59,7 @@ class Struct:
             validate(schema, value, f'field: "{field.name}"')
 
     def items(self) -> Iterator[tuple[Field, object]]:
-        """The fields in their order and their values, without defaults."""
+        """Yield the fields in order with their values, without defaults."""
         return zip(self.schema.fields, self._values, strict=True)
 
     def _field(self, name: str) -> Field:

@@ -1,6 +1,6 @@
-"""Conversions between Connect's types, and the text of values, as Java's `Values` does them.
+"""Conversions between Connect's types, and their text form, as in Java's `Values`.
 
-Text that is parsed gets the schema that fits: see `connect.data.values_parser`. Pure functions.
+Parsed text gets a schema that fits it; see `connect.data.values_parser`. Pure functions.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _TIMESTAMP_FORMAT = DateFormat("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 
 
 def parse(text: str | None) -> SchemaAndValue:
-    """The value that a text stands for, with its schema; both None for `null`."""
+    """Parse a text. Return the value with its schema; both are None for `null`."""
     from connect.data.values_parser import parse_text
 
     return parse_text(text)
 
 
 def text_of(schema: Schema | None, value: object) -> str | None:
-    """The text of a value; None for null."""
+    """Return the text of a value, or None for null."""
     if value is None:
         return None
     parts: list[str] = []
@@ -82,7 +82,7 @@ def _quoted(text: str) -> str:
 
 
 def plain_text(schema: Schema | None, value: object) -> str:
-    """Java's `toString()` of a number, boolean or string."""
+    """Return Java's `toString()` of a number, boolean or string."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -123,7 +123,7 @@ def _write_struct(out: list[str], struct: Struct) -> None:
 
 
 def date_text(value: datetime.datetime) -> str:
-    """The text of an instant: a time of day up to the first day of 1970, a date at midnight."""
+    """Return the text of an instant: a time within the first day of 1970, a date at midnight."""
     ms = logical.to_ms(value)
     if ms < logical.MS_PER_DAY:
         return _TIME_FORMAT.format(value)
@@ -133,7 +133,7 @@ def date_text(value: datetime.datetime) -> str:
 
 
 def infer_schema(value: object) -> Schema | None:
-    """The schema of a value that has none; None where its elements do not agree, or it is empty."""
+    """Return the inferred schema of a value, or None if its elements differ or it is empty."""
     if isinstance(value, Struct):
         return value.schema
     if isinstance(value, list | tuple):
@@ -161,7 +161,7 @@ def _common(values: Iterable[object]) -> Schema | None:
 
 
 def as_long(value: object, schema: Schema | None = None) -> int:
-    """A number, or the text or logical value of one, as a 64-bit integer. Raises `DataError`."""
+    """Return a number, or a text or logical value, as a 64-bit integer. Raises `DataError`."""
     if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
         return integer_of(value, 64)
     if isinstance(value, str):
@@ -178,7 +178,7 @@ def as_long(value: object, schema: Schema | None = None) -> int:
 
 
 def encode_date(schema: Schema, value: datetime.datetime) -> int | None:
-    """The number inside a `Date`, `Time` or `Timestamp`; None: the schema is none of these."""
+    """Return the number of a `Date`, `Time` or `Timestamp`, or None for other schemas."""
     if schema.name == logical.DATE:
         return logical.days_of_date(value)
     if schema.name == logical.TIME:
@@ -189,7 +189,7 @@ def encode_date(schema: Schema, value: datetime.datetime) -> int | None:
 
 
 def as_double(value: object, schema: Schema | None = None) -> float:
-    """The same as a double."""
+    """Return a number, or a text or logical value, as a double. Raises `DataError`."""
     if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
@@ -200,7 +200,9 @@ def as_double(value: object, schema: Schema | None = None) -> float:
 
 
 def convert(target: Schema, source: Schema | None, value: object) -> object:
-    """A value as one of `target`; `source` is its own schema where known. Raises `DataError`."""
+    """Convert a value to schema `target`. `source` is its own schema, if known. Raises
+    `DataError`.
+    """
     if value is None:
         if target.optional:
             return None
@@ -282,7 +284,7 @@ def _between_dates(
         ms = logical.to_ms(value)
         if target.name == logical.TIME:
             return logical.time_from_ms(ms % logical.MS_PER_DAY)
-        # Java cuts towards zero here.
+        # Java truncates towards zero here.
         days = ms // logical.MS_PER_DAY
         return logical.date_from_days(days + 1 if ms < 0 and ms % logical.MS_PER_DAY else days)
     return None

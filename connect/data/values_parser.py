@@ -1,7 +1,7 @@
-"""Reads a value and its schema from text as Java's `Values.parseString` does.
+"""Parse a value and its schema from text as Java's `Values.parseString` does.
 
-The text is cut at the characters `: , { } [ ] "` where no backslash stands before them. What does
-not read as null, a boolean, a number, a date, a list or a map is a string, whole and unchanged.
+The text is split at the characters `: , { } [ ] "` that have no backslash before them. A text that
+is not null, a boolean, a number, a date, a list or a map is returned unchanged as a string.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NULL = SchemaAndValue(None, None)
 _DELIMITERS = frozenset(':,{}[]"')
 _JAVA_TRIM = "".join(chr(code) for code in range(0x21))
 
-# What a text of this length may be.
+# Candidate types by the length of the text.
 _TEMPORAL = {
     len("HH:mm:ss.SSSZ"): (logical.TIME_SCHEMA, DateFormat("HH:mm:ss.SSS'Z'")),
     len("yyyy-MM-ddTHH:mm:ss.SSSZ"): (
@@ -33,12 +33,12 @@ _TEMPORAL = {
 
 _NARROWEST = (Type.INT8, 8), (Type.INT16, 16), (Type.INT32, 32), (Type.INT64, 64)
 _WIDER = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
-# Doubles have no more digits than this before the point; longer numbers need not be computed.
+# Doubles have no more digits than this before the point, so longer numbers are not computed.
 _DOUBLE_DIGITS = 400
 
 
 def parse_text(text: str | None) -> SchemaAndValue:
-    """The schema and the value; both None for None and for `null`."""
+    """Return the parsed value with its schema; both are None for None and for `null`."""
     if text is None:
         return _NULL
     if not text:
@@ -47,7 +47,7 @@ def parse_text(text: str | None) -> SchemaAndValue:
 
 
 class _Tokens:
-    """The text in pieces, one piece looked at ahead, with the way back."""
+    """The tokens of a text, with one token of look-ahead and backtracking."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -71,7 +71,7 @@ class _Tokens:
         return self.previous
 
     def take_many(self, count: int) -> str | None:
-        """The text of so many pieces; None, and nothing taken, when there are fewer."""
+        """Take the text of this many tokens. Return None, and take nothing, if there are fewer."""
         start = self.mark()
         for _ in range(count):
             if not self.more():
@@ -81,7 +81,9 @@ class _Tokens:
         return self.text[start : self.position]
 
     def consume(self, expected: str) -> bool:
-        """Take the next piece that is not blank, when it is this one."""
+        """Take the next token that is not blank if it is the expected one. Return whether it
+        was.
+        """
         if self._next is None:
             if not self.more():
                 return False
@@ -111,7 +113,7 @@ class _Tokens:
 
 
 class _ValueParser:
-    """One text. None stands for null inside of lists and maps."""
+    """Parses one text. Inside lists and maps None stands for null."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _Tokens(text)
@@ -162,7 +164,7 @@ class _ValueParser:
         return SchemaAndValue(REQUIRED[Type.STRING], self._tokens.text)
 
     def _temporal_pieces(self, token: str) -> SchemaAndValue | None:
-        # The colons of a time cut it into five pieces.
+        # The colons of a time split it into five tokens.
         start = self._tokens.mark()
         rest = self._tokens.take_many(4)
         if rest is not None:
@@ -222,7 +224,9 @@ class _ValueParser:
 
 
 def _hashable(key: object) -> object:
-    """Lists and maps as keys of maps are Java's; here they make the text a string."""
+    """Raise if a map key is a list or a map, so that the text stays a string. Java allows such
+    keys.
+    """
     if isinstance(key, list | dict):
         raise DataError("A list or a map cannot be the key of a map here")
     return key
@@ -285,7 +289,7 @@ def _number(token: str) -> SchemaAndValue | None:
 
 
 class _Merger:
-    """The one schema that all elements have, or can be converted to; None when there is none."""
+    """Merges element schemas into one that all can be converted to, or None if there is none."""
 
     def __init__(self) -> None:
         self.schema: Schema | None = None

@@ -1,7 +1,7 @@
-"""What a member of a worker group has figures of: Kafka's group `connect-coordinator-metrics`.
+"""Metrics of a worker group member: Kafka's group `connect-coordinator-metrics`.
 
-A rebalance, here, is from the moment at which the member begins to join to its new assignment; the
-time that the worker then takes for it is in `connect-worker-rebalance-metrics`.
+A rebalance lasts from the start of a join to the new assignment. The time that the worker then
+needs to apply it is in `connect-worker-rebalance-metrics`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOUR_S = 3600
 
 
 class _Requests:
-    """Answers of one kind: how many, how often, how long they took."""
+    """Responses of one kind: count, rate and latency."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -36,7 +36,7 @@ class _Requests:
         return self._rate.per_second(now_ms)
 
     def times(self, now_ms: int) -> tuple[float, float]:
-        """(max, avg) in milliseconds."""
+        """Return (max, avg) in milliseconds."""
         _, longest, mean = self._ms.summary(now_ms)
         return longest, mean
 
@@ -56,15 +56,15 @@ class CoordinatorMetrics:
         self._heartbeat_at: float | None = None
         self._rebalanced_at: float | None = None
 
-    # What the member tells.
+    # Called by the member.
 
     def joined(self, ms: float) -> None:
-        """A JoinGroup was answered well."""
+        """Record a successful JoinGroup."""
         with self._lock:
             self._joins.record(ms, self._clock.now_ms())
 
     def synced(self, ms: float) -> None:
-        """A SyncGroup was answered well."""
+        """Record a successful SyncGroup."""
         with self._lock:
             self._syncs.record(ms, self._clock.now_ms())
 
@@ -77,19 +77,19 @@ class CoordinatorMetrics:
             self._heartbeats.record(ms, self._clock.now_ms())
 
     def rebalance_begun(self) -> None:
-        """The member begins to join. Nothing new when it did already."""
+        """Record the start of a rebalance. Does nothing if one is in progress."""
         with self._lock:
             if self._rebalancing_since is None:
                 self._rebalancing_since = self._clock.monotonic()
 
     def rebalance_failed(self) -> None:
-        """An attempt to join ended without an assignment; another follows."""
+        """Record a join that ended without an assignment; the member joins again."""
         with self._lock:
             self._failures += 1
             self._failure_rate.record(1, self._clock.now_ms())
 
     def rebalance_completed(self) -> None:
-        """The member has an assignment."""
+        """Record the end of a rebalance: the member has an assignment."""
         with self._lock:
             now = self._clock.monotonic()
             since = now if self._rebalancing_since is None else self._rebalancing_since
@@ -98,19 +98,23 @@ class CoordinatorMetrics:
             self._rebalance_ms_total += ms
             self._rebalances.record(ms, self._clock.now_ms())
 
-    # What is shown.
+    # Called to publish and read the metrics.
 
     def register(
         self, registry: MetricRegistry, client_id: str, assigned: Callable[[], tuple[int, int]]
     ) -> Callable[[], None]:
-        """Show the figures, with the numbers of connectors and tasks that the worker is to run;
-        returns what removes them again."""
+        """Publish the metrics, with the numbers of assigned connectors and tasks.
+
+        Returns a function that removes them.
+        """
         return registry.register(
             COORDINATOR_GROUP, {"client-id": client_id}, lambda: self.read(*assigned())
         )
 
     def read(self, connectors: int, tasks: int) -> Mapping[str, float]:
-        """As in Java -1 is the time since what has not happened yet."""
+        """Return all attributes. As in Java, -1 is the time since an event that has not happened
+        yet.
+        """
         with self._lock:
             now_ms, now = self._clock.now_ms(), self._clock.monotonic()
             join_max, join_avg = self._joins.times(now_ms)

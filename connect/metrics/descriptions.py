@@ -1,4 +1,4 @@
-"""What the attributes of Kafka Connect's own groups mean; `catalogue` gives them out.
+"""Descriptions of the attributes of Kafka Connect's own groups, for `catalogue`.
 
 "Lately" is the last 30 to 60 seconds.
 """
@@ -14,12 +14,12 @@ _TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "resta
 
 def _startups(things: str, thing: str) -> dict[str, str]:
     return {
-        f"{thing}-startup-attempts-total": f"Starts of {things} that this worker has tried.",
+        f"{thing}-startup-attempts-total": f"Attempts of this worker to start {things}.",
         f"{thing}-startup-success-total": f"Starts of {things} that succeeded.",
         f"{thing}-startup-failure-total": f"Starts of {things} that failed.",
-        f"{thing}-startup-success-percentage": f"Share of starts of {things} lately that "
-        "succeeded, 0 to 1.",
-        f"{thing}-startup-failure-percentage": f"Share of starts of {things} lately that failed, "
+        f"{thing}-startup-success-percentage": f"Share of {thing} starts that succeeded lately, "
+        "0 to 1.",
+        f"{thing}-startup-failure-percentage": f"Share of {thing} starts that failed lately, "
         "0 to 1.",
     }
 
@@ -51,23 +51,23 @@ _REBALANCE = {
 _COORDINATOR = {
     "assigned-connectors": "Connectors assigned to this worker.",
     "assigned-tasks": "Tasks assigned to this worker.",
-    "join-total": "Joins of the worker group.",
-    "join-rate": "Joins of the worker group per second, lately.",
-    "join-time-max": "Longest wait for a join's answer lately, in milliseconds.",
-    "join-time-avg": "Mean wait for a join's answer lately, in milliseconds.",
-    "sync-total": "Synchronisations of the worker group.",
-    "sync-rate": "Synchronisations of the worker group per second, lately.",
-    "sync-time-max": "Longest wait for a synchronisation's answer lately, in milliseconds.",
-    "sync-time-avg": "Mean wait for a synchronisation's answer lately, in milliseconds.",
-    "heartbeat-total": "Heartbeats that the group's coordinator answered.",
-    "heartbeat-rate": "Heartbeats that the group's coordinator answered per second, lately.",
-    "heartbeat-response-time-max": "Longest wait for a heartbeat's answer lately, in milliseconds.",
+    "join-total": "JoinGroup requests.",
+    "join-rate": "JoinGroup requests per second, lately.",
+    "join-time-max": "Maximum latency of a JoinGroup response lately, in milliseconds.",
+    "join-time-avg": "Mean latency of JoinGroup responses lately, in milliseconds.",
+    "sync-total": "SyncGroup requests.",
+    "sync-rate": "SyncGroup requests per second, lately.",
+    "sync-time-max": "Maximum latency of a SyncGroup response lately, in milliseconds.",
+    "sync-time-avg": "Mean latency of SyncGroup responses lately, in milliseconds.",
+    "heartbeat-total": "Heartbeats answered by the group's coordinator.",
+    "heartbeat-rate": "Heartbeats answered by the group's coordinator per second, lately.",
+    "heartbeat-response-time-max": "Maximum latency of a heartbeat response lately, in ms.",
     "last-heartbeat-seconds-ago": "Seconds since the last heartbeat was sent; -1 before the first.",
-    "rebalance-total": "Times that this member got an assignment.",
-    "rebalance-rate-per-hour": "Times that this member got an assignment, per hour, lately.",
+    "rebalance-total": "Assignments that this member received.",
+    "rebalance-rate-per-hour": "Assignments that this member received per hour, lately.",
     "rebalance-latency-max": "Longest time from joining to an assignment lately, in milliseconds.",
     "rebalance-latency-avg": "Mean time from joining to an assignment lately, in milliseconds.",
-    "rebalance-latency-total": "All time from joining to assignments, in milliseconds.",
+    "rebalance-latency-total": "Total time from joining to assignments, in milliseconds.",
     "last-rebalance-seconds-ago": "Seconds since the last assignment; -1 before the first.",
     "failed-rebalance-total": "Attempts to join that ended without an assignment.",
     "failed-rebalance-rate-per-hour": "Attempts to join without an assignment, per hour, lately.",
@@ -92,10 +92,10 @@ _TASK = {
     "running-ratio": "Share of time that the task spent running, 0 to 1.",
     "pause-ratio": "Share of time that the task spent paused, 0 to 1.",
     "offset-commit-avg-time-ms": "Mean time to store the task's offsets lately, in milliseconds.",
-    "offset-commit-max-time-ms": "Greatest time to store the task's offsets lately, in "
+    "offset-commit-max-time-ms": "Longest time to store the task's offsets lately, in "
     "milliseconds.",
-    "offset-commit-failure-percentage": "Share of offset commits lately that failed, 0 to 1.",
-    "offset-commit-success-percentage": "Share of offset commits lately that succeeded, 0 to 1.",
+    "offset-commit-failure-percentage": "Share of offset commits that failed lately, 0 to 1.",
+    "offset-commit-success-percentage": "Share of offset commits that succeeded lately, 0 to 1.",
     "batch-size-max": "Records in the largest batch lately.",
     "batch-size-avg": "Mean records in a batch lately.",
     **_CONNECTOR,
@@ -110,12 +110,12 @@ _SOURCE_TASK = {
     "source-record-poll-rate": "Records the task read per second, lately.",
     "source-record-write-total": "Records of the task that Kafka acknowledged.",
     "source-record-write-rate": "Records of the task that Kafka acknowledged per second, lately.",
-    "poll-batch-max-time-ms": "Longest poll that brought records lately, in milliseconds.",
-    "poll-batch-avg-time-ms": "Mean duration of polls that brought records lately, in "
+    "poll-batch-max-time-ms": "Longest poll that returned records lately, in milliseconds.",
+    "poll-batch-avg-time-ms": "Mean duration of polls that returned records lately, in "
     "milliseconds.",
-    "source-record-active-count": "Records read, but not acknowledged by Kafka yet.",
-    "source-record-active-count-max": "Most records read and not acknowledged lately.",
-    "source-record-active-count-avg": "Mean of records read and not acknowledged lately.",
+    "source-record-active-count": "Records polled but not acknowledged yet.",
+    "source-record-active-count-max": "Maximum of records polled but not acknowledged lately.",
+    "source-record-active-count-avg": "Mean of records polled but not acknowledged lately.",
     "transaction-size-min": "Records in the smallest transaction lately.",
     "transaction-size-max": "Records in the largest transaction lately.",
     "transaction-size-avg": "Mean records in a transaction lately.",
@@ -124,24 +124,24 @@ _SOURCE_TASK = {
 _SINK_TASK = {
     "sink-record-read-total": "Records read from Kafka for the task.",
     "sink-record-read-rate": "Records read from Kafka for the task per second, lately.",
-    "sink-record-send-total": "Records the task took, after transformations.",
-    "sink-record-send-rate": "Records the task took per second, lately.",
+    "sink-record-send-total": "Records delivered to the task, after transformations.",
+    "sink-record-send-rate": "Records delivered to the task per second, lately.",
     "sink-record-active-count": "Records read whose offsets are not committed yet.",
-    "sink-record-active-count-max": "Most records read and not committed lately.",
-    "sink-record-active-count-avg": "Mean of records read and not committed lately.",
+    "sink-record-active-count-max": "Maximum of records read but not committed lately.",
+    "sink-record-active-count-avg": "Mean of records read but not committed lately.",
     "partition-count": "Topic partitions the task reads.",
-    "put-batch-max-time-ms": "Longest time the task took for a batch lately, in milliseconds.",
-    "put-batch-avg-time-ms": "Mean time the task took for a batch lately, in milliseconds.",
-    "offset-commit-seq-no": "Number of the newest offset commit.",
-    "offset-commit-completion-total": "Offset commits that ended.",
-    "offset-commit-completion-rate": "Offset commits that ended per second, lately.",
-    "offset-commit-skip-total": "Answers to offset commits that came too late to matter.",
-    "offset-commit-skip-rate": "Late answers to offset commits per second, lately.",
+    "put-batch-max-time-ms": "Longest put of a batch lately, in milliseconds.",
+    "put-batch-avg-time-ms": "Mean duration of a put of a batch lately, in milliseconds.",
+    "offset-commit-seq-no": "Sequence number of the newest offset commit.",
+    "offset-commit-completion-total": "Completed offset commits.",
+    "offset-commit-completion-rate": "Completed offset commits per second, lately.",
+    "offset-commit-skip-total": "Responses to offset commits that arrived too late.",
+    "offset-commit-skip-rate": "Late responses to offset commits per second, lately.",
 }
 
 CONNECT_TEXTS: Mapping[str, Mapping[str, str]] = {
     "app-info": {
-        "version": "The release of Apache Kafka whose behaviour this is, as a label.",
+        "version": "The Apache Kafka release whose behaviour this program follows, as a label.",
         "start-time-ms": "When the worker was started, in milliseconds since 1970.",
     },
     "connect-worker-metrics": _WORKER,
@@ -154,4 +154,4 @@ CONNECT_TEXTS: Mapping[str, Mapping[str, str]] = {
     "source-task-metrics": _SOURCE_TASK,
     "sink-task-metrics": _SINK_TASK,
 }
-"""By group, then attribute."""
+"""Descriptions by group, then attribute."""

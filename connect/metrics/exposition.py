@@ -1,12 +1,12 @@
-"""The /metrics page: Prometheus text format 0.0.4, in the name families dashboards already use.
+"""The /metrics page in Prometheus text format 0.0.4, with the metric names of existing dashboards.
 
-    A  names of Strimzi's exporter rules, which most operators and dashboards follow
+        A  names of Strimzi's exporter rules, which most operators and dashboards use
     B  names of the Amazon MSK and Redpanda samples, where the target is `destination`
-    C  MBean group names kept, as Confluent's rules and Strimzi's reporter do
+    C  names with the whole MBean group, as in Confluent's rules and Strimzi's reporter
 
-One attribute may appear under several names; a name that families share appears once. Text
-attributes (a state, a class) become a label of a series whose value is 1. Everything is a gauge,
-as in those rules.
+Names are grouped in families. An attribute has a name in each family; a shared name appears once.
+Text attributes (a state, a class) become a label of a series whose value is 1. Everything is a
+gauge, as in those rules.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Family(enum.Enum):
-    """A name family; see the module."""
+    """A family of metric names."""
 
     A = "A"
     B = "B"
@@ -38,9 +38,9 @@ class Family(enum.Enum):
 
 
 def parse_families(texts: Sequence[str]) -> tuple[Family, ...]:
-    """The families that `?family=` asks for, as in `A,B`; all three when nothing is asked for.
+    """Return the families of the query `?family=A,B`; all three without one.
 
-    Raises `ConfigError` for an unknown one.
+    Raises `ConfigError` for an unknown family.
     """
     names = [name.strip().upper() for text in texts for name in text.split(",") if name.strip()]
     try:
@@ -55,7 +55,7 @@ def parse_families(texts: Sequence[str]) -> tuple[Family, ...]:
 
 
 def render(samples: Iterable[MetricSample], families: Sequence[Family]) -> Iterator[str]:
-    """The page in blocks, one for each metric name: HELP, TYPE, and all its series."""
+    """Yield the page in blocks, one for each metric name, with HELP, TYPE and all of its series."""
     groups = _by_group(samples)
     names: dict[str, dict[_Source, None]] = {}
     for group, members in groups.items():
@@ -88,12 +88,12 @@ def render(samples: Iterable[MetricSample], families: Sequence[Family]) -> Itera
 
 
 LabelStyle = Callable[[Mapping[str, str]], str]
-"""Tags to the inside of the braces, `a="1",b="2"`. Equal functions give equal labels."""
+"""Formats tags as labels without braces, `a="1",b="2"`. Equal functions make equal labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What one metric name shows."""
+    """The samples behind one metric name."""
 
     group: str
     attribute: str
@@ -102,7 +102,7 @@ class _Source:
 
 
 def _by_group(samples: Iterable[MetricSample]) -> dict[str, list[MetricSample]]:
-    """Samples of each group; of two with the same tags the later stays."""
+    """Return the samples of each group. The later of two samples with the same tags counts."""
     groups: dict[str, dict[tuple[tuple[str, str], ...], MetricSample]] = {}
     for sample in samples:
         groups.setdefault(sample.group, {})[tuple(sample.tags.items())] = sample
@@ -110,7 +110,7 @@ def _by_group(samples: Iterable[MetricSample]) -> dict[str, list[MetricSample]]:
 
 
 def _attributes(members: Iterable[MetricSample]) -> tuple[list[str], list[str]]:
-    """Names of the text attributes and of the numbers, each once, in order."""
+    """Return the names of text attributes and of numeric attributes, each once, in order."""
     text: dict[str, None] = {}
     numbers: dict[str, None] = {}
     for sample in members:
@@ -121,12 +121,12 @@ def _attributes(members: Iterable[MetricSample]) -> tuple[list[str], list[str]]:
     return list(text), list(numbers)
 
 
-# Names.
+# Metric names.
 
 
 @dataclass(frozen=True, slots=True)
 class _Naming:
-    """How a family names things. `text_name`: None where the family leaves the attribute out."""
+    """The naming rules of a family. `text_name` is None if the family omits the attribute."""
 
     name: Callable[[str, str], str]
     text_name: Callable[[str, str], str | None]
@@ -145,7 +145,7 @@ def _snake(text: str) -> str:
 
 
 def _domain(group: str) -> str:
-    """The JMX domain that Kafka would have registered the group in, as a prefix."""
+    """Return the JMX domain in which Kafka registers the group, as a prefix."""
     if group in _MIRROR_GROUPS:
         return "kafka_connect_mirror"
     for domain in _CLIENT_DOMAINS:
@@ -155,12 +155,12 @@ def _domain(group: str) -> str:
 
 
 def _long_name(group: str, attribute: str) -> str:
-    """Family C: domain, group and attribute."""
+    """Return the name in family C: domain, group and attribute."""
     return f"{_domain(group)}_{_snake(group).lower()}_{_snake(attribute)}"
 
 
 def _short_name(group: str, attribute: str) -> str:
-    """Family A: no `-metrics`, and no repetition of the domain's last word."""
+    """Return the name in family A, without `-metrics` and the domain's repeated last word."""
     domain = _domain(group)
     if group in _MIRROR_GROUPS:
         return _long_name(group, attribute)
@@ -171,7 +171,7 @@ def _short_name(group: str, attribute: str) -> str:
 
 
 def _spelled_name(group: str, attribute: str) -> str:
-    """Family B: connector class in words; other groups as in C."""
+    """Return the name in family B: words of the connector class; other groups are named as in C."""
     if group in _MIRROR_GROUPS:
         words = _CAMEL.sub("_", group).removeprefix("Mirror_").lower()
         return f"kafka_connect_mirror_{words}_{_snake(attribute)}"
@@ -188,14 +188,14 @@ def _group_name(group: str, attribute: str) -> str:
     return f"{_domain(group)}_{_snake(group).lower()}"
 
 
-# Labels.
+# Label formats.
 
 _JMX_PLAIN = re.compile(r"[\w\-%. \t]*", re.ASCII)
 _JMX_QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "*": "\\*", "?": "\\?", "\n": "\\n"})
 
 
 def _jmx_value(value: str) -> str:
-    """As Kafka puts a tag's value into an MBean name: quoted if it has a special character."""
+    """Return a tag value as in Kafka's MBean names: quoted if it has a special character."""
     if _JMX_PLAIN.fullmatch(value):
         return value
     return f'"{value.translate(_JMX_QUOTED)}"'
@@ -231,7 +231,7 @@ def _destination_labels(tags: Mapping[str, str]) -> str:
 
 
 def _labels_a(group: str) -> LabelStyle:
-    # Where families share a name, they must share the labels: one series, not two.
+    # Families that share a name must share the labels, so that there is one series.
     return _jmx_labels if group.endswith(_SUFFIX) else _plain_labels
 
 
@@ -250,11 +250,11 @@ _NAMINGS = {
 }
 
 
-# Lines.
+# Output lines.
 
 
 def _number(value: float) -> str:
-    if value - value == 0:  # neither NaN nor infinite
+    if value - value == 0:  # Neither NaN nor infinite.
         return repr(value)
     if value != value:
         return "NaN"

@@ -1,5 +1,4 @@
-"""What a worker of a group has figures of when the group rebalances: Kafka's group
-`connect-worker-rebalance-metrics`."""
+"""Rebalance metrics of a worker: Kafka's group `connect-worker-rebalance-metrics`."""
 
 from __future__ import annotations
 
@@ -17,8 +16,10 @@ REBALANCE_GROUP = "connect-worker-rebalance-metrics"
 
 
 class RebalanceMetrics:
-    """`started` and `completed` are for the herder's thread, the rest for any. Times are
-    milliseconds since the epoch."""
+    """Counts and times of a worker's rebalances. Times are milliseconds since the epoch.
+
+    `started` and `completed` are for the herder's thread, the rest for any thread.
+    """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -30,14 +31,16 @@ class RebalanceMetrics:
         self._times = WindowedStat()
 
     def started(self, now_ms: int) -> None:
-        """The group rebalances. Nothing new when it did already."""
+        """Record the start of a rebalance. Does nothing if one is in progress."""
         with self._lock:
             if self._started_ms is None:
                 self._started_ms = now_ms
 
     def completed(self, now_ms: int, epoch: int, leader_url: str, protocol: str) -> None:
-        """This worker has its assignment and has done what it asks for. `epoch`: the group's
-        generation; `protocol`: the chosen one's name, in whatever case."""
+        """Record that this worker has applied its assignment.
+
+        `epoch` is the group's generation, `protocol` the name of the elected protocol in any case.
+        """
         with self._lock:
             if self._started_ms is not None:
                 self._times.record(max(0, now_ms - self._started_ms), now_ms)
@@ -46,11 +49,13 @@ class RebalanceMetrics:
             self._epoch, self._leader, self._protocol = epoch, leader_url, protocol.upper()
 
     def register(self, registry: MetricRegistry) -> Callable[[], None]:
-        """Show the figures; returns what removes them again."""
+        """Publish the metrics. Return a function that removes them."""
         return registry.register(REBALANCE_GROUP, {}, self.read)
 
     def read(self) -> Mapping[str, MetricValue]:
-        """Before the first rebalance the time since it is infinite, as in Java."""
+        """Return all attributes. The time since the last rebalance is infinite before the first, as
+        in Java.
+        """
         with self._lock:
             now_ms = self._clock.now_ms()
             _, longest, mean = self._times.summary(now_ms)

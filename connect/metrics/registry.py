@@ -1,7 +1,7 @@
-"""Metrics as data, by pull: a part of the worker registers a function that reads its figures.
+"""A registry of metrics: each part of the worker registers a function that reads its metrics.
 
-Nothing is computed until somebody asks. `collect` runs on the asker's thread, so a `read` must be
-safe to call from any thread and must not block.
+Nothing is computed until a page is requested. `collect` runs on the caller's thread, so a `read`
+function must be safe to call from any thread and must not block.
 """
 
 from __future__ import annotations
@@ -30,26 +30,25 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 MetricValue = float | str
-"""Text is for states and names (`status`, `connector-class`)."""
+"""A number, or text for states and names (`status`, `connector-class`)."""
 
 Read = Callable[[], Mapping[str, MetricValue]]
 
 ReadSamples = Callable[[], "Iterable[MetricSample]"]
 
 REGISTRY_GROUP = "metrics-registry"
-"""The registry's own group; attribute `failed-read-count`."""
+"""The registry's own metrics group, with the attribute `failed-read-count`."""
 
 SELF_TOLD_GROUPS = frozenset({MIRROR_SOURCE_GROUP, MIRROR_CHECKPOINT_GROUP, CONSUMER_FETCH_GROUP})
-"""Groups whose tags name both clusters, or a client id that does."""
+"""Groups whose tags already identify the flow, by both clusters or a client id."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricSample:
-    """What one registration read: attributes of one MBean, in Java's words.
+    """The attributes of one MBean, with Java's names.
 
-    `group` is the MBean's type (`connector-task-metrics`, `MirrorSourceConnector`), `tags` its
-    other properties, attributes have Java's names (`record-count`). An attribute whose value is
-    not known is left out.
+    `group` is the MBean's type (`connector-task-metrics`, `MirrorSourceConnector`), and `tags` are
+    its other properties. Unknown attributes are absent.
     """
 
     group: str
@@ -74,17 +73,19 @@ class MetricRegistry:
         self._failed_reads = 0
 
     def register(self, group: str, tags: Mapping[str, str], read: Read) -> Callable[[], None]:
-        """Add a source of figures; returns what removes it, which may be called twice.
+        """Register the metrics of one MBean. Return a function that removes them and may be called
+        twice.
 
-        Group and tags together must be unique among what is registered at one time: of two with
-        the same, the page shows the later.
+        Group and tags together must be unique at any time; of two equal ones, the page shows the
+        later.
         """
         own = dict(tags)
         return self.register_samples(f"{group} {own}", lambda: [MetricSample(group, own, read())])
 
     def register_samples(self, name: str, read: ReadSamples) -> Callable[[], None]:
-        """The same for a source that knows only when it is read what it has figures of. `name` is
-        for the log."""
+        """Register metrics whose groups and tags are known only when read. `name` is for the
+        log.
+        """
         registration = _Registration(name, read)
         with self._lock:
             number = self._next
@@ -98,16 +99,19 @@ class MetricRegistry:
         return remove
 
     def scoped(self, tags: Mapping[str, str]) -> MetricRegistry:
-        """A door to this registry that adds `tags` to what is registered through it, so that two
-        workers in one process do not hide each other's figures.
+        """Return a view of this registry that adds `tags` to everything registered through it.
 
-        Groups in `SELF_TOLD_GROUPS` stay as they are: their own tags say it already.
+        Two workers in one process thus do not replace each other's metrics. Groups in
+        `SELF_TOLD_GROUPS` get no added tags, because their own identify the worker.
         """
         return _Scoped(self, tags)
 
     def collect(self) -> list[MetricSample]:
-        """Read everything, in the order of registration. A source whose `read` raises is left out,
-        logged when it begins to fail, and counted."""
+        """Read all metrics, in the order of registration.
+
+        If a `read` function raises, its metrics are omitted, the first failure is logged, and each
+        failure is counted.
+        """
         with self._lock:
             registrations = list(self._registrations.values())
         samples: list[MetricSample] = []
@@ -138,7 +142,7 @@ class MetricRegistry:
 
 
 class _Scoped(MetricRegistry):
-    """See `MetricRegistry.scoped`."""
+    """The view that `MetricRegistry.scoped` returns."""
 
     def __init__(self, registry: MetricRegistry, tags: Mapping[str, str]) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Windowed statistics as Kafka keeps them: two windows of 30 s, the newer still filling.
+"""Windowed statistics as in Kafka: two windows of 30 s, of which the newer is still filling.
 
-One thread writes, any thread reads, without locks: all state a reader needs hangs on one reference
-that the writer replaces, so a reader sees a moment that really was. A window is dropped once it
-lies more than a minute back. Times are milliseconds, passed in, and may jump.
+One thread writes and any thread reads, without locks: the writer replaces a single reference to all
+state, so a reader sees a consistent state. A window is dropped a minute after its start. Times are
+in milliseconds, passed in, and may jump.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ import math
 __all__ = ["WINDOWS", "WINDOW_MS", "Outcomes", "Rate", "WindowedStat"]
 
 WINDOW_MS = 30_000
-"""Kafka's default of `metrics.sample.window.ms`."""
+"""Default of Kafka's `metrics.sample.window.ms`."""
 
 WINDOWS = 2
-"""Kafka's default of `metrics.num.samples`."""
+"""Default of Kafka's `metrics.num.samples`."""
 
 _EXPIRY_MS = WINDOW_MS * WINDOWS
 
 
 _Window = tuple[int, float, float, float, float]
-"""(start in ms, weight, total, least, most): plain, as one is made for every recorded value."""
+"""(start in ms, weight, total, min, max). A plain tuple, because each recorded value creates
+one.
+"""
 
 
 class _Windows:
-    """The shared part: a window that fills and the one before."""
+    """The base of the statistics: the filling window and the one before."""
 
     __slots__ = ("_state",)
 
@@ -45,12 +47,12 @@ class _Windows:
         self._state = (previous, (start_ms, old_weight + weight, old_total + total, least, most))
 
     def _live(self, now_ms: int) -> list[_Window]:
-        """Windows that still count, oldest first."""
+        """Return the windows that are not expired, oldest first."""
         return [w for w in self._state if w is not None and now_ms - w[0] < _EXPIRY_MS]
 
 
 class WindowedStat(_Windows):
-    """Last, least, greatest and mean of the values of the last windows; NaN where there are none.
+    """Last, min, max and mean of the values in the live windows; NaN if there are none.
 
     `last` is 0 until the first value and never expires, as in Kafka's `Value`.
     """
@@ -62,12 +64,12 @@ class WindowedStat(_Windows):
         self.last = 0.0
 
     def record(self, value: float, now_ms: int, weight: int = 1) -> None:
-        """Take in `value`, which stands for `weight` equal ones in the mean."""
+        """Record a value. It counts `weight` times in the mean."""
         self.last = value
         self._add(value, weight, value * weight, now_ms)
 
     def summary(self, now_ms: int) -> tuple[float, float, float]:
-        """(min, max, avg) of the live windows."""
+        """Return (min, max, avg) of the live windows."""
         windows = self._live(now_ms)
         weight = sum(window[1] for window in windows)
         if not weight:
@@ -80,8 +82,11 @@ class WindowedStat(_Windows):
 
 
 class Rate(_Windows):
-    """Units per second over the last windows, by Kafka's rule: the time looked at is at least one
-    whole window, so that the first events do not show as a burst."""
+    """Units per second over the live windows.
+
+    As in Kafka, the measured time is at least one whole window, so that the first events do not
+    look like a burst.
+    """
 
     __slots__ = ()
 
@@ -100,8 +105,10 @@ class Rate(_Windows):
 
 
 class Outcomes(_Windows):
-    """The shares of attempts that succeeded and that failed, 0 to 1, of those of the last windows;
-    both 0 where there were none, as in Kafka's `Frequencies`."""
+    """The shares of attempts that succeeded and failed in the live windows, 0 to 1.
+
+    Both are 0 without attempts, as in Kafka's `Frequencies`.
+    """
 
     __slots__ = ()
 
@@ -110,7 +117,7 @@ class Outcomes(_Windows):
         self._add(value, 1, value, now_ms)
 
     def shares(self, now_ms: int) -> tuple[float, float]:
-        """(succeeded, failed)."""
+        """Return the shares (succeeded, failed)."""
         windows = self._live(now_ms)
         attempts = sum(window[1] for window in windows)
         if not attempts:

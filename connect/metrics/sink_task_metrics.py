@@ -1,4 +1,4 @@
-"""What a sink task has figures of: Kafka's group `sink-task-metrics`."""
+"""Metrics of a sink task: Kafka's group `sink-task-metrics`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SINK_TASK_GROUP = "sink-task-metrics"
 
 
 class SinkTaskMetrics:
-    """All but `read_all` is for the task's thread; called for each batch, never for each record.
+    """Metrics of a sink task, updated for each batch on the task's thread.
 
-    `commits` is called from any thread: the number of the newest commit, and how many have gone
-    well or were answered too late to matter.
+    Only `read_all` is for any thread. `commits` is called from any thread, and returns the sequence
+    number of the newest commit and the numbers of completed and of late commits.
     """
 
     def __init__(
@@ -32,21 +32,20 @@ class SinkTaskMetrics:
         self._completion_rate, self._skip_rate = Rate(), Rate()
 
     def read(self, records: int) -> None:
-        """So many records came from Kafka."""
+        """Add `records` to the records read from Kafka."""
         if records:
             self._read += records
             self._read_rate.record(records, self._clock.now_ms())
 
     def put(self, records: int, ms: float) -> None:
-        """The task took so many records, transformed ones, in `ms`."""
+        """Record a put of `records` transformed records that took `ms` milliseconds."""
         now_ms = self._clock.now_ms()
         self._sent += records
         self._send_rate.record(records, now_ms)
         self._put_ms.record(ms, now_ms)
 
     def turn(self, partitions: int, active: int) -> None:
-        """So many partitions are the task's now, and so many records were read whose offsets are
-        not committed."""
+        """Record the numbers of assigned partitions and of records read but not committed."""
         self._partitions = partitions
         now_ms = self._clock.now_ms()
         if active or self._active.last:
@@ -59,7 +58,7 @@ class SinkTaskMetrics:
             self._skip_rate.record(skipped - skipped_before, now_ms)
 
     def read_all(self) -> Mapping[str, float]:
-        """All attributes; from any thread."""
+        """Return all attributes. Thread-safe."""
         now_ms = self._clock.now_ms()
         _, put_max, put_avg = self._put_ms.summary(now_ms)
         _, active_max, active_avg = self._active.summary(now_ms)

@@ -1,7 +1,7 @@
-"""What a source task has figures of: Kafka's group `source-task-metrics`.
+"""Metrics of a source task: Kafka's group `source-task-metrics`.
 
-Totals are counted by the task itself, on whatever threads its records are acknowledged. Rates and
-averages are kept here, on the task's thread, for each batch and turn and never for each record.
+The task counts its totals, on the threads on which its records are acknowledged. Rates and averages
+are computed here on the task's thread, once for each batch or turn.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ SOURCE_TASK_GROUP = "source-task-metrics"
 
 @dataclass(frozen=True, slots=True)
 class SourceTotals:
-    """Records since the task's making: read from the source, after transformations acknowledged by
-    Kafka, and left out instead (dropped or skipped)."""
+    """A source task's record counts since it was created.
+
+    They are the records polled, those acknowledged by Kafka after transformations, and those
+    dropped or skipped.
+    """
 
     polled: int
     written: int
@@ -32,7 +35,10 @@ class SourceTotals:
 
 
 class SourceTaskMetrics:
-    """`totals` is called from any thread; so may be `read`. All else is for the task's thread."""
+    """Metrics of a source task.
+
+    `totals` is called from any thread, and `read` may be. All else is for the task's thread.
+    """
 
     def __init__(
         self,
@@ -41,7 +47,7 @@ class SourceTaskMetrics:
         *,
         transactions: bool = False,
     ) -> None:
-        """`transactions`: the task writes in transactions, whose sizes are shown."""
+        """Create the metrics. With `transactions` they include transaction sizes."""
         self._totals = totals
         self._clock = clock
         self._noted = SourceTotals(0, 0)
@@ -50,12 +56,12 @@ class SourceTaskMetrics:
         self._transactions = WindowedStat() if transactions else None
 
     def polled(self, ms: float) -> None:
-        """A poll took `ms` and brought records, which the totals have."""
+        """Record a poll that took `ms` and returned records, which the totals include already."""
         self._poll_ms.record(ms, self._clock.now_ms())
         self.turn()
 
     def turn(self) -> None:
-        """Take note of what the totals are now; nothing happens when they are as before."""
+        """Update rates from the current totals, if they have changed."""
         now, before = self._totals(), self._noted
         if now == before:
             return
@@ -68,7 +74,7 @@ class SourceTaskMetrics:
         self._active.record(now.active, now_ms)
 
     def transaction(self, records: int) -> None:
-        """A transaction of so many records was committed."""
+        """Record a committed transaction with this number of records."""
         if self._transactions is not None:
             self._transactions.record(records, self._clock.now_ms())
 

@@ -1,9 +1,9 @@
-"""What every task has figures of: its state, its commits, its batches, and the plugins it is made
-of. Kafka's groups `connector-task-metrics`, `connector-transform-metrics` and
-`connector-predicate-metrics`.
+"""Metrics of all tasks: state, commits, batches and plugins.
 
-A task's other groups (`source-task-metrics`, ...) are added to its `TaskMetrics` and are shown for
-as long: until the worker lets go of the task, and not only until it fails.
+These are Kafka's groups `connector-task-metrics`, `connector-transform-metrics` and
+`connector-predicate-metrics`. A task's other groups (`source-task-metrics`, ...) are added to its
+`TaskMetrics`. All are published until the worker removes the task, which may be long after it
+failed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _UNASSIGNED = "unassigned"
 
 @dataclass(frozen=True, slots=True)
 class PluginAlias:
-    """A transformation or predicate of a task: the alias it has in the config, what it is
-    (`transform`, `predicate`), the name of its class and its version."""
+    """A transformation or predicate of a task.
+
+    It has its alias in the config, its kind (`transform`, `predicate`), its class name and version.
+    """
 
     kind: str
     alias: str
@@ -34,7 +36,7 @@ class PluginAlias:
 
 
 class StateTimes:
-    """How long something was in each of its states, named in lower case. Safe from any thread."""
+    """The time spent in each state, named in lower case. Safe from any thread."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -54,7 +56,7 @@ class StateTimes:
             self._state, self._since = state, now
 
     def share(self, state: str) -> float:
-        """The part of all its time, 0 to 1, that it spent in `state`."""
+        """Return the share of the total time, 0 to 1, spent in `state`."""
         now = self._clock.monotonic()
         with self._lock:
             whole = now - self._began
@@ -65,8 +67,10 @@ class StateTimes:
 
 
 class TaskMetrics:
-    """The figures of one task, from its making to its end. `committed` and `batch` belong to the
-    task's thread, `add` and `describe` to whoever makes the task; the rest is safe from any thread.
+    """The metrics of one task, from its creation to its end.
+
+    `committed` and `batch` are for the task's thread, `add` and `describe` for the task's creator.
+    The rest is safe from any thread.
     """
 
     def __init__(self, connector: str, task: int, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -82,11 +86,15 @@ class TaskMetrics:
 
     @property
     def state(self) -> str:
-        """In lower case."""
+        """The task's state in lower case."""
         return self._times.state
 
     def describe(self, about: Mapping[str, str], plugins: Sequence[PluginAlias] = ()) -> None:
-        """What it is made of: `task-class`, `key-converter-version`, ... . Before `register`."""
+        """Set the task's classes, versions (`task-class`, `key-converter-version`, ...) and
+        plugins.
+
+        Call it before `register`.
+        """
         self._about = dict(about)
         for plugin in plugins:
             tags = {**self._tags, plugin.kind: plugin.alias}
@@ -97,11 +105,11 @@ class TaskMetrics:
             self._groups.append((f"connector-{plugin.kind}-metrics", tags, values.copy))
 
     def add(self, group: str, read: Read) -> None:
-        """Another group of this task. Before `register`."""
+        """Add another metrics group of this task. Call it before `register`."""
         self._groups.append((group, self._tags, read))
 
     def register(self, registry: MetricRegistry) -> Callable[[], None]:
-        """Show all groups; returns what removes them again, which may be called twice."""
+        """Publish all groups. Return a function that removes them and may be called twice."""
         removers = [registry.register(*group) for group in self._groups]
 
         def remove() -> None:
@@ -111,19 +119,21 @@ class TaskMetrics:
         return remove
 
     def state_changed(self, state: str) -> None:
-        """It is in this state now (`running`)."""
+        """Record a change of state (`running`)."""
         self._times.change(state)
 
     def committed(self, ms: float, *, success: bool) -> None:
-        """A commit of offsets ended, `ms` after it was begun. As in Java only those that succeed
-        count in the times."""
+        """Record the end of an offset commit that took `ms`.
+
+        As in Java, the times include only successful commits.
+        """
         now_ms = self._clock.now_ms()
         self._commits.record(success, now_ms)
         if success:
             self._commit_ms.record(ms, now_ms)
 
     def batch(self, records: int) -> None:
-        """The task handled a batch."""
+        """Record a batch that the task handled."""
         self._batches.record(records, self._clock.now_ms())
 
     def read(self) -> Mapping[str, MetricValue]:

@@ -1,5 +1,7 @@
-"""What a worker has figures of: Kafka's groups `connect-worker-metrics` (the worker's own, and one
-for each connector that has tasks here), `connector-metrics` and `app-info`."""
+"""Metrics of a worker: Kafka's groups `connect-worker-metrics`, `connector-metrics` and `app-info`.
+
+`connect-worker-metrics` exists for the worker itself, and for each connector with tasks on it.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ _WORKER_GROUP = "connect-worker-metrics"
 _CONNECTOR_GROUP = "connector-metrics"
 _APP_INFO_GROUP = "app-info"
 
-# A description may come some time before the connector's first status.
+# How long a description is kept for a connector that has no status yet.
 _FORGET_S = 600.0
 
 TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
-"""Those whose tasks are counted for each connector."""
+"""The task states that are counted for each connector."""
 
 
 class _Startups:
-    """Attempts to start connectors, or tasks. Guarded by the owner's lock."""
+    """Attempts to start connectors or tasks. Guarded by the owner's lock."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -50,10 +52,10 @@ class _Startups:
 
 
 class WorkerMetrics:
-    """Safe to use from any thread. Shown in `registry` between `show` and `hide`.
+    """Metrics of a worker, published in `registry` between `show` and `hide`. Thread-safe.
 
-    `statuses`: the connectors that are on this worker and their states, in lower case; asked when
-    somebody reads.
+    `statuses` returns the state, in lower case, of each connector on this worker. It is called when
+    the metrics are read.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class WorkerMetrics:
         self._remove = self._registry.register_samples("the worker", self.read)
 
     def hide(self) -> None:
-        """Those of its tasks, too."""
+        """Remove the metrics of the worker and of its tasks."""
         if self._remove is not None:
             self._remove()
         with self._lock:
@@ -90,29 +92,31 @@ class WorkerMetrics:
             self.remove_task(task)
 
     def connector_started(self, success: bool) -> None:
-        """A connector has started, or failed to."""
+        """Record a connector start."""
         with self._lock:
             self._connector_startups.record(success, self._clock.now_ms())
 
     def task_started(self, success: bool) -> None:
-        """A task has started, or failed to."""
+        """Record a task start."""
         with self._lock:
             self._task_startups.record(success, self._clock.now_ms())
 
     def describe_connector(self, name: str, about: Mapping[str, str]) -> None:
-        """What it is: `connector-class`, `connector-type`, `connector-version`. Forgotten by itself
-        some time after the connector is gone."""
+        """Set a connector's `connector-class`, `connector-type` and `connector-version`.
+
+        They are dropped some time after the connector is gone.
+        """
         with self._lock:
             self._connectors[name] = (self._clock.monotonic(), dict(about))
 
     def add_task(self, task: TaskMetrics) -> None:
-        """The worker runs this task from now on."""
+        """Add the metrics of a task that this worker runs."""
         remove = task.register(self._registry)
         with self._lock:
             self._tasks[task] = remove
 
     def remove_task(self, task: TaskMetrics) -> None:
-        """The task is gone. May be called again."""
+        """Remove the metrics of a task. May be called again."""
         with self._lock:
             remove = self._tasks.pop(task, None)
         if remove is not None:
@@ -143,8 +147,7 @@ class WorkerMetrics:
 
 
 class HostedTask:
-    """What the host of one task tells about it: its start, its states, its end. Safe to use from
-    any thread."""
+    """Records the start, the states and the end of one task. Thread-safe."""
 
     def __init__(self, worker: WorkerMetrics, figures: TaskMetrics) -> None:
         self._worker = worker
@@ -152,18 +155,20 @@ class HostedTask:
         self._start_decided = False
 
     def begun(self) -> None:
-        """Its thread starts: from now on it is shown."""
+        """Publish the task's metrics, because its thread starts."""
         self._worker.add_task(self._figures)
 
     def state_changed(self, state: str) -> None:
-        """It is in this state now, in lower case. The first one tells how its start went."""
+        """Record a change of state, in lower case. The first one decides whether the start
+        succeeded.
+        """
         self._figures.state_changed(state)
         if not self._start_decided and state in ("running", "paused", "failed"):
             self._start_decided = True
             self._worker.task_started(state != "failed")
 
     def ended(self) -> None:
-        """The worker has let go of it: it is not shown any more. May be called again."""
+        """Remove the task's metrics, because the worker dropped the task. May be called again."""
         self._worker.remove_task(self._figures)
 
 

@@ -1,17 +1,17 @@
-"""What a plugin writer implements, and what the worker hands to it.
+"""Interfaces that plugin authors implement, and contexts that the worker passes to plugins.
 
-A plugin is a `Connector` that cuts its work into task configs, and a task class that does the work.
-There are two kinds of source tasks, and one of sink tasks (`SinkTask`):
+A plugin has a `Connector`, which divides the work into task configs, and a task class, which does
+the work. There are two kinds of source tasks, and sink tasks (`SinkTask`):
 
-* `SourceTask` (record task): `poll()` returns records; the worker converts and produces them,
+* `SourceTask` (record task): `poll()` returns records. The worker converts and produces them,
   tracks which were acknowledged, and stores their source offsets.
-* `TransferTask`: the task moves the bytes itself. The worker gives it a thread, lifecycle,
-  stored offsets, status and metrics, and calls it in turns: `step()` again and again, and
-  `prepare_commit()` whenever source offsets are due.
+* `TransferTask`: the task copies the data itself. The worker provides its thread, lifecycle,
+  stored offsets, status and metrics. It calls `step()` repeatedly, and `prepare_commit()` whenever
+  source offsets are due.
 
-Every method of a connector is called on the connector's own thread, every method of a task on the
-task's own thread, unless its docstring says otherwise. All configs here are flat maps of strings,
-already resolved through config providers, with Java's key names.
+The worker calls a connector's methods on the connector's own thread, and a task's methods on the
+task's own thread, unless the docstring says otherwise. All configs here are flat maps of strings
+with Java's key names, already resolved by config providers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connectors: they cut the work into tasks."""
+"""The connector interface: a connector divides the work into tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ __all__ = ["Connector", "SinkConnector"]
 
 
 class Connector(ABC):
-    """Cuts the work into tasks. Lifecycle: initialize, start, task_configs (any number), stop."""
+    """Divides the work into tasks. Lifecycle: initialize, start, task_configs (any number),
+    stop.
+    """
 
     context: ConnectorContext
 
@@ -29,22 +31,25 @@ class Connector(ABC):
     @classmethod
     @abstractmethod
     def config_def(cls) -> ConfigDef:
-        """The connector's own config keys."""
+        """Return the connector's own config keys."""
 
     @classmethod
     def version(cls) -> str:
-        """The plugin's version, for REST and status; `undefined` where it has none."""
+        """Return the plugin's version for REST and status, or `undefined`."""
         return "undefined"
 
     @classmethod
     def connector_type(cls) -> Literal["source", "sink"]:
-        """Which way records go."""
+        """Return whether this is a source or a sink connector."""
         return "source"
 
     @classmethod
     def validate(cls, config: Mapping[str, str]) -> Sequence[ConfigProblem]:
-        """What is wrong with a config beyond what `config_def` finds: rules between keys, things
-        that do not exist. Called on any thread, before there is an instance; must not take long."""
+        """Return the problems of a config that `config_def` cannot find.
+
+        These are for example contradictory keys and missing resources. Called on any thread,
+        without an instance; must return quickly.
+        """
         return ()
 
     @classmethod
@@ -53,73 +58,89 @@ class Connector(ABC):
         config: Mapping[str, str],
         offsets: Sequence[AlteredOffset],
     ) -> bool:
-        """The user is about to change these offsets of the stopped connector (KIP-875); an offset
-        of None deletes one. Raise `BadRequest` or another `ConnectError` to refuse.
+        """Check a user's change of the offsets of the stopped connector (KIP-875).
 
-        True: nothing else has to be done. False: it may be that the connector keeps offsets
-        elsewhere, too, which the user has to change there; the answer says so.
+        An offset of None is deleted. Raise `BadRequest` or another `ConnectError` to refuse the
+        change. Return True if nothing else needs to be done. Return False if the connector may keep
+        offsets in another system too, where the user must change them; the REST response says so.
         """
         return False
 
     @classmethod
     def reset_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """As `alter_offsets`, where the user deletes all offsets there are: these."""
+        """Check a user's deletion of all offsets, as `alter_offsets` does."""
         return cls.alter_offsets(config, offsets)
 
     @classmethod
     def exactly_once_support(cls, config: Mapping[str, str]) -> bool | None:
-        """Whether tasks with this config give each record once, given that their offsets are stored
-        with them (KIP-618). None: the connector does not say; users have to know. Called like
-        `validate`, where `exactly.once.support` is `required`."""
+        """Return whether tasks with this config write each record exactly once.
+
+        The worker stores their offsets in the same transaction (KIP-618). None means that the
+        connector does not know. Called like `validate`, if `exactly.once.support` is `required`.
+        """
         return None
 
     @classmethod
     def can_define_transaction_boundaries(cls, config: Mapping[str, str]) -> bool:
-        """Whether the tasks use `TaskContext.transactions`: otherwise `transaction.boundary` may
-        not be `connector`."""
+        """Return whether the tasks use `TaskContext.transactions`.
+
+        If they do not, `transaction.boundary` may not be `connector`.
+        """
         return False
 
     @classmethod
     def live_keys(cls) -> frozenset[str]:
-        """Keys whose values the tasks, being transfer tasks, take over while they run. Where
-        nothing else of the config has changed the connector is not told, and the tasks are
-        (`TransferTask.reconfigure`). Tasks have these values from the connector's config, not from
-        what `task_configs` says."""
+        """Return the keys that running transfer tasks can apply without a restart.
+
+        If only such keys change, the worker does not restart the connector, and calls
+        `TransferTask.reconfigure`. Tasks get the values of these keys from the connector's config,
+        not from `task_configs`.
+        """
         return frozenset()
 
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
-        """Begin. Must return within seconds; long work goes to a thread the connector owns."""
+        """Start. Must return within seconds; run longer work on a thread that the connector
+        owns.
+        """
 
     @abstractmethod
     def task_class(self) -> type[SourceTask] | type[TransferTask] | type[SinkTask]:
-        """The class of this connector's tasks."""
+        """Return the class of this connector's tasks."""
 
     @classmethod
     def task_class_for(
         cls, task_config: Mapping[str, str]
     ) -> type[SourceTask] | type[TransferTask] | type[SinkTask] | None:
-        """The class for a task with this config, which may be of another worker's making; None:
-        that of every instance's `task_class`. For connectors whose task class depends on their
-        config; its names in task configs should be the same then. Called like `validate`."""
+        """Return the task class for this task config, or None to use `task_class`.
+
+        For connectors whose task class depends on their config. The task config may come from
+        another worker, so all of the classes should have the same name in task configs. Called like
+        `validate`.
+        """
         return None
 
     @abstractmethod
     def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
-        """At most `max_tasks` task configs. May be called again after any
-        `request_task_reconfiguration`. Index i of the list becomes task i.
+        """Return at most `max_tasks` task configs; index i becomes task i.
 
-        None: not known yet. Tasks that run, say from before the connector came to this worker, go
-        on as they are until the connector requests a reconfiguration."""
+        Called again after each `request_task_reconfiguration`. None means not known yet: running
+        tasks, for example from before the connector moved to this worker, continue unchanged until
+        the connector requests a reconfiguration.
+        """
 
     @abstractmethod
     def stop(self) -> None:
-        """End, and close everything that `start` opened. Called once, also after a failed start."""
+        """Stop, and close everything that `start` opened. Called once, also after a failed
+        start.
+        """
 
 
 class SinkConnector(Connector):
-    """A connector whose tasks take the records of `topics`, or of those that `topics.regex`
-    matches, through a consumer group of its own that the worker runs."""
+    """A connector whose tasks read the topics in `topics`, or those that match `topics.regex`.
+
+    The worker runs a consumer group for the connector.
+    """
 
     @classmethod
     def connector_type(cls) -> Literal["source", "sink"]:

@@ -1,4 +1,4 @@
-"""What the worker offers to running connectors and source tasks."""
+"""Contexts that the worker passes to connectors and source tasks."""
 
 from __future__ import annotations
 
@@ -17,35 +17,41 @@ __all__ = ["ConnectorContext", "TaskContext", "TransactionContext", "TransferTra
 
 
 class ConnectorContext(Protocol):
-    """What the worker offers to a running connector. Safe to call from any thread."""
+    """The worker's services for a running connector. Safe to call from any thread."""
 
     connector_name: str
     metrics: MetricRegistry
     committed_tasks: Sequence[Mapping[str, str]]
-    """The configs of the tasks that there were when the connector was made, as they are kept."""
+    """The stored task configs at the time when the connector was created."""
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        """The stored source offsets of these partitions, in their order; None where there is none,
-        or where the connector has a topic of its own for them. Blocks, at most 90 s."""
+        """Return the stored source offsets of these partitions in order, None if there is none.
+
+        Blocks for at most 90 s. The result is None for all partitions if the connector has its own
+        offsets topic.
+        """
 
     def request_task_reconfiguration(self) -> None:
-        """Ask the worker to call `task_configs` again and give the tasks what it returns."""
+        """Ask the worker to call `task_configs` again and to update the tasks."""
 
     def raise_error(self, error: Exception) -> None:
-        """Mark the connector FAILED with this error; its tasks go on."""
+        """Mark the connector FAILED with this error. Its tasks continue."""
 
     def report_trouble(self, trouble: str | None) -> None:
-        """Say what the connector cannot do for now, while it goes on trying: it stays RUNNING, and
-        its status gets this as its trace. None: nothing any more. Cheap when told again."""
+        """Report a problem that the connector retries; it stays RUNNING, with this text as its
+        trace.
+
+        None clears the problem. Repeated reports are cheap.
+        """
 
 
 class TransactionContext(Protocol):
-    """Where a task's transactions end, for a task that defines that (`transaction.boundary` is
-    `connector`, under exactly-once). Safe to call from any thread.
+    """Sets transaction boundaries for a task with `transaction.boundary=connector` (exactly-once).
 
-    Without a record: after the batch that `poll` gives next, or has just given. With one: after
-    that very record. What is aborted is never seen by readers of committed records; its source
-    offsets are stored all the same. Asking for both fails the task.
+    Safe to call from any thread. Without a record, a call applies after the next batch of `poll`,
+    or the one just returned; with a record, after that record. Consumers of committed records never
+    see aborted ones, but their source offsets are stored all the same. Requesting both a commit and
+    an abort fails the task.
     """
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None: ...
@@ -54,99 +60,130 @@ class TransactionContext(Protocol):
 
 
 class TransferTransactions(Protocol):
-    """How a transfer task writes exactly once: with the worker's producer id, in transactions that
-    the task begins and ends, each with the source offsets of what is in it.
+    """The worker's transactions for a transfer task that writes exactly once.
 
-        add(partitions)                   their batches may be sent, stamped with `producer`
-        produce the batches; all answered
-        offset_records(offsets)           produced to `offsets_topic`, also a partition of it
-        commit(records)                   once they are acknowledged, too
+    The task uses the worker's producer id, and begins and ends its transactions. Each transaction
+    contains the source offsets of its records:
 
-    For the task's thread; nothing blocks, and futures complete on any thread. They fail with an
-    error whose `abortable` is true where `abort` is what remains to be done; any other is for
-    good: the task raises it, and fails. What was not committed is read again from the last
-    committed offsets on, be it here after `abort` or by the next run.
+        add(partitions)                   then batches may be sent, stamped with `producer`
+        produce the batches               wait for all responses
+        offset_records(offsets)           add the partition of `offsets_topic`, then produce them
+        commit(records)                   after the offsets were acknowledged, too
+
+    For the task's thread. Nothing blocks, and futures complete on any thread. If an error's
+    `abortable` is true, the task must call `abort`; any other error is fatal, and the task must
+    raise it. After `abort`, or in its next run, the task reads again from the last committed
+    offsets.
     """
 
     transactional_id: str
     offsets_topic: str
     timeout_s: float
-    """`transaction.timeout.ms`: the broker aborts a transaction that is older, and fences us."""
+    """`transaction.timeout.ms`: the broker aborts an older transaction, and fences the producer."""
     boundary_s: float | None
-    """Where transactions are to end by `transaction.boundary`: after so many seconds. None: where
-    the task likes, soon."""
+    """The interval of commits in seconds, from `transaction.boundary`. None lets the task
+    choose.
+    """
 
     @property
     def producer(self) -> tuple[int, int]:
-        """Producer id and epoch, the same from one commit to the next. Sequence numbers begin at 0
-        with each new pair, and go on across transactions."""
+        """Producer id and epoch, which stay the same between commits.
+
+        Sequence numbers start at 0 for each new pair, and continue across transactions.
+        """
 
     @property
     def trouble(self) -> str | None:
-        """Why what was asked of the coordinator takes long; None where nothing does."""
+        """Why a request to the coordinator is slow, or None."""
 
     def add(self, partitions: Sequence[TopicPartition]) -> Future[Mapping[TopicPartition, int]]:
-        """Kafka's error code of each; where one is refused, the others are not attempted (55)."""
+        """Add partitions. Return Kafka's error code of each.
+
+        If one is refused, the others are not attempted (code 55).
+        """
 
     def offset_key(self, partition: SourcePartition) -> bytes:
-        """The record key under which this partition's offset is stored. The record belongs to the
-        partition of `offsets_topic` that Java's default partitioner gives it."""
+        """Return the record key under which this partition's offset is stored.
+
+        Java's default partitioner decides the partition of `offsets_topic` by this key.
+        """
 
     def offset_records(self, offsets: Sequence[StoredOffset]) -> list[tuple[bytes, bytes | None]]:
-        """These offsets as (key, value), in their order. Once for each transaction, before
-        `commit`."""
+        """Return these offsets as (key, value), in order. Call it once per transaction, before
+        `commit`.
+        """
 
     def notes(self, partitions: Sequence[SourcePartition]) -> list[bytes | None]:
-        """What the task noted in the header `OFFSET_NOTE` of the records with the offsets that
-        `TaskContext.stored_offsets` gave last. None where there is none: whoever else stores an
-        offset, as Java's worker or a user, notes nothing."""
+        """Return the notes that the task stored with the offsets of the last
+        `TaskContext.stored_offsets`.
+
+        A note is the header `OFFSET_NOTE` of the offset's record. It is None if another writer,
+        such as a Java worker or a user, stored the offset.
+        """
 
     def commit(self, records: int) -> Future[None]:
-        """End the transaction; `records` are those of the sources, for metrics."""
+        """Commit the transaction. `records` is its number of source records, for metrics."""
 
     def abort(self, why: str) -> Future[None]:
-        """Abort the transaction. `producer` has a new id or epoch afterwards. Call only when every
-        produce request was answered or has lost its connection."""
+        """Abort the transaction. `producer` has a new id or epoch afterwards.
+
+        Call it only when every produce request has a response or its connection is lost.
+        """
 
     def confirm(self) -> Future[None]:
-        """For a task that has others write for it, under transactional ids of its own: done if no
-        later run of the task had begun when this was asked; fails if one had. Ids that were claimed
-        before, a later run claims after. Only while no transaction is open."""
+        """Check that no later run of the task has begun; fails if one has.
+
+        For a task whose helpers write with transactional ids of their own. A later run claims the
+        ids that were claimed before this call. Only while no transaction is open.
+        """
 
     def note(self, records: int, ms: float) -> None:
-        """For such a task, too: one of the others has committed a transaction of so many records,
-        and that took `ms`. For metrics."""
+        """Record in the metrics that a helper committed a transaction with `records` records in
+        `ms`.
+        """
 
 
 class TaskContext(Protocol):
-    """What the worker offers to a running task. Safe to call from any thread."""
+    """The worker's services for a running task. Safe to call from any thread."""
 
     connector_name: str
     task_index: int
     worker_id: str
     metrics: MetricRegistry
     transactions: TransactionContext | None
-    """None unless the worker writes exactly once and the task is to say where transactions end."""
+    """Set if the worker writes exactly once and the task defines transaction boundaries; else
+    None.
+    """
     transfer: TransferTransactions | None
-    """For a transfer task that can write exactly once, where the worker does so; else None."""
+    """Set if the worker writes exactly once and this transfer task can; else None."""
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        """The stored source offsets of these partitions, in their order; None where there is none.
+        """Return the stored source offsets of these partitions in order, None if there is none.
 
-        Blocks until the offset store has read its topic to the end (at most 90 s), then raises
-        `DeadlineExceeded`.
+        Blocks until the offset store has read its topic to the end. Raises `DeadlineExceeded` after
+        90 s.
         """
 
     def offset_marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
-        """A number for each of these partitions that grows whenever anybody, be it Java's worker
-        or a user, stores or deletes its offset, as `stored_offsets` last found it; -1: nothing is
-        known to have been stored. So a task can tell whether what it keeps itself was overtaken,
-        unless the last offset was deleted so long ago that the topic forgot that."""
+        """Return a number for each partition that increases whenever its offset is stored or
+        deleted.
+
+        The numbers are as of the last `stored_offsets`, and count writes by anyone, also by Java
+        workers and users; -1 means that no write is known. With them a task can detect that its own
+        copy of an offset is stale, unless the offset was deleted so long ago that compaction
+        removed the tombstone.
+        """
 
     def topic_used(self, topic: str) -> None:
-        """A transfer task has written to this topic: it is shown among those that the connector
-        uses. Cheap when told again. For record tasks the worker does it."""
+        """Report that a transfer task has written to this topic, for the connector's list of active
+        topics.
+
+        Repeated reports are cheap. For record tasks the worker does it.
+        """
 
     def producer_properties(self) -> Mapping[str, str]:
-        """The Java properties of the data producer for the target: the worker's `producer.*`,
-        then the connector's `producer.override.*`, with bootstrap.servers and client.id set."""
+        """Return the Java properties of the data producer for the target.
+
+        They are the worker's `producer.*`, then the connector's `producer.override.*`, with
+        bootstrap.servers and client.id set.
+        """

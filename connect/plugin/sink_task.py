@@ -1,4 +1,4 @@
-"""Sink tasks: they take records."""
+"""The sink task interface: a sink task writes records to an external system."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["ErrantRecordReporter", "SinkTask", "SinkTaskContext"]
 
 
 class ErrantRecordReporter(Protocol):
-    """For records that a sink task cannot take while it can take others (KIP-610)."""
+    """Reports single records that a sink task cannot write (KIP-610)."""
 
     def report(self, record: SinkRecord, error: Exception) -> Future[None]:
-        """Hand over a record that `put` was given, and why it failed; then go on with the others.
+        """Report a record of `put` with the reason of its failure, and continue with the others.
 
         With `errors.tolerance=all` it is logged and written to the dead letter queue, as the
-        connector's config says. The future is done when that is safe; nobody has to wait for it:
-        no offset is committed earlier. With `errors.tolerance=none` this raises `TaskFailed`, and
-        the task fails even when it goes on. Safe to call from any thread, until `put` or `flush`
-        of the record's partition has returned.
+        connector's config says. The future completes when that is durable. The task need not wait
+        for it: no offset is committed earlier. With `errors.tolerance=none` this raises
+        `TaskFailed`, and the task fails even if it catches the error. Safe to call from any thread,
+        until `put` or `flush` of the record's partition has returned.
         """
 
 
 class SinkTaskContext(Protocol):
-    """What the worker offers to a running sink task. For the task's thread only."""
+    """The worker's services for a running sink task. For the task's thread only."""
 
     connector_name: str
     task_index: int
@@ -39,31 +39,37 @@ class SinkTaskContext(Protocol):
     metrics: MetricRegistry
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions whose records this task gets now."""
+        """Return the partitions that are assigned to this task."""
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on at these offsets, after the call that is under way."""
+        """Continue at these offsets after the current call."""
 
     def retry_after(self, seconds: float) -> None:
-        """When `put` raises `RetriableError` next, try again after this time."""
+        """Set the wait before the next retry, for when `put` raises `RetriableError`."""
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Give no more records of these partitions, until `resume`."""
+        """Stop delivering records of these partitions until `resume`."""
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        """Undo `pause`."""
+        """Resume delivery of these partitions."""
 
     def request_commit(self) -> None:
-        """Commit offsets soon, without waiting for the interval."""
+        """Commit offsets soon, before the interval ends."""
 
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
-        """Where to report single records. None where the connector's config has neither a dead
-        letter queue nor `errors.log.enable`: then raise, as before."""
+        """Return the reporter of single failed records.
+
+        Returns None if the connector's config has neither a dead letter queue nor
+        `errors.log.enable`; then raise an exception.
+        """
 
 
 class SinkTask(ABC):
-    """Takes records. Lifecycle: initialize, start, then open, put, pre_commit and close as
-    partitions come and go, stop; all on the task's thread."""
+    """Writes records to an external system.
+
+    Lifecycle: initialize, start, then open, put, pre_commit and close as partitions are assigned
+    and revoked, then stop. All on the task's thread.
+    """
 
     context: SinkTaskContext
 
@@ -75,31 +81,32 @@ class SinkTask(ABC):
 
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Take records, in the order of each partition. They may be kept until `flush`.
+        """Accept records, in order within each partition. They may be buffered until `flush`.
 
-        `RetriableError`: the same records come again, a second later or when `retry_after` says.
-        Any other exception fails the task.
+        After a `RetriableError` the same records are delivered again, a second later or as set with
+        `retry_after`. Any other exception fails the task.
         """
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:  # noqa: B027 - optional hook
-        """Make everything that was put before these offsets (exclusive) durable."""
+        """Make all records before these offsets (exclusive) durable."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """The offsets that may be committed; those in `offsets` are behind the last record put.
+        """Return the offsets that may be committed; `offsets` are those after the last record of
+        `put`.
 
-        An exception: the consumer goes back to the offsets committed last.
+        After an exception the consumer returns to the last committed offsets.
         """
         self.flush(offsets)
         return offsets
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027 - optional hook
-        """From now on records of these partitions come, too."""
+        """Prepare for records of these newly assigned partitions."""
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027 - optional hook
-        """Records of these partitions do not come any more; what could be was committed."""
+        """Release these revoked partitions. Their possible commits are done."""
 
     def stopping(self) -> None:  # noqa: B027 - optional hook
-        """Stop was requested: a blocked `put` should return. Called from another thread."""
+        """Called on another thread when a stop is requested: a blocked `put` should return."""
 
     @abstractmethod
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Record tasks: they give records, and the worker does the rest."""
+"""The record task interface: the task returns records, and the worker does the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RecordMetadata", "SourceTask"]
 
 @dataclass(frozen=True, slots=True)
 class RecordMetadata:
-    """Where the target broker put a record. `offset` is -1 when it did not say (acks=0)."""
+    """Metadata of a produced record. `offset` is -1 if the broker did not return it (acks=0)."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class RecordMetadata:
 
 
 class SourceTask(ABC):
-    """Gives records. Lifecycle: initialize, start, poll..., stop; all on the task's thread."""
+    """Returns records. Lifecycle: initialize, start, poll..., stop; all on the task's thread."""
 
     context: TaskContext
 
@@ -35,26 +35,34 @@ class SourceTask(ABC):
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | None:
-        """The next records, or None when there are none now. May block up to about a second,
-        or until `stopping()` was called."""
+        """Return the next records, or None if there are none now.
+
+        May block for about a second, and must return after `stopping()`.
+        """
 
     def commit_record(  # noqa: B027 - optional hook
         self, record: SourceRecord, metadata: RecordMetadata | None
     ) -> None:
-        """A record was acknowledged (metadata; called on the producer's callback thread), or it was
-        not produced (None): dropped by a transformation or skipped because of an error (on the
-        task's thread), or not taken by Kafka under `errors.tolerance=all` (on the producer's). The
-        record is the one that `poll` gave, whatever transformations made of it."""
+        """Called for each record when it was acknowledged or will not be produced.
+
+        `metadata` is set for an acknowledged record; the call is then on the producer's callback
+        thread. It is None for a record that a transformation dropped or that was skipped because of
+        an error (on the task's thread), or that Kafka refused with `errors.tolerance=all` (on the
+        producer's thread). `record` is the one that `poll` returned, before transformations.
+        """
 
     def commit(self) -> None:  # noqa: B027 - optional hook
-        """Source offsets up to everything acknowledged so far were stored."""
+        """Called when the source offsets of all acknowledged records were stored."""
 
     def stopping(self) -> None:  # noqa: B027 - optional hook
-        """Stop was requested: a blocked `poll` should return. Called from another thread."""
+        """Called on another thread when a stop is requested: a blocked `poll` should return."""
 
     def trouble(self) -> str | None:
-        """What the task cannot do for now, while it goes on trying: it stays RUNNING, and its
-        status gets this as its trace. None: nothing. On the task's thread, every few seconds."""
+        """Return a problem that the task retries, or None.
+
+        The task stays RUNNING, and its status has this text as its trace. Called on the task's
+        thread every few seconds.
+        """
         return None
 
     @abstractmethod

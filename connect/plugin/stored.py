@@ -8,8 +8,11 @@ __all__ = ["OFFSET_NOTE", "AlteredOffset", "StoredOffset"]
 
 StoredOffset = tuple[SourcePartition, SourceOffset | None]
 AlteredOffset = tuple[SourcePartition | None, SourceOffset | None]
-"""What a user wants changed; None as offset: deleted. A partition of None can only be deleted."""
+"""A change of offsets by a user. An offset of None is deleted. A partition of None can only be
+deleted.
+"""
 
 OFFSET_NOTE = "connect.note"
-"""The header in which a task that writes exactly once may note something with a stored offset, in
-the same record. Java's workers and ours read keys and values only."""
+"""The header of a stored offset's record in which an exactly-once task may keep a note. Java's and
+our workers read only key and value.
+"""

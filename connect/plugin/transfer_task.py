@@ -1,4 +1,4 @@
-"""Transfer tasks: they move the bytes themselves."""
+"""The transfer task interface: the task copies the data itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["PartitionHealth", "TransferCounts", "TransferTask"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionHealth:
-    """How one source partition of a transfer task is doing. A number that is None is not known.
+    """The health of one source partition of a transfer task. A number that is None is unknown.
 
     `lag_records` counts source offsets up to the end of the log; `lag_bytes` is an estimate of
     their size. `lag_ms` is the age of the newest copied record while more records wait. In
@@ -44,8 +44,10 @@ class PartitionHealth:
 
 @dataclass(frozen=True, slots=True)
 class TransferCounts:
-    """Records that a transfer task has read, and that the target has acknowledged, since it was
-    made; and those between the two now."""
+    """A transfer task's record counts since it was created.
+
+    They are the records read, the records acknowledged by the target, and those in between now.
+    """
 
     read: int
     acknowledged: int
@@ -53,7 +55,7 @@ class TransferCounts:
 
 
 class TransferTask(ABC):
-    """Moves bytes from a source to a target by itself.
+    """Copies data from a source to a target by itself.
 
     The worker's loop, on the task's thread:
 
@@ -65,12 +67,12 @@ class TransferTask(ABC):
             when that future is done: store its offsets; when they are stored: committed()
         drain(deadline); prepare_commit() once more, stored; committed(); stop()
 
-    After `step` has raised, neither `step` nor `drain` is called again: `prepare_commit` once more,
-    `deliver` until its future is done, then `committed` and `stop`.
+    After `step` has raised, neither `step` nor `drain` is called again. The worker then calls
+    `prepare_commit` once more, `deliver` until its future is done, then `committed` and `stop`.
 
-    Under exactly-once, where `writes_transactions`: the task commits through `context.transfer`, in
-    its steps and at the end of `drain`, and `reconfigure` is called for nothing but the connector's
-    `live_keys` and, where `grows_exactly_once`, what `only_adds`.
+    Under exactly-once, if `writes_transactions`, the task commits through `context.transfer`, in
+    its steps and at the end of `drain`. `reconfigure` is then called only for the connector's
+    `live_keys` and, if `grows_exactly_once`, for changes that pass `only_adds`.
     """
 
     context: TaskContext
@@ -80,77 +82,99 @@ class TransferTask(ABC):
 
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
-        """Begin. Raise `ConnectError` to fail the task."""
+        """Start. Raise `ConnectError` to fail the task."""
 
     @abstractmethod
     def step(self, timeout: float) -> None:
-        """One turn of the task's loop: do what is ready, or wait at most `timeout` seconds for
-        something to become ready. An exception fails the task."""
+        """Run one iteration: do the work that is ready, or wait at most `timeout` seconds for some.
+
+        An exception fails the task.
+        """
 
     @abstractmethod
     def wake(self) -> None:
         """Make a waiting `step` return soon. Called from any thread."""
 
     def stopping(self) -> None:
-        """A stop was asked for, `start` may still be under way: then what it waits for may be given
-        up, by raising `Interrupted`. Called from any thread, after `initialize` under exactly-once
-        and at any time otherwise, perhaps twice."""
+        """Called when a stop is requested, possibly while `start` runs.
+
+        `start` may then give up its waits by raising `Interrupted`. Called from any thread, perhaps
+        twice; under exactly-once after `initialize`, otherwise at any time.
+        """
         self.wake()
 
     @abstractmethod
     def prepare_commit(self) -> Future[list[StoredOffset]]:
-        """Gather the source offsets that are safe to store: every earlier record was acknowledged
-        by the target, and whatever else must be durable first is. Only what changed since the last
-        commit. Completed on any thread."""
+        """Gather the source offsets that are safe to store, and that changed since the last commit.
+
+        An offset is safe if the target acknowledged every earlier record and all related writes are
+        durable. The future may complete on any thread.
+        """
 
     def deliver(self) -> None:  # noqa: B027 - most tasks need none
-        """Take the acknowledgements that the future of `prepare_commit` waits for, read and write
-        nothing else, return at once. Called instead of `step` once the task has failed. For tasks
-        whose `step` completes that future."""
+        """Process acknowledgements that the future of `prepare_commit` waits for, and return at
+        once.
+
+        Must not read or write anything else. Called in place of `step` after the task has failed,
+        for tasks whose `step` completes that future.
+        """
 
     @abstractmethod
     def committed(self) -> None:
-        """The offsets of the last `prepare_commit` are stored."""
+        """Called when the offsets of the last `prepare_commit` are stored."""
 
     @classmethod
     def writes_transactions(cls) -> bool:
-        """Whether the task writes exactly once where `context.transfer` is set. It commits by
-        itself then: `prepare_commit` and `committed` are not called, `request_commit` is."""
+        """Return whether the task writes exactly once if `context.transfer` is set.
+
+        Such a task commits by itself: the worker calls `request_commit`, not `prepare_commit` and
+        `committed`.
+        """
         return False
 
     def request_commit(self) -> Future[None]:
-        """Commit soon, whatever the boundary: what was acknowledged up to now is stored when the
-        future is done. Only under exactly-once."""
+        """Commit soon, regardless of the boundary. Only under exactly-once.
+
+        The future completes when everything acknowledged so far is stored.
+        """
         raise NotImplementedError
 
     @classmethod
     def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-        """Whether a task with config `before` gives nothing up with config `after`. Then it may go
-        on while a group of workers takes over new configs, and is offered `after` when all workers
-        have done so; else it ends first, so that what it gives up has no two owners. Pure."""
+        """Return whether a task with config `before` keeps all its work with config `after`. Pure.
+
+        Then it may continue while the worker group applies new task configs, and gets `after` when
+        all workers have done so. Otherwise it ends first, so that no partition has two owners.
+        """
         return False
 
     @classmethod
     def grows_exactly_once(cls) -> bool:
-        """Whether `only_adds` counts under exactly-once, too, where the connector has no other
-        task: this one's transactional id stays its own, so nobody has to be fenced out."""
+        """Return whether `only_adds` applies under exactly-once, if the connector has no other
+        task.
+
+        The only task keeps its transactional id, so no producer needs to be fenced.
+        """
         return False
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
-        """Take a new config without stopping. False: the worker must restart the task instead."""
+        """Apply a new config without stopping. Return False if the worker must restart the task."""
         return False
 
     @abstractmethod
     def pause(self) -> None:
-        """Stop fetching, finish what is in flight, keep resources; `step` is still called."""
+        """Stop fetching and finish requests in flight, but keep resources. `step` is still
+        called.
+        """
 
     @abstractmethod
     def resume(self) -> None: ...
 
     @abstractmethod
     def drain(self, deadline: Deadline) -> None:
-        """Stop fetching and run the loop until everything produced is acknowledged, or the
-        deadline passes."""
+        """Stop fetching, and run until all produced records are acknowledged or the deadline
+        passes.
+        """
 
     @abstractmethod
     def stop(self) -> None:
@@ -158,15 +182,16 @@ class TransferTask(ABC):
 
     @abstractmethod
     def health(self) -> list[PartitionHealth]:
-        """One entry for each assigned partition. Called from any thread."""
+        """Return one entry for each assigned partition. Called from any thread."""
 
     def trouble(self) -> str | None:
-        """What the task cannot do for now beyond what `health` says, while it goes on trying. It
-        gets into the trace of its status. None: nothing. On the task's thread, every few seconds.
+        """Return a problem of the whole task that it retries, or None.
+
+        It is added to the trace of the task's status; `health` covers single partitions. Called on
+        the task's thread every few seconds.
         """
         return None
 
     def counts(self) -> TransferCounts | None:
-        """What it has moved so far, for metrics; None: it does not count. Called from any thread,
-        and often."""
+        """Return the task's record counts for metrics, or None. Called often, from any thread."""
         return None

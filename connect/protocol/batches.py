@@ -1,4 +1,4 @@
-"""The headers of record batches: read, and for magic 2 rewritten in place. Records are not read.
+"""Read record batch headers, and rewrite magic 2 headers in place. Records are not read.
 
 Layout, 61 bytes, big-endian (Kafka protocol, "Record Batch"):
 
@@ -44,9 +44,9 @@ __all__ = [
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
-"""Bytes before what batchLength counts: baseOffset and batchLength itself (magic 0 to 2)."""
+"""Bytes before those that batchLength counts: baseOffset and batchLength itself (magic 0 to 2)."""
 ATTRIBUTES_AT = 21
-"""Where the bytes begin that the CRC covers."""
+"""The position of the first byte that the CRC covers."""
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -73,13 +73,13 @@ _LAST_OFFSET = (1 << 63) - 1
 
 
 class BatchHeader(NamedTuple):
-    """One whole batch inside a record set. `start` and `size` locate it (bytes).
+    """The header of one whole batch in a record set. `start` and `size` locate the batch, in bytes.
 
     All offsets of the batch are in [`base_offset`, `next_offset`). A message of magic 0 or 1 may be
-    a compressed set of messages, and states only the offset of the last of them. Its `base_offset`
-    is therefore a lower bound: the end of the batch before it, or 0 where it is the first of the
-    record set. Where it begins is known only once it is decompressed. Of its other fields only
-    `start`, `size`, `magic` and `crc` mean anything.
+    a compressed set of messages, and its header has only the offset of the last one. `base_offset`
+    is then a lower bound: the end of the previous batch, or 0 for the first batch of the record
+    set. The real first offset is known only after decompression. For magic 0 and 1 only `start`,
+    `size`, `magic`, `crc` and these two offsets are meaningful.
     """
 
     start: int
@@ -100,13 +100,13 @@ class BatchHeader(NamedTuple):
 
 
 def read_headers(records: memoryview) -> list[BatchHeader]:
-    """The headers of the whole batches in a record set, in order.
+    """Return the headers of the whole batches in a record set, in order.
 
-    A fetch response may end in a part of a batch: it is left out.
+    A partial batch at the end of a fetch response is ignored.
 
     Raises:
-        CorruptData: a length, magic, count or offset that no broker writes, or that is not above
-            the offsets before it. No checksum covers the offsets.
+        CorruptData: a length, magic, count or offset is invalid, or offsets do not increase. No
+            checksum covers the offsets.
     """
     headers = _read_headers(records)
     after = 0
@@ -162,7 +162,7 @@ def _read_headers(records: memoryview) -> list[BatchHeader]:
 def _legacy_header(
     records: memoryview, at: int, end: int, before: Sequence[BatchHeader]
 ) -> BatchHeader | None:
-    """The header of a magic 0 or 1 message at `at`; None if it is cut off or not there."""
+    """Return the header of the magic 0 or 1 message at `at`, or None if it is incomplete."""
     if end - at <= _MAGIC_AT:
         return None
     offset, length = _OFFSET_LENGTH.unpack_from(records, at)
@@ -180,8 +180,11 @@ def _legacy_header(
 
 
 def crc_matches(records: memoryview, header: BatchHeader) -> bool:
-    """Whether a batch's bytes are those its writer checksummed: CRC-32C, or CRC-32 for magic 0 and
-    1, where it covers compressed messages, too."""
+    """Return whether a batch's checksum matches its bytes.
+
+    The checksum is a CRC-32C, or a CRC-32 for magic 0 and 1, where it covers compressed messages
+    too.
+    """
     start = header.start
     if header.magic != 2:
         return zlib.crc32(records[start + _MAGIC_AT : start + header.size]) == header.crc
@@ -189,9 +192,9 @@ def crc_matches(records: memoryview, header: BatchHeader) -> bool:
 
 
 def shallow_copy_allowed(header: BatchHeader, position: int, max_bytes: int) -> bool:
-    """Whether a batch may be forwarded as bytes (design, "The copier").
+    """Return whether a batch may be forwarded without reading its records.
 
-    `position` is the first source offset not copied yet, `max_bytes` the target's limit.
+    `position` is the first source offset that is not copied yet, `max_bytes` the target's limit.
     """
     return (
         header.magic == 2
@@ -210,10 +213,10 @@ def stamp_for_produce(
     *,
     transactional: bool = False,
 ) -> None:
-    """Rewrite a whole magic-2 batch in place so that a broker takes it from this producer.
+    """Rewrite a whole magic 2 batch in place so that a broker accepts it from this producer.
 
-    Sets baseOffset 0, leader epoch -1, the producer's id, epoch and first sequence, the
-    transactional bit as told, and computes the CRC anew. Idempotent.
+    Sets baseOffset 0, leader epoch -1, the producer's id, epoch and first sequence and the
+    transactional bit, and computes the CRC. Idempotent.
     """
     attributes = batch[ATTRIBUTES_AT + 1] & ~TRANSACTIONAL & 0xFF
     batch[ATTRIBUTES_AT + 1] = attributes | TRANSACTIONAL if transactional else attributes
@@ -225,11 +228,11 @@ def stamp_for_produce(
 
 
 def abort_marker(batch: memoryview) -> bool:
-    """Whether a control batch ends a transaction by aborting it.
+    """Return whether a control batch aborts a transaction.
 
-    A control record's key is `version int16 | type int16`, type 0 abort, 1 commit (KIP-98). A
-    control batch without records ends nothing: compaction removed the marker and kept the batch
-    for its producer's epoch.
+    A control record's key is `version int16 | type int16`, where type 0 aborts and 1 commits
+    (KIP-98). A control batch without records ends no transaction: compaction removed the marker and
+    kept the batch for its producer's epoch.
 
     Raises:
         CorruptData: the first record has no key of 4 bytes.

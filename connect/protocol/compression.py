@@ -1,4 +1,4 @@
-"""The compression codecs of Kafka's record batches, in the framings that Kafka's clients share.
+"""Compression codecs of Kafka's record batches, in the framings that all Kafka clients read.
 
 ==== ====== =====================================================================================
 id   name   bytes written here
@@ -14,9 +14,8 @@ id   name   bytes written here
 4    zstd   one frame (RFC 8878)
 ==== ====== =====================================================================================
 
-Decompression never makes more than `limit` bytes, whatever the input claims or hides, and turns
-every malformed input into CorruptData. Checksums inside a frame are not verified where the codec
-library does not: the batch's own CRC covers them.
+Decompression never produces more than `limit` bytes, and raises CorruptData for malformed input.
+Some codec libraries do not verify the checksums inside a frame; the batch's CRC covers those bytes.
 
 Pure functions: safe from any thread. The libraries release the GIL while they work.
 """
@@ -47,11 +46,12 @@ Data = bytes | bytearray | memoryview
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Indexed by codec id; the names are those of the property `compression.type`."""
+"""Codec names as in the property `compression.type`, indexed by codec id."""
 
 DEFAULT_LIMIT = 256 * 1024 * 1024
-"""Bytes one batch may decompress to: Kafka's default batch limit of 1 MiB at a ratio of 256:1,
-far beyond what real records reach."""
+"""The most bytes that one batch may decompress to: Kafka's default batch limit of 1 MiB at a ratio
+of 256:1, far more than real records reach.
+"""
 
 _XERIAL_HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"  # magic, version 1, compatible 1
 _XERIAL_MAGIC = _XERIAL_HEADER[:8]
@@ -62,19 +62,20 @@ _LZ4_MAGIC = 0x184D2204
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_BLOCK_SIZES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
-_LZ4_STORED = 0x8000_0000  # top bit of a block's length: the block is not compressed
-_LZ4_USUAL_RATIO = 8  # of the first buffer: to clear one of a block's size costs 2 µs a batch
-_LZ4_MIN_DENSE_LEVEL = 3  # levels from here on ask for the slower, denser match finder
+_LZ4_STORED = 0x8000_0000  # The top bit of a block's length marks an uncompressed block.
+_LZ4_USUAL_RATIO = 8  # Initial buffer size; clearing a full-block buffer costs 2 µs a batch.
+_LZ4_MIN_DENSE_LEVEL = 3  # Levels from here on use the slower match finder that compresses better.
 
 _ZSTD_MAGIC = 0xFD2FB528
-_ZSTD_SKIPPABLE = 0x184D2A50  # to ...5F: frames that hold no data
+_ZSTD_SKIPPABLE = 0x184D2A50  # Up to ...5F: skippable frames without data.
 _ZSTD_MAX_BLOCK = 128 * 1024  # no block makes more (RFC 8878, 3.1.1.2.4)
 
 
 def compress(codec: int, data: Data, level: int | None = None) -> Data:
-    """`data` in the framing of `codec`. `level` None: the codec's default; snappy has none.
+    """Return `data` compressed in the framing of `codec`.
 
-    Raises CorruptData for an id that names no codec.
+    `level` None means the codec's default; snappy has no levels. Raises CorruptData if the id names
+    no codec.
     """
     if codec == NONE:
         return data
@@ -91,10 +92,10 @@ def compress(codec: int, data: Data, level: int | None = None) -> Data:
 
 
 def decompress(codec: int, data: Data, *, limit: int = DEFAULT_LIMIT) -> Data:
-    """The data that `compress`, a Java client or librdkafka put into `data`.
+    """Decompress data written by `compress`, a Java client or librdkafka.
 
-    Raises CorruptData where the input is malformed, incomplete, would make more than `limit`
-    bytes, or where the id names no codec.
+    Raises CorruptData if the input is malformed or incomplete, decompresses to more than `limit`
+    bytes, or the id names no codec.
     """
     if codec == NONE:
         return data
@@ -105,7 +106,7 @@ def decompress(codec: int, data: Data, *, limit: int = DEFAULT_LIMIT) -> Data:
     try:
         return reader(memoryview(data), limit)
     except (cramjam.DecompressionError, zlib.error, ValueError, IndexError, OverflowError) as error:
-        raise CorruptData(f"{CODEC_NAMES[codec]} data does not decompress: {error}") from error
+        raise CorruptData(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}") from error
 
 
 def _unknown(codec: int) -> CorruptData:
@@ -127,7 +128,7 @@ def _gzip_decompress(data: memoryview, limit: int) -> bytes:
     parts = []
     made = 0
     rest: Data = data
-    while rest:  # members may follow one another
+    while rest:  # A stream may consist of several members.
         member = zlib.decompressobj(wbits=31)
         part = member.decompress(rest, limit - made + 1)
         made += len(part)
@@ -163,7 +164,8 @@ def _snappy_decompress(data: memoryview, limit: int) -> bytes:
     made = 0
     position = len(_XERIAL_HEADER)
     while position < len(data):
-        if bytes(data[position : position + 8]) == _XERIAL_MAGIC:  # streams put one after another
+        # The data may consist of several streams.
+        if bytes(data[position : position + 8]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             continue
         length = int.from_bytes(data[position : position + 4], "big")
@@ -199,13 +201,13 @@ def _lz4_compress(data: Data, level: int | None) -> bytes:
             parts += (len(block).to_bytes(4, "little"), block)
         else:
             parts += ((len(plain) | _LZ4_STORED).to_bytes(4, "little"), plain)
-    parts.append(b"\0\0\0\0")  # end mark
+    parts.append(b"\0\0\0\0")  # End mark.
     return b"".join(parts)
 
 
 def _lz4_dense_block(plain: memoryview, level: int) -> memoryview:
-    # The library's block function knows no levels, its frame function does: the first block of a
-    # frame depends on no other, and a frame of this little data has only one.
+    # Only the library's frame function takes a compression level. The first block of a frame
+    # depends on no other block, and this little data makes a frame of only one block.
     frame = memoryview(cramjam.lz4.compress(plain, level))
     length = int.from_bytes(frame[7:11], "little")
     return frame[11 : 11 + length] if not length & _LZ4_STORED else plain
@@ -213,7 +215,8 @@ def _lz4_dense_block(plain: memoryview, level: int) -> memoryview:
 
 def _lz4_decompress(data: memoryview, limit: int) -> bytes:
     # FLG: version (2 bits), independent blocks, block checksums, content size, content checksum,
-    # reserved, dictionary. The header checksum is not looked at: magic 0 writers had it wrong.
+    # reserved, dictionary. The header checksum is not verified because magic 0 writers computed it
+    # wrongly.
     if len(data) < len(_LZ4_HEADER) or int.from_bytes(data[:4], "little") != _LZ4_MAGIC:
         raise CorruptData("lz4 data does not begin with an LZ4 frame")
     flags, block_size = data[4], _LZ4_BLOCK_SIZES.get(data[5] >> 4 & 7)
@@ -264,8 +267,8 @@ def _lz4_block(block: memoryview, scratch: memoryview) -> bytes:
 def _zstd_decompress(data: memoryview, limit: int) -> Data:
     if _zstd_bound(data) <= limit:
         return bytes(cramjam.zstd.decompress(data))
-    # The bound counts whole blocks and may be far above the truth: only then pay for a buffer of
-    # the full limit, and let the library run into its end.
+    # The bound counts whole blocks and may be far too high. Allocate a buffer of the full limit
+    # only then, and let the library stop at its end.
     output = bytearray(limit)
     try:
         made = cramjam.zstd.decompress_into(data, output)
@@ -278,7 +281,7 @@ def _zstd_decompress(data: memoryview, limit: int) -> Data:
 
 
 def _zstd_bound(data: memoryview) -> int:
-    """No fewer bytes than `data` decompresses to, by walking frame and block headers alone."""
+    """Return an upper bound of the decompressed size, from the frame and block headers alone."""
     position = 0
     bound = 0
     while position < len(data):

@@ -1,4 +1,4 @@
-"""The outside of record batches: layout, size and magic, checksum.
+"""The frame of a record batch: layout, size, magic and checksum.
 
 Every entry of a log begins with baseOffset int64 and a length int32 of what follows; the byte at
 position 16 is the magic in all versions. Magic 2 is the record batch of KIP-98; with magic 0 and 1
@@ -53,13 +53,13 @@ _LEGACY_MIN_SIZE = 26  # a magic 0 message without key and value
 
 
 def check_frame(batch: memoryview) -> int:
-    """The magic of `batch`, which must be one whole entry. Raises CorruptData."""
+    """Check that `batch` is one whole log entry, and return its magic. Raises CorruptData."""
     if len(batch) < _LEGACY_MIN_SIZE:
         raise CorruptData(f"{len(batch)} bytes are too few for a record batch")
     magic = batch[_MAGIC_POSITION]
     length = int.from_bytes(batch[8:12], "big", signed=True)
     if length + LOG_OVERHEAD != len(batch):
-        raise CorruptData(f"batch of {len(batch)} bytes claims {length} after its length field")
+        raise CorruptData(f"batch of {len(batch)} bytes has the invalid length field {length}")
     if magic > 2:
         raise CorruptData(f"unknown batch magic {magic}; valid values are 0 to 2")
     if magic == 2 and len(batch) < HEADER_SIZE:
@@ -68,19 +68,21 @@ def check_frame(batch: memoryview) -> int:
 
 
 def batch_attributes(batch: memoryview) -> int:
-    """The attributes of an entry of any magic. Raises CorruptData."""
+    """Return the attributes of an entry of any magic. Raises CorruptData."""
     return batch[22] if check_frame(batch) == 2 else batch[17]
 
 
 def verify_crc(batch: memoryview) -> bool:
-    """Whether the checksum of an entry of any magic holds. Raises CorruptData where it is not one
-    whole entry. The messages inside a compressed wrapper have checksums of their own, which the
-    wrapper's covers."""
+    """Return whether the checksum of an entry of any magic is right.
+
+    Raises CorruptData if `batch` is not one whole entry. Messages inside a compressed wrapper have
+    their own checksums, which the wrapper's checksum covers.
+    """
     if check_frame(batch) == 2:
         return crc32c.crc32c(batch[CRC_START:]) == int.from_bytes(batch[17:21], "big")
     return zlib.crc32(batch[_LEGACY_CRC_START:]) == int.from_bytes(batch[12:16], "big")
 
 
 def to_int64(value: int) -> int:
-    """`value` wrapped into a signed 64-bit number, as Java's long arithmetic does."""
+    """Wrap `value` into a signed 64-bit number, as Java's long arithmetic does."""
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)

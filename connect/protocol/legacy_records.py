@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1 (before Kafka 0.11) as columns of v2 records.
+"""Read messages of magic 0 and 1 (before Kafka 0.11) as columns of v2 records.
 
 Layout, big-endian: offset int64, size int32, crc uint32, magic int8, attributes int8, with magic 1
 timestamp int64, then key and value, each an int32 length (-1: null) and bytes. A message whose
@@ -41,10 +41,10 @@ class _Message:
 
 
 def read_legacy_records(batch: memoryview, from_offset: int, limit: int, into: Columns) -> int:
-    """Append the records at or after `from_offset` of one message, plain or wrapper; the bytes that
-    were decompressed.
+    """Append the records at or after `from_offset` of one message, plain or wrapper.
 
-    `limit`: bytes a wrapper may decompress to. Raises CorruptData.
+    Returns the number of bytes that were decompressed. `limit` is the most bytes that a wrapper may
+    decompress to. Raises CorruptData.
     """
     try:
         outer = _read_message(batch, 0, len(batch))
@@ -62,8 +62,10 @@ def read_legacy_records(batch: memoryview, from_offset: int, limit: int, into: C
 
 
 def first_legacy_offset(batch: memoryview, limit: int = DEFAULT_LIMIT) -> int:
-    """The offset of the first record of one message, plain or wrapper. Raises CorruptData, also
-    where a record of it does not parse."""
+    """Return the offset of the first record of one message, plain or wrapper.
+
+    Raises CorruptData, also if one of its records cannot be parsed.
+    """
     columns = Columns()
     read_legacy_records(batch, 0, limit, columns)
     return columns.offsets[0]

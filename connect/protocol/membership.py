@@ -1,4 +1,4 @@
-"""What Connect workers tell each other through the group coordinator, byte for byte.
+"""Wire format of the Connect group protocol: worker metadata and assignments.
 
 A worker joins with its metadata; the leader answers every worker with an assignment (KIP-415,
 KIP-507). Everything is big-endian; STRING is an int16 length and UTF-8, BYTES an int32 length (-1:
@@ -11,10 +11,10 @@ null), ARRAY an int32 count (-1: null).
     assignment 1, 2 version int16     | ... as 0 ... | revoked ARRAY | delay int32, ms
     array element   connector STRING | tasks ARRAY of int32
 
-An allocation is a whole assignment: what the worker runs now. Task -1 is the connector itself.
+An allocation is a whole assignment with everything that the worker runs now. Task -1 is the
+connector itself.
 
-Pure functions, safe to call from any thread. Malformed input raises `CorruptData`, never anything
-else.
+Pure functions, safe to call from any thread. Malformed input always raises `CorruptData`.
 """
 
 from __future__ import annotations
@@ -47,21 +47,23 @@ PROTOCOL_TYPE = "connect"
 """The protocol type of a Connect worker's JoinGroup."""
 
 PROTOCOL_VERSIONS = {"default": 0, "compatible": 1, "sessioned": 2}
-"""The version of metadata and assignments under each protocol that a group can elect."""
+"""The version of metadata and assignments for each protocol that a group can elect."""
 
 SESSIONED = 2
-"""From this version on, workers sign their requests to each other (KIP-507)."""
+"""The first version in which workers sign their requests to each other (KIP-507)."""
 
 NO_ERROR = 0
 CONFIG_MISMATCH = 1
-"""The leader has not read the config topic as far as some worker; nobody was assigned anything."""
+"""Assignment error: the leader has read less of the config topic than some worker, and assigned
+nothing.
+"""
 
 CONNECTOR_TASK = -1
 
 ConnectorTask = tuple[str, int]
-"""A connector's name and a task's number; `CONNECTOR_TASK` stands for the connector itself."""
+"""A connector's name and a task number; `CONNECTOR_TASK` stands for the connector itself."""
 
-# What `connect.protocol` offers to the coordinator, the most preferred first.
+# The protocols offered to the coordinator for each `connect.protocol`, the most preferred first.
 _OFFERED = {
     "sessioned": ("sessioned", "compatible", "default"),
     "compatible": ("compatible", "default"),
@@ -76,10 +78,11 @@ _MAX_STRING = 0x7FFF
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a worker shall run, as the leader said.
+    """The connectors and tasks that the leader assigned to a worker.
 
-    Under the eager protocol (version 0) `assigned` is everything; under the others it is what is
-    new, and `revoked` is what to stop first. In an allocation, `assigned` is everything again.
+    With the eager protocol (version 0) `assigned` is the whole assignment. With the others it is
+    the part that is new, and `revoked` is stopped first. In an allocation, `assigned` is the whole
+    assignment again.
     """
 
     version: int
@@ -88,11 +91,11 @@ class Assignment:
     """The leader's member id."""
     leader_url: str
     config_offset: int
-    """The position of the config topic that the assignment was made from."""
+    """The config topic offset that the assignment was made from."""
     assigned: tuple[ConnectorTask, ...] = ()
     revoked: tuple[ConnectorTask, ...] = ()
     delay_ms: int = 0
-    """When above 0: rejoin after this time, for what was left unassigned until then."""
+    """Rejoin after this time, if above 0, to get the work that was left unassigned until then."""
 
     @property
     def failed(self) -> bool:
@@ -101,23 +104,26 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """What a worker says when it joins. `url` ends with a slash."""
+    """The metadata that a worker sends when it joins. `url` ends with a slash."""
 
     url: str
     config_offset: int
     assignment: Assignment | None = None
-    """What the worker runs now; None under the eager protocol, and where it runs nothing yet."""
+    """The current assignment; None with the eager protocol, and if the worker runs nothing yet."""
 
 
 def offered_protocols(connect_protocol: str) -> tuple[str, ...]:
-    """The protocols that a worker with this `connect.protocol` offers, the preferred first."""
+    """Return the protocols that a worker offers for this `connect.protocol`, preferred ones
+    first.
+    """
     return _OFFERED[connect_protocol]
 
 
 def merge_assignment(previous: Assignment | None, new: Assignment) -> Assignment:
-    """What a worker runs after `new`: the whole of it if eager, else added to what it keeps.
+    """Return everything that a worker runs after the assignment `new`.
 
-    `revoked` and `delay_ms` stay those of `new`.
+    With the eager protocol that is `new`; otherwise `new` is added to the work that the worker
+    keeps. `revoked` and `delay_ms` are those of `new`.
     """
     if previous is None or new.version == 0:
         return new
@@ -128,7 +134,7 @@ def merge_assignment(previous: Assignment | None, new: Assignment) -> Assignment
 
 
 def encode_metadata(state: WorkerState, version: int) -> bytes:
-    """A worker's metadata for the protocol of this version. Version 0 has no allocation."""
+    """Encode a worker's metadata for the protocol of this version. Version 0 has no allocation."""
     parts = [_INT16.pack(version), _string(state.url), _INT64.pack(state.config_offset)]
     if version > 0:
         if state.assignment is None:
@@ -140,10 +146,11 @@ def encode_metadata(state: WorkerState, version: int) -> bytes:
 
 
 def encode_assignment(assignment: Assignment, version: int) -> bytes:
-    """An assignment for the protocol of this version. Version 0 has neither revoked nor delay.
+    """Encode an assignment for the protocol of this version. Version 0 has no `revoked` and no
+    delay.
 
-    One array element for each connector, in the order of their first tasks, with the connector
-    itself before its tasks.
+    There is one array element for each connector, ordered by first task, with the connector itself
+    before its tasks.
     """
     parts = [
         _INT16.pack(version),
@@ -159,7 +166,7 @@ def encode_assignment(assignment: Assignment, version: int) -> bytes:
 
 
 def decode_metadata(data: bytes) -> WorkerState:
-    """Read a worker's metadata. Versions newer than ours are read as the newest we know."""
+    """Decode a worker's metadata. A version newer than ours is read as the newest one we know."""
     reader = _Reader(data, "worker metadata")
     version = reader.version()
     url = reader.string()
@@ -169,7 +176,7 @@ def decode_metadata(data: bytes) -> WorkerState:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Read an assignment. What trailing fields are missing is empty."""
+    """Decode an assignment. Missing trailing fields are read as empty."""
     reader = _Reader(data, "an assignment")
     version = reader.version()
     error = reader.int16()
@@ -206,7 +213,7 @@ def _tasks(tasks: Iterable[ConnectorTask]) -> bytes:
 
 
 class _Reader:
-    """A cursor over one message."""
+    """A read position in one message."""
 
     __slots__ = ("_at", "_data", "_what")
 
@@ -221,7 +228,7 @@ class _Reader:
     def version(self) -> int:
         version = self.int16()
         if version < 0:
-            raise CorruptData(f"{self._what} of version {version}")
+            raise CorruptData(f"{self._what} has the invalid version {version}")
         return version
 
     def int16(self) -> int:
@@ -237,7 +244,9 @@ class _Reader:
         try:
             return str(self._take(self.int16()), "utf-8")
         except UnicodeDecodeError as error:
-            raise CorruptData(f"{self._what} with a name that is not UTF-8: {error}") from error
+            raise CorruptData(
+                f"{self._what} has a name that is not valid UTF-8: {error}"
+            ) from error
 
     def nullable_bytes(self) -> bytes | None:
         size = self.int32()
@@ -245,7 +254,7 @@ class _Reader:
 
     def tasks(self) -> tuple[ConnectorTask, ...]:
         tasks: list[ConnectorTask] = []
-        # An element is at least a string's and an array's length.
+        # An element has at least a string's and an array's length field.
         for _ in range(self._count(6)):
             connector = self.string()
             tasks += [(connector, self.int32()) for _ in range(self._count(4))]
@@ -254,7 +263,7 @@ class _Reader:
     def _count(self, smallest: int) -> int:
         count = self.int32()
         if count * smallest > len(self._data) - self._at:
-            raise CorruptData(f"{self._what} with an array of {count} elements in too few bytes")
+            raise CorruptData(f"{self._what} is too short for an array of {count} elements")
         return max(count, 0)
 
     def _number(self, layout: struct.Struct) -> int:

@@ -1,9 +1,9 @@
-"""Whether bytes are what a message's schema says, before anything decodes them.
+"""Check a message's bytes against its schema before kafka-python decodes them.
 
-kafka-python decodes what well-meaning brokers send: it takes a string that is cut off for a
-shorter one, a negative array for an empty one, a null for what is never null, reads numbers of any
-length, and copies the rest of the message for every structure with tagged fields. This walks along
-the same schema first: in one pass, in time and memory bounded by the message's size.
+kafka-python assumes that brokers send valid messages: it accepts a truncated string as a shorter
+one, a negative array length as an empty array, null in fields that are not nullable, and varints of
+any length, and it copies the rest of the message for every structure with tagged fields. The check
+walks along the same schema first, in one pass, with time and memory bounded by the message's size.
 
 Functions on buffers: safe from any thread.
 """
@@ -20,11 +20,13 @@ __all__ = ["check_message"]
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
-# An unsigned varint of 32 bits.
+# An unsigned 32-bit varint has at most 5 bytes.
 _VARINT_BYTES = 5
 
 _MOST_TAG_COPIES = 1 << 30
-"""Bytes that decoding may copy because of tagged fields, of which brokers send a handful."""
+"""The most bytes that decoding may copy because of tagged fields. Brokers send only a few of
+them.
+"""
 
 _SIZES = {
     "int8": 1,
@@ -39,7 +41,7 @@ _SIZES = {
 }
 
 _Step = Callable[["_Walk", int], int]
-"""Checks what is at a position; returns the position behind it."""
+"""Checks the field at a position, and returns the position after it."""
 
 
 class _Walk:
@@ -53,7 +55,9 @@ class _Walk:
     def past(self, position: int, size: int) -> int:
         after = position + size
         if after > self.end:
-            raise CorruptData(f"{size} bytes at byte {position} of {self.end}")
+            raise CorruptData(
+                f"field of {size} bytes at byte {position} exceeds the message of {self.end} bytes"
+            )
         return after
 
     def varint(self, position: int) -> tuple[int, int]:
@@ -64,13 +68,13 @@ class _Walk:
             value |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
                 return value, position + index + 1
-        raise CorruptData(f"number at byte {position} is longer than {_VARINT_BYTES} bytes")
+        raise CorruptData(f"varint at byte {position} is longer than {_VARINT_BYTES} bytes")
 
 
 def check_message(schema: Any, version: int, data: memoryview, *, flexible: bool) -> None:
     """Check the body of a message against a kafka-python schema (`StructField`).
 
-    Raises `CorruptData`. Bytes behind the body are not looked at, as in Java.
+    Raises `CorruptData`. Bytes after the body are ignored, as in Java.
     """
     key = (id(schema), version, flexible)
     step = _STEPS.get(key)
@@ -82,10 +86,10 @@ def check_message(schema: Any, version: int, data: memoryview, *, flexible: bool
     except struct.error as error:
         raise CorruptData(f"the message is cut off: {error}") from error
     if walk.tag_sections * walk.end > _MOST_TAG_COPIES:
-        raise CorruptData(f"{walk.tag_sections} structures with tagged fields")
+        raise CorruptData(f"too many structures with tagged fields: {walk.tag_sections}")
 
 
-# By schema, of which there is one for each kind of message, for good.
+# Compiled checks by schema, kept for good: there is one schema for each kind of message.
 _STEPS: dict[tuple[int, int, bool], _Step] = {}
 
 
@@ -110,7 +114,7 @@ def _tagged(field: Any, version: int) -> list[Any]:
 
 
 def _merged(parts: list[int | _Step]) -> list[_Step]:
-    """Neighbouring fields of fixed size are one step."""
+    """Merge neighbouring fields of fixed size into one step."""
     steps: list[_Step] = []
     size = 0
     for part in parts:
@@ -131,7 +135,7 @@ def _skip(size: int) -> _Step:
 
 
 def _field(field: Any, version: int, flexible: bool) -> int | _Step:
-    """How to check a field; a number: it has always this size."""
+    """Return the check of a field, or its size if the size is fixed."""
     nullable = field.nullable_for_version_q(version)
     if field.is_array():
         return _array(field, version, flexible, nullable)
@@ -156,11 +160,11 @@ def _array(field: Any, version: int, flexible: bool, nullable: bool) -> _Step:
         count, at = _length(walk, at, _INT32, flexible)
         if count < 0:
             if count < -1 or not nullable:
-                raise CorruptData(f"array {field.name} of {count} elements")
+                raise CorruptData(f"array {field.name} has the invalid length {count}")
             return at
         if isinstance(inner, int):
             return walk.past(at, count * inner)
-        # No element is smaller than a byte.
+        # Every element takes at least one byte.
         walk.past(at, count)
         for _ in range(count):
             at = inner(walk, at)
@@ -176,7 +180,7 @@ def _check_blob(
     if length >= 0:
         return walk.past(at, length)
     if length < -1 or not nullable:
-        raise CorruptData(f"{name} of {length} bytes")
+        raise CorruptData(f"field {name} has the invalid length {length}")
     return at
 
 
@@ -204,6 +208,6 @@ def _check_tags(walk: _Walk, at: int, known: dict[int, int | _Step]) -> int:
         if step is not None:
             after = walk.past(at, step) if isinstance(step, int) else step(walk, at)
             if after != end:
-                raise CorruptData(f"tagged field {tag} of {size} bytes takes {after - at}")
+                raise CorruptData(f"tagged field {tag} has {after - at} bytes, but claims {size}")
         at = end
     return at

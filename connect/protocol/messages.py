@@ -1,16 +1,15 @@
-"""The two requests of the copier's hot path, encoded and decoded without touching records.
+"""Encode and decode Fetch and Produce, the copier's hot path, without touching records.
 
-Fetch v11 and Produce v8: the newest versions with fixed-width (non-flexible) encodings; every
-broker since Kafka 2.4 speaks them. Everything else the project sends goes through kafka-python's
-message classes.
+Fetch v11 and Produce v8 are the newest versions with fixed-width (non-flexible) encodings; every
+broker since Kafka 2.4 supports them. All other requests use kafka-python's message classes.
 
-Pure functions on buffers. Malformed input raises `CorruptData`, never anything else.
+Pure functions on buffers. Malformed input always raises `CorruptData`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from connect.errors import CorruptData
@@ -53,10 +52,11 @@ _PRODUCED_PARTITION = struct.Struct(">ihqqqi")
 
 
 class FetchPartition(NamedTuple):
-    """What to fetch of one partition: from which offset, believing in which leader epoch.
+    """The fetch offset of one partition and the leader epoch that the client knows.
 
-    `log` is the client's own and not sent: a number that it changes when the log at `offset` is
-    another one, so that an answer to an older request can be told from one to this.
+    `log` is not sent. The client changes this number when the log at `offset` is a different one,
+    for example after the topic was re-created, so that it can recognise the answer to an older
+    request.
     """
 
     offset: int
@@ -66,7 +66,7 @@ class FetchPartition(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """One partition of a fetch response. `records` is a slice of the response's own buffer."""
+    """One partition of a fetch response. `records` is a slice of the response's buffer."""
 
     topic: str
     partition: int
@@ -101,8 +101,9 @@ class ProducedPartition(NamedTuple):
 def encode_request_header(
     api: int, version: int, correlation_id: int, client_id: bytes, body_size: int
 ) -> bytes:
-    """Frame size and request header v1: `size int32 | api int16 | version int16 |
-    correlation int32 | client id string`."""
+    """Encode the frame size and request header v1: `size int32 | api int16 | version int16 |
+    correlation int32 | client id string`.
+    """
     size = 10 + len(client_id) + body_size
     head = _REQUEST_HEADER.pack(size, api, version, correlation_id)
     return head + _INT16.pack(len(client_id)) + client_id
@@ -132,7 +133,10 @@ def encode_fetch(
     session_epoch: int,
     rack: str,
 ) -> bytes:
-    """The body of a Fetch v11 request (KIP-227 sessions; `partitions` only what changed)."""
+    """Encode the body of a Fetch v11 request.
+
+    In a fetch session (KIP-227) `partitions` holds only those that changed.
+    """
     parts = [
         _FETCH_HEAD.pack(
             -1, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch
@@ -160,7 +164,7 @@ def encode_fetch(
 
 
 class _Reader:
-    """A cursor over a response. Every read is bounds-checked by struct or by `take`."""
+    """A read position in a response. `struct` or `take` checks the bounds of every read."""
 
     __slots__ = ("at", "view")
 
@@ -174,16 +178,23 @@ class _Reader:
         return fields
 
     def count(self, smallest: int) -> int:
-        """An array's length: never more elements than the rest of the response could hold."""
+        """Read an array's length, and check that the rest of the response can hold as many
+        elements.
+        """
         (count,) = self.unpack(_INT32)
         if count < 0 or count * smallest > len(self.view) - self.at:
-            raise CorruptData(f"array of {count} elements in {len(self.view)} bytes")
+            raise CorruptData(
+                f"response of {len(self.view)} bytes has the invalid array length {count}"
+            )
         return count
 
     def take(self, size: int) -> memoryview:
         end = self.at + size
         if size < 0 or end > len(self.view):
-            raise CorruptData(f"{size} bytes at {self.at} in a response of {len(self.view)}")
+            raise CorruptData(
+                f"field of {size} bytes at byte {self.at} exceeds the response of"
+                f" {len(self.view)} bytes"
+            )
         taken = self.view[self.at : end]
         self.at = end
         return taken
@@ -193,7 +204,9 @@ class _Reader:
         try:
             return str(self.take(size), "utf-8")
         except UnicodeDecodeError as error:
-            raise CorruptData(f"string that is not UTF-8: {error}") from error
+            raise CorruptData(
+                f"the response has a string that is not valid UTF-8: {error}"
+            ) from error
 
     def nullable_string(self) -> str | None:
         (size,) = self.unpack(_INT16)
@@ -209,13 +222,13 @@ def parse_fetch(body: memoryview) -> FetchResponse:
     try:
         return _parse_fetch(_Reader(body))
     except struct.error as error:
-        raise CorruptData(f"fetch response cut off: {error}") from error
+        raise CorruptData(f"the fetch response is cut off: {error}") from error
 
 
 def _parse_fetch(reader: _Reader) -> FetchResponse:
     throttle_ms, error, session_id, topics = reader.unpack(_FETCH_RESPONSE_HEAD)
     if topics < 0:
-        raise CorruptData(f"fetch response with {topics} topics")
+        raise CorruptData(f"the fetch response has the invalid topic count {topics}")
     found: list[FetchedPartition] = []
     for _ in range(topics):
         topic = reader.string()
@@ -240,12 +253,14 @@ def encode_produce(
     timeout_ms: int,
     transactional_id: str | None = None,
 ) -> tuple[list[memoryview | bytearray | bytes], int]:
-    """The body of a Produce v8 request with acks=all, as buffers to send in order, and its size.
+    """Encode the body of a Produce v8 request with acks=all. Return the buffers to send and their
+    size.
 
-    One batch for each partition (the broker takes no more). The batches are not copied.
+    A request has one batch for each partition, as the broker accepts no more. Batches are not
+    copied.
     """
     name = _INT16.pack(-1) if transactional_id is None else _string(transactional_id)
-    head = name + struct.pack(">hi", -1, timeout_ms)  # acks all
+    head = name + struct.pack(">hi", -1, timeout_ms)  # acks=all
     buffers: list[memoryview | bytearray | bytes] = []
     topics = _by_topic(batches)
     pending = bytearray(head)
@@ -268,7 +283,7 @@ def encode_produce(
 
 
 def parse_produce(body: memoryview) -> tuple[list[ProducedPartition], int]:
-    """Decode a Produce v8 response body: its partitions, and the throttle time in ms.
+    """Decode a Produce v8 response body. Return its partitions and the throttle time in ms.
 
     Raises:
         CorruptData: the bytes are not such a response.
@@ -278,7 +293,7 @@ def parse_produce(body: memoryview) -> tuple[list[ProducedPartition], int]:
         found = _parse_produced(reader)
         (throttle_ms,) = reader.unpack(_INT32)
     except struct.error as error:
-        raise CorruptData(f"produce response cut off: {error}") from error
+        raise CorruptData(f"the produce response is cut off: {error}") from error
     return found, throttle_ms
 
 
@@ -299,13 +314,10 @@ def _parse_produced(reader: _Reader) -> list[ProducedPartition]:
 
 
 def _record_errors(reader: _Reader, count: int) -> str | None:
-    """The first message among a partition's record errors (KIP-467)."""
+    """Return the first message among a partition's record errors (KIP-467)."""
     first: str | None = None
     for _ in range(count):
         reader.unpack(_INT32)
         text = reader.nullable_string()
         first = first or text
     return first
-
-
-Buffers = Sequence[memoryview | bytearray | bytes]

@@ -1,7 +1,7 @@
-"""Records in full: every field decoded, and encoded anew.
+"""Encode and decode records with all their fields.
 
-For single-message transforms, checks, tools and tests. The copier does not decode records: see
-`records`. Pure functions: safe from any thread.
+Used by single-message transforms, checks, tools and tests. The copier does not decode records and
+uses `records` instead. Pure functions: safe from any thread.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ __all__ = ["Record", "RecordFields", "encode_batch", "iter_fields", "iter_record
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. `timestamp`: ms since the epoch, -1 for none. Key, value and header values may be
-    None. Headers keep their order and may repeat a key; a key that is not UTF-8 is kept with
-    surrogate escapes, so that encoding gives the same bytes."""
+    """One record. `timestamp` is in ms since the epoch, -1 for none.
+
+    Key, value and header values may be None. Headers keep their order and may repeat a key. A key
+    that is not UTF-8 is kept with surrogate escapes, so that encoding gives the same bytes.
+    """
 
     offset: int
     timestamp: int
@@ -52,10 +54,11 @@ RecordFields = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, byte
 def iter_records(
     batch: memoryview | bytearray | bytes, *, max_decompressed: int = DEFAULT_LIMIT
 ) -> Iterator[Record]:
-    """The records of one whole batch of any magic and codec; of a control batch, its markers.
+    """Yield the records of one whole batch of any magic and codec. A control batch yields its
+    markers.
 
-    Raises CorruptData where anything, down to the last byte, is not as the batch claims; the
-    records before the malformed one may have been given by then.
+    Raises CorruptData if any byte of the batch is invalid. Records before the invalid one may have
+    been yielded by then.
     """
     for fields in iter_fields(batch, max_decompressed=max_decompressed):
         yield Record(*fields)
@@ -67,7 +70,7 @@ def iter_fields(
     from_offset: int = 0,
     max_decompressed: int = DEFAULT_LIMIT,
 ) -> Iterator[RecordFields]:
-    """As `iter_records`, from an offset on, and cheaper: the fields of a `Record` as a tuple."""
+    """Yield each record's fields as a tuple, from an offset on. Cheaper than `iter_records`."""
     view = memoryview(batch)
     columns = Columns()
     reader = read_batch_records if check_frame(view) == 2 else read_legacy_records
@@ -83,12 +86,14 @@ def iter_fields(
             yield (offset, timestamp, *short, ())
 
 
-_MIN_TAIL_SIZE = 3  # the lengths of key and value, and the number of headers
+_MIN_TAIL_SIZE = 3  # The lengths of key and value, and the number of headers.
 
 
 def _short_fields(tail: bytes) -> tuple[bytes | None, bytes | None] | None:
-    """Key and value where neither is longer than 63 bytes and there are no headers, as with most
-    records of Connect's topics; else None."""
+    """Return key and value if neither is longer than 63 bytes and there are no headers, else None.
+
+    Most records of Connect's internal topics are like that.
+    """
     size = len(tail)
     if size < _MIN_TAIL_SIZE:
         return None
@@ -158,11 +163,11 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """A v2 batch of `records` with its CRC, as a broker could store it.
+    """Encode `records` as a v2 batch with its CRC, as a broker could store it.
 
-    Offset deltas come from the records' offsets, so gaps are possible. `last_offset_delta`: where
-    the batch's last records were compacted away. `log_append_time`: ms; sets the timestamp type
-    and maxTimestamp, the records' own timestamps stay inside. `delete_horizon`: ms (KIP-534).
+    Offset deltas follow the records' offsets, so gaps are possible. Set `last_offset_delta` if the
+    batch's last records were compacted away. `log_append_time` (ms) sets the timestamp type and
+    maxTimestamp; the records keep their own timestamps. `delete_horizon` is in ms (KIP-534).
     """
     stamps = [record.timestamp for record in records]
     base_timestamp = stamps[0] if stamps else -1

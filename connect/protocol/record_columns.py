@@ -1,4 +1,4 @@
-"""Records of batches as columns (offsets, timestamps, tails): what re-batching reads and writes.
+"""Records of batches as columns (offsets, timestamps, tails), for re-batching.
 
 A v2 record (KIP-98) is ``length varint | attributes int8 | timestamp delta varlong | offset delta
 varint | tail``; the tail (key, value and headers with their lengths) does not depend on the batch
@@ -43,18 +43,20 @@ __all__ = [
     "record_overhead",
 ]
 
-_MIN_RECORD_SIZE = 7  # one byte for each varint, no key, no value, no headers
+_MIN_RECORD_SIZE = 7  # One byte for each varint; no key, no value, no headers.
 
-# The batch with one record as a producer sends it (uncompressed, deltas 0): baseOffset,
-# batchLength, magic, attributes with lastOffsetDelta, baseTimestamp, maxTimestamp, and recordsCount
-# with the first five bytes of the record.
+# A batch with one record as a producer sends it (uncompressed, deltas 0): baseOffset, batchLength,
+# magic, attributes with lastOffsetDelta, baseTimestamp, maxTimestamp, and recordsCount with the
+# first five bytes of the record.
 _SINGLE = struct.Struct(">qi4xb4x6sqq14x9s")
 _PLAIN = bytes(6)
 _IN_TRANSACTION = bytes([0, TRANSACTIONAL, 0, 0, 0, 0])
 _STAMPED = bytes([0, LOG_APPEND_TIME, 0, 0, 0, 0])
 _STAMPED_IN_TRANSACTION = bytes([0, LOG_APPEND_TIME | TRANSACTIONAL, 0, 0, 0, 0])
-_TINY = HEADER_SIZE - LOG_OVERHEAD + 1 + 64  # batchLength from which length takes two bytes
-_SINGLE_LIMIT = HEADER_SIZE - LOG_OVERHEAD + 2 + 8192  # and from which it takes three
+# The batchLength from which on the record length takes two bytes.
+_TINY = HEADER_SIZE - LOG_OVERHEAD + 1 + 64
+# The batchLength from which on it takes three.
+_SINGLE_LIMIT = HEADER_SIZE - LOG_OVERHEAD + 2 + 8192
 
 
 def _single_head(batch_length: int) -> bytes:
@@ -63,8 +65,9 @@ def _single_head(batch_length: int) -> bytes:
     return b"\0\0\0\1" + encode_varint(length) + b"\0\0\0"
 
 
-# By batchLength: the nine bytes (eight for a tiny record) that _SINGLE must find at its end. A
-# batchLength that no encoding of the length explains has a head that no record matches.
+# Indexed by batchLength: the nine bytes (eight for a tiny record) that _SINGLE must find at its
+# end. A batchLength that no encoding of the record length can give has a value that no record
+# matches.
 _SINGLE_HEADS = [_single_head(n) for n in range(_SINGLE_LIMIT)]
 
 # Attributes (always 0: KIP-98 defines none for records) followed by the timestamp delta.
@@ -74,8 +77,11 @@ _NO_HEADER = bytes(HEADER_SIZE)
 
 
 class Columns:
-    """Records in order: parallel lists of source offset, timestamp (ms since the epoch, -1: none)
-    and tail. Offsets rise strictly, also from the records that were dropped."""
+    """Records in order, as parallel lists of source offset, timestamp and tail.
+
+    Timestamps are in ms since the epoch, -1 for none. Offsets strictly increase, also after records
+    were dropped.
+    """
 
     __slots__ = ("_last_dropped", "offsets", "tails", "timestamps")
 
@@ -87,18 +93,18 @@ class Columns:
 
     @property
     def last_offset(self) -> int:
-        """Of the newest record that was ever added; -1 before any."""
+        """The offset of the newest record ever added; -1 before the first."""
         return self.offsets[-1] if self.offsets else self._last_dropped
 
     def drop_from(self, offset: int) -> None:
-        """Forget the records at or after `offset`."""
+        """Drop the records at or after `offset`."""
         keep = bisect_left(self.offsets, offset)
         del self.offsets[keep:]
         del self.timestamps[keep:]
         del self.tails[keep:]
 
     def drop_first(self, count: int) -> None:
-        """Forget the first `count` records."""
+        """Drop the first `count` records."""
         if count:
             self._last_dropped = self.offsets[count - 1]
         del self.offsets[:count]
@@ -109,10 +115,10 @@ class Columns:
 def read_single_records(
     batches: Sequence[memoryview], start: int, from_offset: int, into: Columns
 ) -> int:
-    """Append the records of `batches[start:]` as long as each is a plain one-record batch at or
-    after `from_offset`; the index of the first that is not (it is left to `read_batch_records`).
+    """Append the records of plain one-record batches from `batches[start:]`.
 
-    Raises CorruptData where an offset is not above the one before.
+    Stops at the first batch that has another shape or lies before `from_offset`, and returns its
+    index for `read_batch_records`. Raises CorruptData if an offset is not above the one before.
     """
     unpack = _SINGLE.unpack_from
     heads = _SINGLE_HEADS
@@ -152,11 +158,11 @@ def read_single_records(
 
 
 def read_batch_records(batch: memoryview, from_offset: int, limit: int, into: Columns) -> int:
-    """Append the records at or after `from_offset` of a whole magic 2 batch of any shape; the bytes
-    of its records, decompressed.
+    """Append the records at or after `from_offset` of a whole magic 2 batch.
 
-    `limit`: bytes its records may decompress to. Raises CorruptData where header, compression or
-    any record's leading fields do not fit together; tails are not looked into.
+    Returns the decompressed size of its records in bytes; `limit` is the most allowed. Raises
+    CorruptData if the header, the compression or the leading fields of a record do not match. Tails
+    are not checked.
     """
     header = BATCH_HEADER.unpack_from(batch)
     base_offset, attributes, last_delta = header[0], header[5], header[6]
@@ -165,7 +171,7 @@ def read_batch_records(batch: memoryview, from_offset: int, limit: int, into: Co
     if attributes & CODEC_MASK and (count or len(section)):
         section = decompress(attributes & CODEC_MASK, section, limit=limit)
     if count < 0 or count * _MIN_RECORD_SIZE > len(section):
-        raise CorruptData(f"batch claims {count} records in {len(section)} bytes")
+        raise CorruptData(f"batch has the invalid record count {count} for {len(section)} bytes")
     first = len(into.offsets)
     previous = into.last_offset
     if base_offset <= previous or base_offset < 0:
@@ -175,7 +181,9 @@ def read_batch_records(batch: memoryview, from_offset: int, limit: int, into: Co
     except IndexError:
         raise CorruptData("record runs over the end of its batch") from None
     if last > last_delta or base_offset + last_delta >= 1 << 63:
-        raise CorruptData(f"record at delta {last} in a batch that ends at {last_delta}")
+        raise CorruptData(
+            f"record has offset delta {last}, beyond the batch's last delta {last_delta}"
+        )
     if attributes & LOG_APPEND_TIME:
         into.timestamps[first:] = [max_timestamp] * count
     elif count and not _fits_int64(into.timestamps, first):
@@ -206,8 +214,11 @@ def _read_records(
     base_timestamp: int,
     into: Columns,
 ) -> int:
-    """Append `count` records; the last offset delta (-1: no records). The three leading varints
-    are read inline where they take one or two bytes. IndexError: ran over the end."""
+    """Append `count` records. Return the last offset delta, -1 if there are no records.
+
+    Reads the three leading varints inline if they take one or two bytes. IndexError means that a
+    record runs over the end.
+    """
     add_offset, add_timestamp = into.offsets.append, into.timestamps.append
     add_tail = into.tails.append
     position = 0
@@ -258,7 +269,7 @@ def _read_records(
 
 
 def record_overhead(columns: Columns, max_records: int) -> int:
-    """The most bytes that any of these records takes in a new batch, its tail left out."""
+    """Return the most bytes that any of these records takes in a new batch besides its tail."""
     if not columns.offsets:
         return 0
     span = max(columns.timestamps) - min(columns.timestamps)
@@ -271,8 +282,11 @@ def record_overhead(columns: Columns, max_records: int) -> int:
 def encode_columns(
     timestamps: list[int], tails: list[Data], *, codec: int, level: int | None
 ) -> bytearray:
-    """These records as one v2 batch: CreateTime, baseOffset 0, no leader epoch, no producer, crc 0;
-    offset deltas 0 to n - 1; the first timestamp as base, as Java's builder does."""
+    """Encode these records as one v2 batch.
+
+    The batch has CreateTime, baseOffset 0, no leader epoch, no producer and crc 0. Offset deltas
+    are 0 to n - 1, and the first timestamp is the base, as in Java's builder.
+    """
     count = len(tails)
     base, newest = timestamps[0], max(timestamps)
     if newest - base < SHORT_LIMIT and base - min(timestamps) <= SHORT_LIMIT:

@@ -1,9 +1,9 @@
-"""The record-by-record way of the copier: any batches in, new plain v2 batches out.
+"""Copy records one by one into new plain v2 batches.
 
-Used for what cannot be forwarded as it is: compacted batches, LogAppendTime, a delete horizon,
-partial overlap with the resume position, batches above the target's limit, old magics, another
-codec, and runs of tiny batches, which are merged. Keys, values and headers are not decoded: see
-`record_columns`. For full decoding see `record_codec`.
+Used for batches that cannot be forwarded as they are: compacted batches, LogAppendTime, a delete
+horizon, partial overlap with the resume position, batches above the target's limit, old magics,
+another codec, and runs of tiny batches, which are merged. Keys, values and headers are not decoded:
+`record_columns` carries them as bytes, `record_codec` decodes them.
 
 Pure functions on bytes: safe from any thread, as long as the input buffers do not change.
 """
@@ -50,22 +50,23 @@ __all__ = [
 ]
 
 KEEP_CODEC = -1
-"""As `codec` of `rebatch`: each batch's own."""
+"""A value for `codec` of `rebatch`: keep the codec of each batch."""
 
 _DRAIN_FACTOR = 4
-"""Multiples of max_bytes that may wait, decompressed, before complete batches are made of them:
-bounds memory, and keeps the share of small last batches low."""
+"""The decompressed data that may wait before complete batches are made of it, in multiples of
+max_bytes. This bounds memory, and keeps the share of small last batches low.
+"""
 
 
 @dataclass(slots=True)
 class Rebatched:
-    """A new v2 batch, and where its records come from.
+    """A new v2 batch and the source offsets of its records.
 
-    `data`: the whole batch: CreateTime, baseOffset 0, leader epoch -1, no producer (-1, -1, -1),
-    crc 0: whoever sends it fills these. `records`: recordsCount; offset deltas: 0 to records - 1.
-    `runs`: (first source offset, count) of consecutive source offsets, in order; the counts sum up
-    to `records`. `max_timestamp`: ms since the epoch, -1 for none. `last_source_offset`: of the
-    last record.
+    `data` is the whole batch: CreateTime, baseOffset 0, leader epoch -1, no producer (-1, -1, -1)
+    and crc 0; the sender fills these in. `records` is recordsCount; offset deltas are 0 to records
+    - 1. `runs` are (first source offset, count) of consecutive source offsets, in order; the counts
+    sum up to `records`. `max_timestamp` is in ms since the epoch, -1 for none. `last_source_offset`
+    is that of the last record.
     """
 
     data: bytearray
@@ -86,18 +87,20 @@ def rebatch(
     max_records: int = 16_384,
     max_decompressed: int = DEFAULT_LIMIT,
 ) -> list[Rebatched]:
-    """The records at or after `from_offset`, and before `until_offset` if given, of whole,
-    non-control batches, in order, in as few new batches as `max_bytes` (encoded size of each) and
-    `max_records` allow.
+    """Re-batch the records from `from_offset` to before `until_offset` of whole data batches.
+
+    The records keep their order and go into as few batches as `max_bytes` (encoded size of each
+    batch) and `max_records` allow.
 
     Input may have magic 0, 1 or 2 (a magic 0 or 1 "batch" is one message of the set, plain or
-    compressed wrapper) and any codec. Output has `codec` at `level`, or with KEEP_CODEC that of its
-    input; inputs of different codecs are then not merged. A batch is filled up to `max_bytes`
-    before compression, so compressed ones are smaller. A single record above `max_bytes` makes a
-    batch of its own, larger. Record attributes, of which none is defined, become 0.
+    compressed wrapper) and any codec. Output has `codec` at `level`, or with KEEP_CODEC the codec
+    of its input; then inputs of different codecs are not merged. A batch is filled up to
+    `max_bytes` before compression, so compressed ones are smaller. A single record above
+    `max_bytes` makes a larger batch of its own. Record attributes, of which none is defined, become
+    0.
 
-    `max_decompressed`: bytes one input batch may decompress to. Raises CorruptData, before
-    anything is returned, where an input does not parse; CRCs are not checked here.
+    `max_decompressed` is the most bytes that one input batch may decompress to. Raises CorruptData,
+    before anything is returned, if an input cannot be parsed. CRCs are not checked here.
     """
     writer = _Writer(level, max_bytes, max_records)
     index = 0
@@ -129,12 +132,13 @@ def split(
     level: int | None = None,
     max_decompressed: int = DEFAULT_LIMIT,
 ) -> list[Rebatched]:
-    """A magic 2 batch of n > 1 records as two batches of half its records each, for a target that
-    answered MESSAGE_TOO_LARGE. The codec stays; `runs` are the source offsets of its records, as in
-    `Rebatched`, and are split along.
+    """Split a magic 2 batch of at least two records into two batches with half the records each.
 
-    Raises CorruptData where the batch does not parse; ValueError where it has fewer than two
-    records or `runs` do not count as many.
+    Used when the target answers MESSAGE_TOO_LARGE. The codec stays. `runs` are the source offsets
+    of its records, as in `Rebatched`, and are split too.
+
+    Raises CorruptData if the batch cannot be parsed, and ValueError if it has fewer than two
+    records or `runs` have another count.
     """
     view = memoryview(batch)
     columns = Columns()
@@ -153,8 +157,10 @@ def split(
 def recompress(
     batch: memoryview, codec: int, level: int | None, *, max_decompressed: int = DEFAULT_LIMIT
 ) -> bytearray:
-    """A magic 2 batch with its records section recompressed whole, the records untouched. The
-    header stays but for codec and batchLength; the crc becomes 0. Raises CorruptData."""
+    """Return a magic 2 batch with its records section recompressed; the records stay as they are.
+
+    Only codec and batchLength change in the header; the crc becomes 0. Raises CorruptData.
+    """
     if check_frame(batch) != 2:
         raise CorruptData("only a magic 2 batch can be recompressed")
     section: Data = batch[HEADER_SIZE:]
@@ -174,12 +180,12 @@ def _read_any(batch: memoryview, from_offset: int, limit: int, into: Columns) ->
     if check_frame(batch) < 2:
         return read_legacy_records(batch, from_offset, limit, into)
     if batch[22] & CONTROL:
-        raise CorruptData("control batch where records are expected")
+        raise CorruptData("cannot re-batch a control batch")
     return read_batch_records(batch, from_offset, limit, into)
 
 
 class _Writer:
-    """Columns on their way into batches: at most `max_bytes` and `max_records` each."""
+    """Collects columns into batches of at most `max_bytes` and `max_records`."""
 
     def __init__(self, level: int | None, max_bytes: int, max_records: int) -> None:
         self.codec = -1
@@ -191,14 +197,16 @@ class _Writer:
         self._waiting = 0
 
     def added(self, size: int) -> None:
-        """`size` more bytes wait, outside of the input's own buffers."""
+        """Note that `size` more bytes wait outside the input's buffers."""
         self._waiting += size
         if self._waiting > _DRAIN_FACTOR * self._max_bytes:
             self.drain(everything=False)
             self._waiting = 0
 
     def drain(self, *, everything: bool) -> None:
-        """Make batches of the waiting records; the last, which may not be full, on `everything`."""
+        """Make batches of the waiting records. `everything` also writes a last batch that is not
+        full.
+        """
         columns = self.columns
         count = len(columns.offsets)
         if not count:
@@ -219,7 +227,7 @@ class _Writer:
     def _make(self, start: int, stop: int) -> None:
         made = _encode(self.columns, start, stop, self.codec, self._level)
         if len(made.data) > self._max_bytes and stop - start > 1:
-            # Data that does not compress grows by the codec's framing.
+            # The codec's framing makes incompressible data grow.
             middle = (start + stop) // 2
             self._make(start, middle)
             self._make(middle, stop)
@@ -236,7 +244,7 @@ def _encode(columns: Columns, start: int, stop: int, codec: int, level: int | No
 
 def _runs(offsets: list[int]) -> list[tuple[int, int]]:
     count = len(offsets)
-    if offsets[-1] - offsets[0] == count - 1:  # they rise strictly: no gap
+    if offsets[-1] - offsets[0] == count - 1:  # Offsets strictly increase, so there is no gap.
         return [(offsets[0], count)]
     breaks = [
         index for index, (before, after) in enumerate(pairwise(offsets), 1) if after - before != 1

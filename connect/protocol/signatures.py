@@ -1,9 +1,9 @@
-"""Signatures of the requests that workers make to each other (KIP-507).
+"""Sign and verify requests between workers (KIP-507).
 
     X-Connect-Authorization: base64 of MAC(session key, body)
     X-Connect-Request-Signature-Algorithm: Java's name of the MAC, HmacSHA256 by default
 
-Pure functions, safe to call from any thread. No key is ever part of an error.
+Pure functions, safe to call from any thread. Errors contain no keys.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HASHES = {
 }
 
 SUPPORTED = frozenset(_HASHES)
-"""Java's names of the algorithms that can sign; they are compared as they are written."""
+"""Java's names of the supported signature algorithms. They are case-sensitive."""
 
 KEY_BYTES: Mapping[str, int] = {
     "HmacMD5": 64,
@@ -49,11 +49,13 @@ KEY_BYTES: Mapping[str, int] = {
     "HmacSHA3-384": 48,
     "HmacSHA3-512": 64,
 }
-"""The length of the keys that Java generates. A Java leader replaces keys of another length."""
+"""The length in bytes of keys that Java generates. A Java leader replaces keys of another
+length.
+"""
 
 
 def sign(key: bytes, algorithm: str, body: bytes) -> str:
-    """The value of the signature header for this body; `body` is empty where a request has none.
+    """Return the value of the signature header for this body; an empty body if a request has none.
 
     Raises `CorruptData` for an algorithm that is not in `SUPPORTED`.
     """
@@ -61,15 +63,15 @@ def sign(key: bytes, algorithm: str, body: bytes) -> str:
 
 
 def verify(key: bytes, algorithm: str, body: bytes, signature: str) -> bool:
-    """Whether `signature` is what `sign` gives, compared in constant time.
+    """Return whether `signature` is the signature of this body, compared in constant time.
 
-    Raises `CorruptData` for a signature that is not base64, and as `sign`.
+    Raises `CorruptData` for a signature that is not base64, or an unsupported algorithm.
     """
     expected = _mac(key, algorithm, body)
     try:
         given = base64.b64decode(signature, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise CorruptData(f"a signature that is not base64: {error}") from error
+        raise CorruptData(f"the request signature is not valid base64: {error}") from error
     return hmac.compare_digest(expected, given)
 
 
@@ -77,6 +79,7 @@ def _mac(key: bytes, algorithm: str, body: bytes) -> bytes:
     digest = _HASHES.get(algorithm)
     if digest is None:
         raise CorruptData(
-            f"no signature algorithm {algorithm!r}; there are {', '.join(sorted(SUPPORTED))}"
+            f"unsupported signature algorithm {algorithm!r};"
+            f" valid algorithms are {', '.join(sorted(SUPPORTED))}"
         )
     return hmac.new(key, body, digest).digest()

@@ -1,10 +1,10 @@
-"""Zigzag varints of the v2 record format, with tables for the values that nearly all records use.
+"""Zigzag varints of the v2 record format, with tables for small values.
 
 A signed value n is mapped to the unsigned (n << 1) ^ (n >> 63) and written in groups of seven
 bits, the least significant group first, the top bit of each byte saying that another one follows
 (KIP-98, "Message Format"; the same encoding as Protocol Buffers' sint32 and sint64).
 
-Pure functions and constants that are never changed after import: safe from any thread.
+Pure functions and constant tables: safe from any thread.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from connect.errors import CorruptData
 __all__ = ["SHORT_LIMIT", "SHORT_VARINTS", "encode_varint", "read_varint", "read_varlong"]
 
 SHORT_LIMIT = 16_384
-"""The table holds -SHORT_LIMIT <= n < SHORT_LIMIT. Lengths of ordinary records, offset deltas and
-timestamp deltas of batches that span less than 16 seconds lie inside; 33,000 short strings cost
-1.4 MB and a few milliseconds at import."""
+"""The table covers -SHORT_LIMIT <= n < SHORT_LIMIT. This includes lengths of ordinary records,
+offset deltas, and timestamp deltas of batches that span less than 16 seconds. The 33,000 short
+strings cost 1.4 MB and a few milliseconds at import.
+"""
 
-_VARINT_BYTES = 5  # the most that 32 bits need
-_VARLONG_BYTES = 10  # the most that 64 bits need
+_VARINT_BYTES = 5  # The most bytes of a 32-bit value.
+_VARLONG_BYTES = 10  # The most bytes of a 64-bit value.
 
 
 def encode_varint(value: int) -> bytes:
-    """The varint of `value`, which may be any signed 64-bit number; 1 to 10 bytes."""
+    """Encode any signed 64-bit number as a varint of 1 to 10 bytes."""
     rest = (value << 1) ^ (value >> 63)
     if rest < 0x80:
         return rest.to_bytes(1, "big")
@@ -40,14 +41,15 @@ def encode_varint(value: int) -> bytes:
 SHORT_VARINTS: Sequence[bytes] = [encode_varint(n) for n in range(SHORT_LIMIT)] + [
     encode_varint(n) for n in range(-SHORT_LIMIT, 0)
 ]
-"""`SHORT_VARINTS[n]` is the varint of n for -SHORT_LIMIT <= n < SHORT_LIMIT: the negative half
-stands at the end, where Python's negative indexes find it. Callers check the range first."""
+"""`SHORT_VARINTS[n]` is the varint of n for -SHORT_LIMIT <= n < SHORT_LIMIT. Negative values are at
+the end of the table, where Python's negative indexes find them. Callers check the range first.
+"""
 
 
 def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """The 32-bit varint at `position`, and the position after it.
+    """Read the 32-bit varint at `position`. Return it and the position after it.
 
-    Raises CorruptData where it is cut off, longer than five bytes or wider than 32 bits.
+    Raises CorruptData if it is cut off, longer than five bytes or wider than 32 bits.
     """
     value, after = _read_unsigned(data, position, _VARINT_BYTES)
     if value > 0xFFFF_FFFF:
@@ -56,7 +58,10 @@ def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[in
 
 
 def read_varlong(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """The 64-bit varint at `position`, and the position after it; errors as `read_varint`."""
+    """Read the 64-bit varint at `position`. Return it and the position after it.
+
+    Raises the same errors as `read_varint`.
+    """
     value, after = _read_unsigned(data, position, _VARLONG_BYTES)
     if value > 0xFFFF_FFFF_FFFF_FFFF:
         raise CorruptData(f"varlong at byte {position} is wider than 64 bits")

@@ -1,5 +1,7 @@
-"""The part that the standalone and the distributed herder share: statuses, validation and
-everything else that depends only on a connector's config."""
+"""The common base of the standalone and the distributed herder.
+
+It covers statuses, validation and everything else that depends only on a connector's config.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ from connect.storage.status_store import StatusStore
 __all__ = ["REQUEST_TIMEOUT_S", "AbstractHerder", "await_ready", "merged_config", "named_config"]
 
 REQUEST_TIMEOUT_S = 90.0
-"""What Java's REST server allows a request."""
+"""The time limit of a request in Java's REST server."""
 
 _CLUSTER_ID_S = 30.0
 
@@ -54,7 +56,7 @@ class AbstractHerder(ABC):
         preflight: Preflight | None = None,
         exactly_once: bool = False,
     ) -> None:
-        """`preflight` and `exactly_once`: see `ConfigValidator`."""
+        """Set up the common parts. For `preflight` and `exactly_once` see `ConfigValidator`."""
         self._worker = worker
         self._status_store = status_store
         self._loggers = loggers or Loggers(worker.clock)
@@ -71,22 +73,23 @@ class AbstractHerder(ABC):
 
     @abstractmethod
     def _raw_config(self, name: str) -> Mapping[str, str] | None:
-        """The connector's config as it was submitted; None: there is no such connector."""
+        """Return the connector's config as submitted, or None if it does not exist."""
 
     @abstractmethod
     def _status(self, instance: InstanceId) -> Status | None: ...
 
     @abstractmethod
     def _task_statuses(self, name: str) -> Mapping[int, Status]:
-        """The statuses of a connector's tasks, by task number."""
+        """Return the statuses of a connector's tasks, by task number."""
 
     @abstractmethod
     def _change_offsets(
         self, name: str, change: Callable[[Mapping[str, str], Deadline], str]
     ) -> str:
-        """Call `change` with the config of a connector that is stopped and stays so meanwhile.
+        """Call `change` with the config of a connector that is stopped and stays stopped meanwhile.
 
-        Raises `BadRequest` when it is not stopped."""
+        Raises `BadRequest` if it is not stopped.
+        """
 
     def connector_config(self, name: str) -> Mapping[str, str]:
         config = self._raw_config(name)
@@ -119,7 +122,7 @@ class AbstractHerder(ABC):
         return _task_state(task.task, status)
 
     def kafka_cluster_id(self) -> str:
-        """The id of the worker's Kafka cluster. Fetched once and cached."""
+        """Return the id of the worker's Kafka cluster. Cached after the first call."""
         if self._cluster_id is None:
             admin = Admin(self._worker.config.own_client_properties("shared-admin"))
             try:
@@ -173,7 +176,7 @@ class AbstractHerder(ABC):
         return self._loggers.set(name, level)
 
     def _checked_config(self, name: str, config: Mapping[str, str | None]) -> dict[str, str]:
-        """The config with its name, validated. Raises `BadRequest` with everything wrong in it."""
+        """Return the validated config with its name. Raises `BadRequest` with all errors."""
         named = named_config(name, config)
         error = invalid_config(self._validator.validate(named))
         if error is not None:
@@ -198,7 +201,7 @@ class AbstractHerder(ABC):
         return ConnectorInfo(name, dict(config), ids, self._type_of(config))
 
     def _type_of(self, config: Mapping[str, str] | None) -> str:
-        """source, sink or unknown."""
+        """Return "source", "sink" or "unknown"."""
         class_name = None if config is None else config.get("connector.class")
         if class_name is None:
             return "unknown"
@@ -208,7 +211,7 @@ class AbstractHerder(ABC):
             return "unknown"
 
     def _restart_plan(self, request: RestartRequest) -> RestartPlan:
-        """Raises `NotFound`."""
+        """Return the plan of a restart request. Raises `NotFound`."""
         if self._raw_config(request.connector) is None:
             raise NotFound(f"Unknown connector: {request.connector}")
         if self._status(InstanceId(request.connector)) is None:
@@ -222,7 +225,9 @@ def await_ready(
     otherwise: str = "The connector has not started within the request's time limit; it may"
     " still start later",
 ) -> None:
-    """Wait for what a request began. Raises its error, or `DeadlineExceeded` with `otherwise`."""
+    """Wait for the result of a request. Raises its error, or `DeadlineExceeded` with
+    `otherwise`.
+    """
     try:
         ready.result(deadline.remaining())
     except FutureTimeout as error:
@@ -236,7 +241,9 @@ def _task_state(number: int, status: Status) -> TaskStateInfo:
 
 
 def named_config(name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The config with the connector's name in it. Raises `BadRequest` for another name's."""
+    """Return the config with the connector's name in it. Raises `BadRequest` if it has another
+    name.
+    """
     inside = config.get("name", name)
     if inside != name:
         raise BadRequest(
@@ -249,6 +256,6 @@ def named_config(name: str, config: Mapping[str, str | None]) -> dict[str, str |
 def merged_config(
     config: Mapping[str, str], patch: Mapping[str, str | None]
 ) -> dict[str, str | None]:
-    """A config with a patch applied (KIP-477): null removes a key."""
+    """Return a config with a patch applied (KIP-477); null removes a key."""
     merged: dict[str, str | None] = {**config, **patch}
     return {key: value for key, value in merged.items() if value is not None}

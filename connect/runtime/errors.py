@@ -1,13 +1,16 @@
-"""Errors that a herder answers requests with. REST turns them into HTTP statuses."""
+"""Errors of herder requests and of requests between workers. REST converts them to HTTP
+statuses.
+"""
 
 from __future__ import annotations
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, RetriableError
 
 __all__ = [
     "AlreadyExists",
     "BadRequest",
     "Forbidden",
+    "LeaderRefused",
     "NotAssigned",
     "NotFound",
     "NotLeader",
@@ -22,7 +25,7 @@ class BadRequest(ConnectError):
 
 
 class Forbidden(ConnectError):
-    """Switched off by the worker's config, or a signature that does not fit."""
+    """The request is disabled by the worker's config, or its signature is wrong."""
 
     http_status = 403
 
@@ -63,3 +66,11 @@ class NotLeader(_Forwardable):
 
 class NotAssigned(_Forwardable):
     """Only the worker that runs the connector or task may do this."""
+
+
+class LeaderRefused(RetriableError):
+    """The leader answered a request between workers with an error. `status` is the HTTP status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status

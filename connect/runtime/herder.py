@@ -1,8 +1,8 @@
-"""The interface of a herder: everything that REST may ask of a worker.
+"""The interface of a herder: everything that REST can request from a worker.
 
-The routers of `api/` call it; the standalone and the distributed herder implement it. Answers are
-in `rest_entities.py`, errors in `errors.py`. A distributed worker forwards requests that raise
-`NotLeader` or `NotAssigned`.
+The routers of `api/` call it; the standalone and the distributed herder implement it. Results are
+defined in `rest_entities.py`, errors in `errors.py`. A distributed worker forwards requests that
+raise `NotLeader` or `NotAssigned`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ __all__ = ["Herder"]
 
 
 class Herder(Protocol):
-    """Safe to use from any thread. Calls wait for their answer, at most 90 s, and then raise
-    `DeadlineExceeded`. A herder raises `NotFound`, `AlreadyExists`, `BadRequest`, `ConfigError`,
-    `Forbidden`, `RebalanceNeeded`, `NotLeader`, `NotAssigned`, with Java's texts."""
+    """A herder. Thread-safe.
+
+    Calls wait for their result, at most 90 s, and then raise `DeadlineExceeded`. A herder raises
+    `NotFound`, `AlreadyExists`, `BadRequest`, `ConfigError`, `Forbidden`, `RebalanceNeeded`,
+    `NotLeader` and `NotAssigned`, with Java's texts.
+    """
 
     def start(self, deadline: Deadline) -> None: ...
     def stop(self, deadline: Deadline) -> bool: ...
@@ -67,7 +70,10 @@ class Herder(Protocol):
         allow_replace: bool,
         initial_state: TargetState | None = None,
     ) -> tuple[bool, ConnectorInfo]:
-        """(created, info). Validates first: `BadRequest` with Java's text counts the errors."""
+        """Create a connector or change its config. Return (created, info).
+
+        Validates first: `BadRequest` with Java's text has the number of errors.
+        """
 
     def patch_connector_config(
         self, name: str, patch: Mapping[str, str | None]
@@ -87,11 +93,11 @@ class Herder(Protocol):
     # Offsets (KIP-875).
     def connector_offsets(self, name: str) -> list[OffsetEntry]: ...
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        """The message of the answer."""
+        """Set or delete offsets. Return the message for the user."""
 
     def reset_offsets(self, name: str) -> str: ...
 
-    # Topics a connector used (KIP-558).
+    # Topics used by a connector (KIP-558).
     def active_topics(self, name: str) -> list[str]: ...
     def reset_active_topics(self, name: str) -> None: ...
 
@@ -108,8 +114,8 @@ class Herder(Protocol):
 
     def set_cluster_logger(self, name: str, level: str) -> None: ...
 
-    # Between workers; `signature` is (algorithm, base64 MAC) as the headers had them, `body` the
-    # exact bytes it signs.
+    # Requests between workers. `signature` is (algorithm, base64 MAC) from the headers, and `body`
+    # the exact signed bytes.
     def put_task_configs(
         self,
         name: str,

@@ -1,7 +1,7 @@
-"""Levels of loggers, as REST shows and sets them: Python's loggers under Java's names of levels.
+"""Log levels for REST: Python's loggers with Java's level names.
 
-A logger's level is the one in effect, its own or its ancestor's. Setting the level of a name sets
-it, as in Java, for every logger whose name starts so, known or yet to come.
+A logger's level is its effective one, from itself or an ancestor. As in Java, setting a name's
+level sets it for every logger below that name, including those created later.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _LEVELS = {
 
 
 class Loggers:
-    """The loggers of this process. Safe to use from any thread.
+    """The loggers of this process. Thread-safe.
 
-    Shared by all herders of a process, whose loggers are the same.
+    Shared by all herders of a process, because loggers are global.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -45,12 +45,12 @@ class Loggers:
         self._modified: dict[str, int] = {}
 
     def all(self) -> Mapping[str, LoggerLevel]:
-        """Every logger that exists, by name."""
+        """Return every existing logger by name."""
         with self._lock:
             return {name: self._level(name) for name in sorted({_ROOT, *_existing()})}
 
     def get(self, name: str) -> LoggerLevel:
-        """One logger; `root` and "" are the root. Raises `NotFound`."""
+        """Return one logger; `root` and "" name the root logger. Raises `NotFound`."""
         with self._lock:
             name = _named(name)
             if name != _ROOT and name not in _existing():
@@ -58,9 +58,9 @@ class Loggers:
             return self._level(name)
 
     def set(self, name: str, level: str) -> list[str]:
-        """Set a level (any case) for a logger and those below it; the names of all of them.
+        """Set a level (any case) for a logger and those below it. Return the names of all of them.
 
-        Raises `NotFound` for a level that is none, as Java does.
+        Raises `NotFound` for an invalid level, as Java does.
         """
         number = self.check_level(level)
         name = _named(name)
@@ -74,7 +74,7 @@ class Loggers:
             return sorted(affected)
 
     def check_level(self, level: str) -> int:
-        """The number of a level (any case). Raises `NotFound` for one that is none."""
+        """Return the number of a level (any case). Raises `NotFound` for an invalid one."""
         number = _LEVELS.get(level.upper())
         if number is None:
             raise NotFound(f"invalid log level '{level}'.")
@@ -93,7 +93,7 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _existing() -> list[str]:
-    """Names of the loggers that were asked for, not of the mere packages between them."""
+    """Return the names of existing loggers, without placeholders for packages between them."""
     known = dict(logging.Logger.manager.loggerDict)
     return [name for name, logger in known.items() if isinstance(logger, logging.Logger)]
 

@@ -1,8 +1,7 @@
-"""Listing, altering and resetting the offsets of a connector (KIP-875), as both herders do it.
+"""List, alter and reset the offsets of a connector (KIP-875), for both herders.
 
-Source offsets are in the worker's offset store or in one of the connector's own; sink offsets are
-in the connector's consumer group. For both, the connector's `alter_offsets` is called first and may
-reject the change.
+Source offsets are in the worker's offset store or the connector's own; sink offsets are in the
+connector's consumer group. The connector's `alter_offsets` is called first and may reject a change.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _CLOSE_S = 1.0
 
 
 def not_stopped(name: str) -> BadRequest:
-    """The error for changing the offsets of a connector that is not stopped."""
+    """Return the error for changing the offsets of a connector that is not stopped."""
     return BadRequest(
         "Connectors must be in the STOPPED state before their offsets can be modified. This can be"
         f" done for the specified connector by issuing a 'PUT' request to the '/connectors/{name}"
@@ -36,15 +35,17 @@ def not_stopped(name: str) -> BadRequest:
 
 
 class ConnectorOffsets:
-    """Offsets of one worker's cluster. Safe to use from any thread. That a connector is stopped is
-    for the herder to make sure. Configs here are resolved."""
+    """Offsets of connectors in one worker's cluster. Thread-safe.
+
+    The herder must make sure that a connector is stopped. Configs here are resolved.
+    """
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._groups = SinkGroupOffsets(worker.config)
 
     def read(self, name: str, config: Mapping[str, str], deadline: Deadline) -> list[OffsetEntry]:
-        """All offsets. Raises `DeadlineExceeded`, and what the store or the cluster raises."""
+        """Return all offsets. Raises `DeadlineExceeded`, and errors of the store or the cluster."""
         if self._connector(config).connector_type() == "sink":
             return self._groups.read(name, config, deadline)
         with self._opened(name, config, deadline) as store:
@@ -58,8 +59,10 @@ class ConnectorOffsets:
         offsets: Sequence[OffsetEntry],
         deadline: Deadline,
     ) -> str:
-        """Set or delete some offsets. Returns the message for the user. Raises `BadRequest`, and
-        what the connector raises, before anything is changed."""
+        """Set or delete some offsets. Return the message for the user.
+
+        Raises `BadRequest` and the connector's errors before anything is changed.
+        """
         if not offsets:
             raise BadRequest(
                 "Partitions / offsets need to be provided for an alter offsets request"
@@ -78,7 +81,7 @@ class ConnectorOffsets:
         return _message("altered", told)
 
     def reset(self, name: str, config: Mapping[str, str], deadline: Deadline) -> str:
-        """Delete all offsets. Returns the message for the user. Raises as `alter`."""
+        """Delete all offsets. Return the message for the user. Raises as `alter`."""
         connector = self._connector(config)
         if connector.connector_type() == "sink":
             known = self._groups.read(name, config, deadline)
@@ -97,7 +100,7 @@ class ConnectorOffsets:
     def _opened(
         self, name: str, config: Mapping[str, str], deadline: Deadline
     ) -> Iterator[OffsetStore]:
-        """The store with the source connector's offsets, open for as long as the block lasts."""
+        """Open the store with the source connector's offsets for the duration of the block."""
         own = self._worker.own_store(name, config)
         if own is None:
             yield self._worker.offsets
@@ -115,7 +118,7 @@ class ConnectorOffsets:
 def _write(
     store: OffsetStore, name: str, offsets: Sequence[AlteredOffset], deadline: Deadline
 ) -> None:
-    # A partition of null has no key of its own; where there is one, it came from elsewhere.
+    # A null partition has no key of its own; an existing one was written by another program.
     stored: list[StoredOffset] = [(p, offset) for p, offset in offsets if p is not None]
     write_offsets(store, name, stored, deadline)
 
@@ -126,7 +129,7 @@ def _ask(
     config: Mapping[str, str],
     offsets: Sequence[AlteredOffset],
 ) -> bool:
-    """The connector's answer; every field is of a type that JSON has."""
+    """Return the connector's answer. All fields must have JSON types."""
     for partition, offset in offsets:
         for fields in (partition, offset):
             if fields is not None:

@@ -1,4 +1,4 @@
-"""Chooses the offset store of a source connector and makes it with the connector's clients."""
+"""Choose and create the offset store of a source connector, with the connector's clients."""
 
 from __future__ import annotations
 
@@ -26,21 +26,24 @@ _log = logging.getLogger(__name__)
 
 OWN_TOPIC_KEY = "offsets.storage.topic"
 _CHANGE_S = 30.0
-"""To claim a task's transactional id, and to write offsets that a user changed."""
+"""The time to claim a task's transactional id, or to write offsets that a user changed."""
 
 OffsetSend = Callable[[str, bytes, bytes | None], Future[RecordMetadata]]
 """Queues a record (topic, key, value) with the producer of the open transaction."""
 
 
 def task_transactional_id(group_id: str, task: InstanceId) -> str:
-    """The transactional id of a task's producer under exactly-once, which is Java's, too."""
+    """Return the transactional id of a task's producer under exactly-once, the same as Java's."""
     return f"{group_id}-{task.connector}-{task.task}"
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionalStore:
-    """The store of a task that writes exactly once. `offsets` is the part of `store` that has to be
-    told how each transaction ended; `notes` gives what is noted with offsets, by their keys."""
+    """The store of a task that writes exactly once.
+
+    `offsets` is the part of `store` that must be told how each transaction ended. `notes` returns
+    the notes stored with offsets, by their keys.
+    """
 
     store: OffsetStore
     offsets: TransactionalOffsets
@@ -49,10 +52,10 @@ class TransactionalStore:
 
 
 class ConnectorStores:
-    """Makes stores, none of which is started; whoever asks for one starts and stops it.
+    """Creates stores. The caller starts and stops them.
 
     `shared` is the worker's store, which its worker starts and stops. Configs here are resolved.
-    Safe to use from any thread.
+    Thread-safe.
     """
 
     def __init__(
@@ -65,8 +68,10 @@ class ConnectorStores:
     def of_task(
         self, task: InstanceId, connector_config: Mapping[str, str]
     ) -> ConnectorOffsetStore | None:
-        """The store of an at-least-once task. None: the worker's store, which the task must not
-        stop."""
+        """Return the store of an at-least-once task.
+
+        None means the worker's store, which the task must not stop.
+        """
         topic = self._own_topic(connector_config)
         if topic is None:
             return None
@@ -77,8 +82,9 @@ class ConnectorStores:
     def of_connector(
         self, name: str, connector_config: Mapping[str, str]
     ) -> ConnectorOffsetStore | None:
-        """As `of_task`, for listing or changing a connector's offsets while none of its tasks
-        runs."""
+        """Return the store as `of_task` does, to list or change offsets of a connector without
+        running tasks.
+        """
         topic = self._own_topic(connector_config)
         if topic is None:
             return None
@@ -89,8 +95,10 @@ class ConnectorStores:
     def of_exactly_once_task(
         self, task: InstanceId, connector_config: Mapping[str, str], send: OffsetSend
     ) -> TransactionalStore:
-        """Written with `send`; there is always one, because the worker's store has a producer of
-        its own."""
+        """Return the store of an exactly-once task, which writes with `send`.
+
+        The task always has a store of its own, because the worker's store uses another producer.
+        """
         topic = self._own_topic(connector_config) or self._config.offset_storage_topic
         own = self._committed_store(task, connector_config, topic)
         offsets = TransactionalOffsets(own, lambda key, value: send(topic, key, value))
@@ -100,8 +108,11 @@ class ConnectorStores:
     def of_exactly_once_connector(
         self, name: str, connector_config: Mapping[str, str], group_id: str
     ) -> ConnectorOffsetStore:
-        """For listing or changing the offsets of an exactly-once connector while none of its tasks
-        runs. It writes in transactions, with the transactional id of task 0."""
+        """Return the store to list or change offsets of an exactly-once connector without running
+        tasks.
+
+        It writes in transactions, with the transactional id of task 0.
+        """
         topic = self._own_topic(connector_config) or self._config.offset_storage_topic
         task = InstanceId(name, 0)
         producer = self._producer(connector_config, f"connector-producer-{task}")
@@ -134,8 +145,10 @@ class ConnectorStores:
         )
 
     def _is_shared(self, topic: str, connector_config: Mapping[str, str]) -> bool:
-        """Whether it is the worker's topic: by its name, and where the connector's producer goes.
-        As in Java, other addresses of the same cluster are not recognised."""
+        """Return whether it is the worker's topic, by its name and its producer's cluster.
+
+        As in Java, other addresses of the same cluster are not recognised.
+        """
         servers = self._producer(connector_config, "")["bootstrap.servers"]
         return topic == self._config.offset_storage_topic and _addresses(servers) == _addresses(
             self._config.originals["bootstrap.servers"]
@@ -147,7 +160,7 @@ class ConnectorStores:
     def _committed_store(
         self, instance: InstanceId, connector_config: Mapping[str, str], topic: str
     ) -> KafkaOffsetStore:
-        """For reading only."""
+        """Return a store for reading only."""
         return self._kafka_store(instance, connector_config, topic, {}, committed=True)
 
     def _kafka_store(
@@ -163,7 +176,8 @@ class ConnectorStores:
         consumer = config.task_consumer_properties(
             connector_config, instance.connector, f"connector-consumer-{instance}"
         )
-        # Uncommitted offsets are nobody's, unless a user asks for them where nothing depends on it.
+        # Uncommitted offsets are not read, unless a user asks for that in a place where nothing
+        # depends on it.
         level = "read_committed" if committed else consumer.get("isolation.level", "read_committed")
         return KafkaOffsetStore(
             TopicSpec(

@@ -1,17 +1,20 @@
-"""Answers of a herder, in the shapes of Kafka Connect's REST API (Java: runtime.rest.entities)."""
+"""Results of a herder, in the shapes of Kafka Connect's REST API (Java: runtime.rest.entities).
+
+REST sends a result unchanged if its field names and their order are those of the JSON. For the
+others `api.rest.models` defines the shape.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from connect.config.definition import ConfigKey
+from connect.config.definition import ConfigKey, ConfigValue
 from connect.plugin import OffsetValue
 
 __all__ = [
     "ConfigInfo",
     "ConfigInfos",
-    "ConfigValueInfo",
     "ConnectorInfo",
     "ConnectorStateInfo",
     "LoggerLevel",
@@ -32,7 +35,7 @@ class TaskId:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """`type`: source, sink or unknown."""
+    """A connector with its config and tasks. `type` is source, sink or unknown."""
 
     name: str
     config: Mapping[str, str]
@@ -48,7 +51,9 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class TaskStateInfo:
-    """`version` None is shown as null; "undefined" is left out. `trace` None is left out."""
+    """A task's status. `version` None is shown as null and "undefined" is omitted; so is `trace`
+    None.
+    """
 
     id: int
     state: str
@@ -72,7 +77,7 @@ class ConnectorStateInfo:
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """One source partition or sink partition, and its offset; None: to be deleted, or unknown."""
+    """A source or sink partition and its offset. `offset` None: to be deleted, or unknown."""
 
     partition: Mapping[str, OffsetValue] | None
     offset: Mapping[str, OffsetValue] | None
@@ -80,8 +85,10 @@ class OffsetEntry:
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """`kind`: source, sink, converter, header_converter, transformation or predicate. `name` is
-    the class as configs write it (Java's name where there is one)."""
+    """A plugin. `kind` is source, sink, converter, header_converter, transformation or predicate.
+
+    `name` is the class name in configs (Java's if there is one).
+    """
 
     name: str
     kind: str
@@ -89,23 +96,15 @@ class PluginInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigValueInfo:
-    """A value under validation, as text; `recommended` and `errors` may be empty."""
-
-    name: str
-    value: str | None
-    recommended: Sequence[str] = ()
-    errors: Sequence[str] = ()
-    visible: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class ConfigInfo:
-    """`key` None: a value nothing defines. `order_in_group` counts from 1 within its group;
-    `prefix` is put before the key's name (`transforms.a.`, `producer.override.`, ...)."""
+    """A config key with its value. `key` None: the value's key is not defined.
+
+    `order_in_group` counts from 1 within the group. `prefix` is added before the key's name
+    (`transforms.a.`, `producer.override.`, ...).
+    """
 
     key: ConfigKey | None
-    value: ConfigValueInfo
+    value: ConfigValue
     group: str | None = None
     order_in_group: int = -1
     prefix: str = ""
@@ -113,7 +112,7 @@ class ConfigInfo:
 
 @dataclass(frozen=True, slots=True)
 class ConfigInfos:
-    """The outcome of a validation. `name` is the connector class."""
+    """The result of a validation. `name` is the connector class."""
 
     name: str
     error_count: int
@@ -123,7 +122,7 @@ class ConfigInfos:
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """`last_modified`: epoch ms; None if it was never changed through the worker."""
+    """A logger's level. `last_modified` is in epoch ms, or None if the worker never changed it."""
 
     level: str | None
     last_modified: int | None
@@ -131,8 +130,11 @@ class LoggerLevel:
 
 @dataclass(frozen=True, slots=True)
 class WorkerHealth:
-    """`ready`: startup is over. `stage`: what the herder is doing, for messages; None if nothing
-    worth telling. `trouble`: what keeps it from its work, until that is over."""
+    """A worker's health.
+
+    `ready`: startup is over. `stage`: the herder's current activity for messages, or None.
+    `trouble`: the error that keeps the herder from working, while it lasts.
+    """
 
     ready: bool
     stage: str | None = None

@@ -1,5 +1,4 @@
-"""Restarting a connector together with its tasks (KIP-745): what is restarted, and what the answer
-shows. Pure."""
+"""Plan the restart of a connector together with its tasks (KIP-745). Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ __all__ = ["RestartPlan", "plan_restart"]
 
 @dataclass(frozen=True, slots=True)
 class RestartPlan:
-    """A request applied to statuses. `tasks`: the numbers of the tasks that are restarted."""
+    """The result of applying a restart request. `tasks` are the numbers of the restarted tasks."""
 
     request: RestartRequest
     restart_connector: bool
     tasks: tuple[int, ...]
     shown: ConnectorStateInfo
-    """The connector's status with RESTARTING where something is restarted."""
+    """The connector's status, with RESTARTING for every restarted instance."""
 
 
 def plan_restart(request: RestartRequest, status: ConnectorStateInfo) -> RestartPlan:
-    """What `request` restarts when the statuses are these."""
+    """Return what `request` restarts with these statuses."""
     restarting = State.RESTARTING.value
     restart_connector = request.wants_connector(status.state)
     chosen = tuple(task.id for task in status.tasks if request.wants_task(task.state))

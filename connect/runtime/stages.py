@@ -1,4 +1,4 @@
-"""Describes what a herder is doing, for the error text of requests that time out."""
+"""Tracks the herder's current activity for the error texts of requests that time out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class _Stage:
 
 
 class Stages:
-    """The current stage, or else the last one. One thread enters stages; any thread may read
-    them."""
+    """The current stage, or the last one. One thread enters stages; any thread may read them."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -31,7 +30,7 @@ class Stages:
 
     @contextmanager
     def during(self, description: str) -> Iterator[None]:
-        """Be in a stage; `description` goes on from "The worker is currently"."""
+        """Enter a stage for a block. `description` continues "The worker is currently"."""
         stage = _Stage(description, self._clock.now_ms())
         with self._lock:
             outer, self._stage = self._stage, stage
@@ -44,7 +43,7 @@ class Stages:
                     self._stage = outer
 
     def summary(self) -> str | None:
-        """A sentence, in Kafka Connect's words; None when there was nothing yet."""
+        """Return a sentence with Kafka Connect's text, or None before the first stage."""
         with self._lock:
             stage = self._stage
             if stage is None:
@@ -59,7 +58,7 @@ class Stages:
 
 
 def _instant(epoch_ms: int) -> str:
-    """As Java prints an Instant: UTC, with milliseconds where there are any."""
+    """Format an instant as Java does: UTC, with milliseconds unless they are 0."""
     moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
     seconds = moment.strftime("%Y-%m-%dT%H:%M:%S")
     return f"{seconds}.{epoch_ms % 1000:03d}Z" if epoch_ms % 1000 else f"{seconds}Z"

@@ -1,8 +1,7 @@
-"""The states of connectors and tasks, the allowed transitions, and the current status of each
-instance.
+"""The states of connectors and tasks, the allowed transitions, and each instance's current status.
 
-Names are Kafka Connect's. Statuses live in memory here; whoever keeps them elsewhere, a status
-topic say, listens.
+Names are Kafka Connect's. Statuses are kept in memory; a listener may store them elsewhere, for
+example in the status topic.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-# Enough to see how an instance came where it is, little enough to print.
+# Enough history to see how an instance got to its state, and short enough to print.
 _HISTORY = 10
 
 
@@ -56,14 +55,16 @@ ALLOWED_MOVES: Mapping[State | None, frozenset[State]] = {
     ),
     _S.DESTROYED: frozenset(),
 }
-"""From each state (None: not known yet) to which others an instance may move."""
+"""The allowed transitions from each state (None: no state yet)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An instance's state since `since_ms` (epoch). `trace` is the text of what failed, or
-    of what does not move while the rest does; `version` the plugin's, None while there is no
-    plugin."""
+    """An instance's state since `since_ms` (epoch).
+
+    `trace` is the text of a failure, or of a problem while the rest runs. `version` is the
+    plugin's, None without a plugin.
+    """
 
     state: State
     worker_id: str
@@ -78,11 +79,13 @@ class InvalidTransition(ConnectError):
 
 
 StatusListener = Callable[[InstanceId, Status], None]
-"""Told of every change, in order, while the book is locked: it must be quick and not call back."""
+"""Called with every change, in order, under the book's lock: it must be quick and must not call
+back.
+"""
 
 
 class StatusBook:
-    """The status of every instance of this worker. Safe to use from any thread."""
+    """The status of every instance of this worker. Thread-safe."""
 
     def __init__(
         self, worker_id: str, clock: Clock = SYSTEM_CLOCK, listener: StatusListener | None = None
@@ -90,14 +93,14 @@ class StatusBook:
         self._worker_id = worker_id
         self._clock = clock
         self.listener = listener
-        """Set before anything moves."""
+        """The listener. Set it before the first change."""
         self._lock = threading.Lock()
         self._statuses: dict[InstanceId, Status] = {}
         self._histories: dict[InstanceId, deque[State]] = {}
         self._versions: dict[InstanceId, str] = {}
 
     def set_version(self, instance: InstanceId, version: str) -> None:
-        """The version of the plugin that runs as `instance`: its statuses have it from now on."""
+        """Set the plugin version for the instance's statuses from now on."""
         with self._lock:
             self._versions[instance] = version
 
@@ -121,7 +124,7 @@ class StatusBook:
             self._put(instance, state, trace)
 
     def annotate(self, instance: InstanceId, trace: str | None) -> None:
-        """Set the trouble of an instance that stays RUNNING; None clears it."""
+        """Set the problem text of an instance that stays RUNNING; None clears it."""
         with self._lock:
             current = self._statuses.get(instance)
             if current is None or current.state is not State.RUNNING or current.trace == trace:
@@ -129,7 +132,7 @@ class StatusBook:
             self._put(instance, State.RUNNING, trace, since_ms=current.since_ms)
 
     def try_move(self, instance: InstanceId, state: State, trace: str | None = None) -> None:
-        """As `move`, but a move that is not allowed is only logged."""
+        """Change the state as `move` does, but only log a forbidden transition."""
         try:
             self.move(instance, state, trace)
         except InvalidTransition as error:
@@ -144,7 +147,7 @@ class StatusBook:
                 self.listener(instance, status)
 
     def forget(self, instance: InstanceId) -> None:
-        """The instance was deleted: listeners see DESTROYED, then there is no status any more."""
+        """Remove a deleted instance. Listeners get DESTROYED."""
         with self._lock:
             if instance in self._statuses:
                 self._put(instance, State.DESTROYED, None)
@@ -168,7 +171,7 @@ class StatusBook:
         return status is not None and status.state is State.FAILED
 
     def connectors(self) -> dict[str, Status]:
-        """The statuses of all connectors of this worker, by name."""
+        """Return the statuses of all connectors of this worker, by name."""
         with self._lock:
             return {
                 instance.connector: status
@@ -177,7 +180,7 @@ class StatusBook:
             }
 
     def tasks_of(self, connector: str) -> dict[int, Status]:
-        """The statuses of a connector's tasks, by number."""
+        """Return the statuses of a connector's tasks, by number."""
         with self._lock:
             return {
                 instance.task: status
@@ -186,7 +189,7 @@ class StatusBook:
             }
 
     def validate(self) -> None:
-        """Check what always holds: every status is the last of its history. For tests."""
+        """Check the invariant that every status is the last of its history. For tests."""
         with self._lock:
             for instance, status in self._statuses.items():
                 assert self._histories[instance][-1] is status.state, instance

@@ -1,6 +1,6 @@
-"""Makes the tasks of one worker: their clients' properties, converters, transformations and stores.
+"""Creates the tasks of one worker: their client properties, converters, transformations and stores.
 
-Nothing is started here. What cannot be made raises, with the reason for the task's status.
+Nothing is started here. An error raises with the reason for the task's status.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class NewTask:
 
 
 class WorkerTaskFactory:
-    """For one worker. Safe to use from any thread. Configs here are resolved.
+    """Creates tasks of one worker. Thread-safe. Configs here are resolved.
 
-    `topic_used(task, topic)` is told, on any thread, when a task uses a topic for the first time.
+    `topic_used(task, topic)` is called, on any thread, when a task uses a topic for the first time.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class WorkerTaskFactory:
     def make(
         self, new: NewTask, task: object, exactly_once: ExactlyOncePlan | None = None
     ) -> WorkerTask:
-        """Raises `ConfigError`, and what a plugin raises when it is made or configured.
+        """Create a task. Raises `ConfigError`, and errors of plugins.
 
         `exactly_once` None: a source task writes at least once.
         """
@@ -263,7 +263,7 @@ class WorkerTaskFactory:
         return WorkerSinkTask(
             task,
             context,
-            # As in Java each task knows what its connector reads.
+            # As in Java, a sink task's config includes the connector's topics.
             {**new.connector_config, **new.task_config},
             self._config.task_consumer_properties(
                 new.connector_config, new.instance.connector, f"connector-consumer-{new.instance}"
@@ -320,8 +320,10 @@ class WorkerTaskFactory:
         )
 
     def _converter(self, connector_config: Mapping[str, str], use: ConverterUse) -> Converter:
-        """The connector's own converter with its own properties, or else the worker's with the
-        worker's: the two are never mixed."""
+        """Return the connector's converter with its properties, or the worker's with the worker's.
+
+        Class and properties never come from different configs.
+        """
         key = f"{use}.converter"
         own_name = connector_config.get(key)
         props = connector_config if own_name else self._config.originals
@@ -361,7 +363,7 @@ def _refuse_if_required(task: TransferTask, connector_config: Mapping[str, str])
 
 
 class BrokenTask(WorkerTask):
-    """Stands for a task that could not be made; starting it raises the reason."""
+    """Represents a task that could not be created; starting it raises the reason."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -370,13 +372,13 @@ class BrokenTask(WorkerTask):
         raise self._error
 
     def turn(self) -> None:
-        """Never reached: the start failed."""
+        """Never called: the start failed."""
 
     def pause(self) -> None:
-        """Never reached: the start failed."""
+        """Never called: the start failed."""
 
     def resume(self) -> None:
-        """Never reached: the start failed."""
+        """Never called: the start failed."""
 
     def commit_soon(self) -> Future[None]:
         return Future()
@@ -385,7 +387,7 @@ class BrokenTask(WorkerTask):
         return True
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing: nothing was opened."""
 
     def wake(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no thread waits."""

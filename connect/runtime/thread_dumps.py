@@ -1,4 +1,4 @@
-"""Stack traces of threads that plugin code may block."""
+"""Stack traces of threads that run plugin code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FRAMES = 12
 
 
 def where(thread: threading.Thread) -> str:
-    """Where the thread is right now, as the text of its innermost frames; to say what hangs."""
+    """Return the innermost frames of the thread as text, to show where it hangs."""
     frame = sys._current_frames().get(thread.ident or 0)
     if frame is None:
         return "(it has ended)"
@@ -20,5 +20,5 @@ def where(thread: threading.Thread) -> str:
 
 
 def error_trace(error: BaseException) -> str:
-    """The trace text of a FAILED status: the error with its causes and frames."""
+    """Return the trace text of a FAILED status: the error with its causes and frames."""
     return "".join(traceback.format_exception(error)).rstrip()

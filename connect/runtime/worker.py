@@ -1,7 +1,7 @@
-"""A worker: makes connectors and tasks, and owns everything that they share.
+"""A worker: creates connectors and tasks, and owns their shared resources.
 
-It owns the offset store and the statuses. The herder decides what runs; the hosts that the worker
-makes run it.
+It owns the offset store and the statuses. The herder decides what runs; hosts created by the worker
+run it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,11 @@ CONFIG_ACTION_RELOAD = "config.action.reload"
 
 
 class Worker:
-    """One worker. `start` and `stop` are called once each by its herder; the rest is safe from any
-    thread in between. `offset_store` None: the topic that the config names."""
+    """One worker. Its herder calls `start` and `stop` once each; in between the rest is
+    thread-safe.
+
+    `offset_store` None: the offsets topic named in the config.
+    """
 
     def __init__(
         self,
@@ -62,15 +65,17 @@ class Worker:
         status_listener: StatusListener | None = None,
         exactly_once: bool = False,
     ) -> None:
-        """`exactly_once`: source tasks get a plan (`make_task`). For a worker of a group, which has
-        an id."""
+        """Create a worker. `exactly_once`: source tasks get a plan (`make_task`).
+
+        Only workers of a group, which have an id, write exactly once.
+        """
         self.config = config
         self.plugins = plugins
         self.metrics = metrics
         self.clock = clock
         self.worker_id = worker_id
         self.topic_used: Callable[[InstanceId, str], None] = _ignore_topic
-        """Told when a task uses a topic for the first time, on any thread. Its herder sets it."""
+        """Called, on any thread, when a task uses a topic for the first time. Set by the herder."""
         self._providers = ConfigProviders.from_properties(config.originals, plugins.config_provider)
         self.override_policy = plugins.override_policy(
             config.override_policy, "connector.client.config.override.policy"
@@ -86,8 +91,9 @@ class Worker:
                 config.offset_storage_topic_configs,
             ),
             config.own_client_properties("offsets"),
-            # Also where nothing is written exactly once now: what a task had not committed when it
-            # was killed, before that was turned off, is nowhere for those who read the copies.
+            # Read only committed offsets even if exactly-once is off now. A task that was killed
+            # while it was on may have left uncommitted ones, whose records no reader of committed
+            # records sees.
             read_committed=True,
             clock=clock,
         )
@@ -113,22 +119,24 @@ class Worker:
         self._figures.show()
 
     def stop(self, deadline: Deadline) -> None:
-        """Close the offset store. The connectors and tasks were stopped before."""
+        """Close the offset store. The connectors and tasks must be stopped."""
         self._figures.hide()
         if self._fence is not None:
             self._fence.stop(deadline)
         self.offsets.stop(deadline)
 
     def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
-        """A connector's config as the connector gets it: what config providers know put in.
+        """Return a connector's config with config provider references resolved.
 
-        Raises `ConfigError` where a provider cannot read what it is asked for.
+        Raises `ConfigError` if a provider cannot read its source.
         """
         return self._providers.resolve(config)
 
     def resolved_for_now(self, config: Mapping[str, str]) -> ResolvedConfig:
-        """The same, and for how long it holds: for ever, where the connector is not to be
-        restarted for that (`config.action.reload`)."""
+        """Resolve a config as `resolved` does, and return how long the values are valid.
+
+        They are valid forever if the connector must not be restarted (`config.action.reload`).
+        """
         resolved = self._providers.resolve_for_now(config)
         if resolved.values.get(CONFIG_ACTION_RELOAD, "restart").lower() == "restart":
             return resolved
@@ -141,11 +149,13 @@ class Worker:
         request_reconfiguration: Callable[[], None],
         committed: Sequence[Mapping[str, str]] = (),
     ) -> WorkerConnector:
-        """A host for the connector that the config names; not started. `committed`: the configs of
-        its tasks. Raises `ConfigError`."""
+        """Return a host, not started, for the connector in the config.
+
+        `committed` are the configs of its tasks. Raises `ConfigError`.
+        """
         connector = self.plugins.connector(config["connector.class"])()
         if connector.connector_type() == "source" and self.config.topic_creation_enable:
-            # Wrong settings for new topics fail the connector, before any task meets one.
+            # Wrong settings for new topics fail the connector before a task uses them.
             parse_topic_groups(config)
         self.statuses.set_version(InstanceId(name), self.plugins.version_of(type(connector)))
         self.describe_connector(name, config)
@@ -163,15 +173,17 @@ class Worker:
     def _stored_offsets(
         self, name: str, config: Mapping[str, str], partitions: Sequence[SourcePartition]
     ) -> list[SourceOffset | None]:
-        """For a connector: see `plugin.ConnectorContext`."""
+        """Look up stored offsets for `plugin.ConnectorContext`."""
         if config.get(OWN_TOPIC_KEY):
             return [None] * len(partitions)
         deadline = Deadline(READ_S, self.clock)
         return OffsetReader(self.offsets, name).offsets(partitions, deadline)
 
     def describe_connector(self, name: str, config: Mapping[str, str]) -> None:
-        """Have the metrics say what this connector is, also while it does not run. Raises
-        `ConfigError`."""
+        """Set the connector's description in the metrics, also while it does not run.
+
+        Raises `ConfigError`.
+        """
         connector = self.plugins.connector(config["connector.class"])
         self._figures.describe_connector(name, connector_facts(self.plugins, connector))
 
@@ -189,8 +201,11 @@ class Worker:
         paused: bool,
         exactly_once: ExactlyOncePlan | None = None,
     ) -> TaskHost:
-        """A host for one task; not started. A task that cannot be made fails when it is started,
-        so that its status says why. `exactly_once` None: a source task writes at least once."""
+        """Return a host, not started, for one task.
+
+        A task that cannot be created fails when it is started, so that its status has the reason.
+        `exactly_once` None: a source task writes at least once.
+        """
         task: WorkerTask
         figures = TaskMetrics(instance.connector, instance.task, self.clock)
         self.statuses.set_version(instance, self._task_version(task_class, connector_config))
@@ -217,7 +232,7 @@ class Worker:
         )
 
     def live_keys(self, connector_config: Mapping[str, str]) -> frozenset[str]:
-        """See `Connector.live_keys`; none of a connector that is not known here."""
+        """Return `Connector.live_keys`; none for an unknown connector class."""
         try:
             return self.plugins.connector(connector_config.get("connector.class", "")).live_keys()
         except ConfigError:
@@ -226,8 +241,10 @@ class Worker:
     def task_class(
         self, connector_config: Mapping[str, str], task_config: Mapping[str, str]
     ) -> type:
-        """The class that a committed task config means by its `task.class`, whichever worker wrote
-        it. Raises `ConfigError`."""
+        """Return the class named by `task.class` in a committed task config of any worker.
+
+        Raises `ConfigError`.
+        """
         name = task_config.get(TASK_CLASS, "")
         connector = self.plugins.connector(connector_config["connector.class"])
         own = connector.task_class_for(task_config) or connector().task_class()
@@ -242,7 +259,7 @@ class Worker:
         )
 
     def _task_version(self, task_class: type, connector_config: Mapping[str, str]) -> str:
-        """The task's own version, or else its connector's."""
+        """Return the task's own version, or its connector's."""
         version = self.plugins.version_of(task_class)
         if version != UNDEFINED_VERSION:
             return version
@@ -251,7 +268,7 @@ class Worker:
     def remake_task(
         self, old: TaskHost, connector_config: Mapping[str, str], *, paused: bool
     ) -> TaskHost:
-        """A host for a new instance of an ended task."""
+        """Return a host for a new instance of an ended task."""
         return self.make_task(
             old.instance, old.task_class, connector_config, old.config, paused=paused
         )
@@ -259,8 +276,10 @@ class Worker:
     def own_store(
         self, name: str, connector_config: Mapping[str, str]
     ) -> ConnectorOffsetStore | None:
-        """The store with the offsets of a source connector whose tasks are stopped, for the caller
-        to start and stop; None: the worker's. Raises `ConfigError`."""
+        """Return the source connector's own offset store, to use while its tasks are stopped.
+
+        The caller starts and stops it. None means the worker's store. Raises `ConfigError`.
+        """
         own: ConnectorOffsetStore | None
         if self._group_id is not None:
             own = self.stores.of_exactly_once_connector(name, connector_config, self._group_id)
@@ -273,16 +292,20 @@ class Worker:
     def fence_zombies(
         self, connector: str, tasks: int, connector_config: Mapping[str, str]
     ) -> Future[None]:
-        """Fence out earlier runs of tasks 0 to `tasks` - 1 (KIP-618). The future completes when
-        they can no longer write, or fails with the brokers' error after 90 s at most. Only for
-        workers in a group."""
+        """Fence earlier runs of tasks 0 to `tasks` - 1 (KIP-618). Only for workers in a group.
+
+        The future completes when they can no longer write, or fails with the brokers' error after
+        90 s at most.
+        """
         if self._fence is None:
             raise ConnectError("Zombie fencing needs a worker group, and this worker has none")
         self._check_overrides(connector, connector_config)
         return self._fence.fence(connector, tasks, connector_config)
 
     def _check_overrides(self, name: str, connector_config: Mapping[str, str]) -> None:
-        """The policy may be another one than when the config was validated."""
+        """Check the overrides again, as the policy may have changed since the config was
+        validated.
+        """
         kind = self.plugins.connector(connector_config["connector.class"]).connector_type()
         check_overrides(
             self.override_policy,
@@ -294,4 +317,4 @@ class Worker:
 
 
 def _ignore_topic(instance: InstanceId, topic: str) -> None:
-    """Default listener: ignores the topic."""
+    """Ignore the topic. This is the default listener."""

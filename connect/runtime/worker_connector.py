@@ -1,6 +1,6 @@
-"""A connector's thread. A connector that throws or hangs becomes FAILED and blocks nothing else.
+"""A connector's thread. A connector that raises or hangs becomes FAILED and blocks nothing else.
 
-One thread for each connector runs all its methods, one after the other. Callers get futures.
+Each connector has one thread that runs all its methods in turn. Callers get futures.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ T = TypeVar("T")
 StoredOffsets = Callable[[Sequence[SourcePartition]], list[SourceOffset | None]]
 
 TasksAnswer = tuple[type, list[dict[str, str]] | None]
-"""The class of a connector's tasks and their configs; None: see `Connector.task_configs`."""
+"""The class of a connector's tasks and their configs. None: not known yet."""
 
 
 class WorkerConnectorContext:
-    """The `plugin.ConnectorContext` of one connector; muted once its host has stopped it."""
+    """The `plugin.ConnectorContext` of one connector. Ignores calls after the host has stopped
+    it.
+    """
 
     def __init__(
         self,
@@ -89,8 +91,11 @@ class WorkerConnector:
         stored: StoredOffsets = lambda partitions: [None] * len(partitions),
         committed: Sequence[Mapping[str, str]] = (),
     ) -> None:
-        """`start_decided` is told once whether the connector has started. `stored` and `committed`:
-        see `plugin.ConnectorContext`."""
+        """Create the host.
+
+        `start_decided` is called once with the result of the start. `stored` and `committed` are
+        for `plugin.ConnectorContext`.
+        """
         self.instance = InstanceId(name)
         self.connector = connector
         self._statuses = statuses
@@ -115,20 +120,22 @@ class WorkerConnector:
 
     @property
     def running(self) -> bool:
-        """Whether `start` returned well and `stop` was not asked for."""
+        """Whether `start` succeeded and `stop` was not requested."""
         return (
             not self._stop_requested and self._started.done() and self._started.exception() is None
         )
 
     def start(self, config: Mapping[str, str]) -> Future[None]:
-        """Start the connector; done when it is RUNNING, or failed with what FAILED it."""
+        """Start the connector. The future completes when it is RUNNING, or fails with the error."""
         self._calls.put(lambda: self._start(config))
         self._thread.start()
         return self._started
 
     def give_up_start(self, timeout: float) -> None:
-        """The connector had `timeout` seconds to start. Does nothing when it has started or failed
-        since; otherwise it is FAILED and, should it ever return, stopped."""
+        """Fail a connector that did not start within `timeout` seconds.
+
+        Does nothing if it has started or failed since. If its `start` returns later, it is stopped.
+        """
         with self._lock:
             if self._start_decided or self._stop_requested:
                 return
@@ -142,7 +149,7 @@ class WorkerConnector:
         self._started.set_exception(DeadlineExceeded(text))
 
     def tasks(self, max_tasks: int) -> Future[TasksAnswer]:
-        """Ask the connector for the class of its tasks and at most `max_tasks` configs."""
+        """Ask the connector for its task class and at most `max_tasks` task configs."""
         return self._call(
             lambda: (self.connector.task_class(), self.connector.task_configs(max_tasks))
         )
@@ -156,7 +163,7 @@ class WorkerConnector:
         self._end()
 
     def join(self, deadline: Deadline) -> bool:
-        """Wait for the thread. When it does not end by the deadline it is left behind: False."""
+        """Wait for the thread until the deadline. Return False if it was abandoned."""
         if self._thread.ident is None:
             return True
         self._thread.join(deadline.remaining())
@@ -189,7 +196,7 @@ class WorkerConnector:
         return answer
 
     def _main(self) -> None:
-        """The connector's thread."""
+        """Run the connector. This is its thread's main function."""
         while True:
             step = self._calls.get()
             if step is None:
@@ -213,7 +220,7 @@ class WorkerConnector:
             self._start_decided = True
             left_behind = self._stop_requested
         if left_behind:
-            # Its herder has given it up, and perhaps another worker has it: no word of it is right.
+            # Its herder has abandoned it and another worker may run it, so its results are ignored.
             text = f"Connector {self.instance} was stopped before it had started"
             self._started.set_exception(error or ConnectError(text))
             return
@@ -221,7 +228,7 @@ class WorkerConnector:
         if error is None:
             with self._lock:
                 self._move(State.RUNNING)
-                # It may have been said before the connector was RUNNING.
+                # The connector may report it before it is RUNNING.
                 self._statuses.annotate(self.instance, self._troubles())
             self._started.set_result(None)
             return
@@ -235,14 +242,18 @@ class WorkerConnector:
         self._move(State.FAILED, error_trace(error))
 
     def note_unpublished(self, reason: str | None) -> None:
-        """Why the connector's tasks are not committed, so that nobody runs them; None: they are."""
+        """Show why the connector's task configs are not committed, so that no worker runs its
+        tasks.
+
+        None: they are committed.
+        """
         with self._lock:
             if reason != self._unpublished:
                 self._unpublished = reason
                 self._statuses.annotate(self.instance, self._troubles())
 
     def _in_trouble(self, trouble: str | None) -> None:
-        """On any thread."""
+        """Show the connector's current problem in its status. Called on any thread."""
         with self._lock:
             self._trouble = trouble
             self._statuses.annotate(self.instance, self._troubles())

@@ -1,5 +1,7 @@
-"""Sends the broker requests that fence out earlier tasks of a connector (KIP-618). The group's
-leader decides when fencing is due."""
+"""Sends the broker requests that fence earlier tasks of a connector (KIP-618).
+
+The group's leader decides when fencing is due.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ __all__ = ["ZombieFence"]
 
 _log = logging.getLogger(__name__)
 
-# As long as Java's leader allows its brokers.
+# The time that Java's leader allows its brokers.
 _FENCE_S = 90.0
 _SERVERS = "bootstrap.servers"
 
 
 class ZombieFence:
-    """One worker's. Safe to use from any thread; its owner calls `stop` once."""
+    """Fences producers for one worker. Thread-safe; its owner calls `stop` once."""
 
     def __init__(self, config: WorkerConfig, group_id: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._config = config
@@ -35,8 +37,11 @@ class ZombieFence:
         self._threads = OneShotThreads("zombie-fence")
 
     def fence(self, connector: str, tasks: int, config: Mapping[str, str]) -> Future[None]:
-        """Done when earlier producers of tasks 0 to `tasks` - 1 can write no more; fails with the
-        brokers' answer, or after 90 s. `config` is the connector's, resolved."""
+        """Fence the producers of earlier tasks 0 to `tasks` - 1 of a connector.
+
+        The future completes when they can no longer write, or fails with the brokers' error, after
+        90 s at most. `config` is the connector's, resolved.
+        """
         ids = [
             task_transactional_id(self._group_id, InstanceId(connector, number))
             for number in range(tasks)
@@ -61,8 +66,11 @@ class ZombieFence:
             self._cancellation.close()
 
     def _properties(self, connector: str, config: Mapping[str, str]) -> dict[str, str]:
-        """As Java's, the connector's admin client. But where only its producers were sent to
-        another cluster, it is their transactional ids that count."""
+        """Return the connector's admin client properties, as in Java.
+
+        If only its producers use another cluster, the properties point to that cluster, which has
+        the transactional ids.
+        """
         client_id = f"connector-worker-adminclient-{connector}"
         admin = self._config.task_admin_properties(config, client_id)
         producer = self._config.task_producer_properties(config, client_id)

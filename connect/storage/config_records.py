@@ -1,10 +1,10 @@
-"""The records of the config topic: keys, JSON values, and what they say.
+"""Encode and decode the records of the config topic.
 
 Byte for byte Kafka Connect's (KafkaConfigBackingStore, 4.3.1). Keys are UTF-8 strings, values
 schemaless JSON without blanks:
 
-    connector-<name>             {"properties":{"k":"v",...}}; null: the connector is deleted
-    task-<name>-<n>              {"properties":{...}}, in force only after the next commit
+    connector-<name>             {"properties":{"k":"v",...}}; null deletes the connector
+    task-<name>-<n>              {"properties":{...}}, valid after the next commit
     commit-<name>                {"tasks":N}
     target-state-<name>          {"state":"STARTED|PAUSED","state.v2":"STARTED|PAUSED|STOPPED"}
     tasks-fencing-<name>         {"task-count":N}
@@ -12,7 +12,7 @@ schemaless JSON without blanks:
     restart-connector-<name>     {"include-tasks":true,"only-failed":false}
     logger-cluster-<namespace>   {"level":"DEBUG"}
 
-Pure functions. `config_state` derives the cluster's state from these records.
+Pure functions. `config_state` derives the cluster's state from the records.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ _TASK_COUNT = "tasks-fencing-"
 _SESSION_KEY = "session-key"
 _LOGGER = "logger-cluster-"
 
-# Java reads counts as longs and keeps ints.
+# Java reads counts as longs and truncates them to ints.
 _INT_MAX = 2_147_483_647
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigRecord:
-    """`config` None: the connector was deleted."""
+    """A connector's config. `config` None: the connector was deleted."""
 
     connector: str
     config: Mapping[str, str] | None = field(repr=False)
@@ -78,7 +78,7 @@ class ConnectorConfigRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigRecord:
-    """A task's config, which waits for its connector's next commit."""
+    """A task config, which is pending until its connector's next commit."""
 
     task: InstanceId
     config: Mapping[str, str] = field(repr=False)
@@ -86,7 +86,7 @@ class TaskConfigRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskCommitRecord:
-    """The connector has `tasks` tasks, whose configs came before. None: a number is missing."""
+    """A commit of the connector's earlier task configs. `tasks` None: the record has no number."""
 
     connector: str
     tasks: int | None
@@ -94,7 +94,7 @@ class TaskCommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateRecord:
-    """`state` None: the target state is removed."""
+    """A connector's target state. `state` None: the target state is removed."""
 
     connector: str
     state: TargetState | None
@@ -102,7 +102,7 @@ class TargetStateRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskCountRecord:
-    """Zombies were fenced out when the connector had so many tasks (KIP-618)."""
+    """The number of tasks for which zombies were fenced (KIP-618)."""
 
     connector: str
     tasks: int
@@ -119,31 +119,35 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """Restart a connector, perhaps with tasks (KIP-745). `only_failed`: leave alone whatever is
-    not FAILED."""
+    """A restart of a connector, perhaps with its tasks (KIP-745).
+
+    `only_failed` restricts it to FAILED instances.
+    """
 
     connector: str
     only_failed: bool
     include_tasks: bool
 
     def wants_connector(self, state: State | str) -> bool:
-        """Whether the connector itself is restarted when it is in this state."""
+        """Return whether a connector in this state is restarted."""
         return not self.only_failed or State(state) is State.FAILED
 
     def wants_task(self, state: State | str) -> bool:
-        """Whether a task in this state is restarted."""
+        """Return whether a task in this state is restarted."""
         return self.include_tasks and (not self.only_failed or State(state) is State.FAILED)
 
     @property
     def impact(self) -> int:
-        """Rank of the restart request by how much it restarts; the higher of two pending requests
-        for a connector wins."""
+        """The rank of the request by the amount it restarts.
+
+        Of two pending requests for a connector, the higher one counts.
+        """
         return 2 * (not self.only_failed) + self.include_tasks
 
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """The level of a logger namespace on every worker, as the user wrote it."""
+    """The level of a logger namespace on all workers, as the user wrote it."""
 
     namespace: str
     level: str
@@ -151,7 +155,7 @@ class LoggerLevel:
 
 @dataclass(frozen=True, slots=True)
 class UnusableRecord:
-    """A record with an unknown key or invalid fields; `reason` says which. It changes nothing."""
+    """A record with an unknown key or invalid fields, as `reason` says. It is ignored."""
 
     reason: str
 
@@ -202,12 +206,12 @@ def logger_key(namespace: str) -> bytes:
 
 
 def encode_config(config: Mapping[str, str | None]) -> bytes:
-    """The value of a connector's or a task's config, in the order of the map."""
+    """Encode the config of a connector or a task, in map order."""
     return json_codec.encode({"properties": config})
 
 
 def encode_target_state(state: TargetState) -> bytes:
-    """Workers older than KIP-875 do not know STOPPED: for them it reads PAUSED."""
+    """Encode a target state. Workers older than KIP-875 do not know STOPPED and read PAUSED."""
     old = TargetState.PAUSED if state is TargetState.STOPPED else state
     return json_codec.encode({"state": old.value, "state.v2": state.value})
 
@@ -238,10 +242,10 @@ def encode_logger_level(level: str) -> bytes:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> ConfigRecord:
-    """Decode a record; `UnusableRecord` for keys and fields that Java would ignore.
+    """Decode a record. Returns `UnusableRecord` for keys and fields that Java would ignore.
 
-    Raises `CorruptData` for a value that is not JSON: such a record does not even count in the
-    config offset. Properties without a value (null) are left out.
+    Raises `CorruptData` for a value that is not JSON; such a record does not count in the config
+    offset. Properties with a null value are omitted.
     """
     content = None if value is None else json_codec.decode(value)
     if key is None:
@@ -291,7 +295,7 @@ def _task_config(name: str, content: JsonValue) -> ConfigRecord:
 
 
 def _task_commit(connector: str, content: JsonValue) -> ConfigRecord:
-    # Also without a number it says something: see the state's rule for unknown connectors.
+    # A commit without a number still has an effect: see the state's rule for unknown connectors.
     return TaskCommitRecord(connector, _count(content, "tasks"))
 
 
@@ -338,7 +342,7 @@ def _logger(namespace: str, content: JsonValue) -> ConfigRecord:
     return LoggerLevel(namespace, level)
 
 
-# In Java's order; of these prefixes none begins another.
+# In Java's order. No prefix is the beginning of another.
 _DECODERS: tuple[tuple[str, Callable[[str, JsonValue], ConfigRecord]], ...] = (
     (_TARGET_STATE, _target_state),
     (_CONNECTOR, _connector_config),

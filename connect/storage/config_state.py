@@ -1,9 +1,9 @@
-"""The state that the records of the config topic define: connectors, tasks, target states.
+"""The state defined by the records of the config topic: connectors, tasks, target states.
 
-`ConfigStateBuilder` takes the records in the topic's order and gives immutable snapshots and
-events; it has no clock, thread or socket. Its rules are Kafka Connect's (KafkaConfigBackingStore),
-the odd ones too: workers compare what they read, so all must come to the same result from the same
-topic, also after compaction took records out of it.
+`ConfigStateBuilder` applies records in topic order, and returns immutable snapshots and events. It
+has no clock, thread or socket. Its rules are exactly those of Kafka Connect
+(KafkaConfigBackingStore): workers compare what they read, so all must derive the same state from
+the same topic, also after compaction removed records.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 NO_OFFSET = -1
-"""The config offset of a worker that has read nothing."""
+"""The config offset of a worker that has read no record."""
 
 ConfigTransform = Callable[[str, Mapping[str, str]], Mapping[str, str]]
-"""(connector, raw config) -> the config with references to config providers resolved."""
+"""Resolves the config provider references in a raw config: (connector, raw config) -> config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,10 @@ class ConnectorConfigRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigsUpdated:
-    """A connector's task configs were committed. `tasks` may be empty: then only their number, or
-    nothing, changed."""
+    """A connector's task configs were committed.
+
+    `tasks` may be empty: then only the number of tasks, or nothing, has changed.
+    """
 
     tasks: tuple[InstanceId, ...]
 
@@ -84,9 +86,9 @@ ConfigEvent = (
 
 
 class AppliedConfig:
-    """The config of a connector when its tasks were committed.
+    """The config of a connector at the time when its tasks were committed.
 
-    It is transformed once, at the first question: what a config provider says later is a change.
+    It is resolved once, on first use, so that a later change of a provided value is noticed.
     """
 
     __slots__ = ("_raw", "_transformed")
@@ -103,13 +105,13 @@ class AppliedConfig:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfigState:
-    """An immutable snapshot of the config topic's state; safe for all threads.
+    """An immutable snapshot of the config topic's state. Safe for all threads.
 
-    Its maps are not to be changed. Configs may hold secrets, so a printed snapshot has none.
+    Its maps must not be changed. Configs may hold secrets, so printing a snapshot shows none.
     """
 
     offset: int = NO_OFFSET
-    """One more than the offset of the last record that was read. Workers compare it."""
+    """The offset after the last record read. Workers compare it."""
     session_key: SessionKey | None = None
     connector_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     task_configs: Mapping[InstanceId, Mapping[str, str]] = field(default_factory=dict, repr=False)
@@ -123,22 +125,22 @@ class ClusterConfigState:
     transform: ConfigTransform | None = field(default=None, repr=False, compare=False)
 
     def connectors(self) -> list[str]:
-        """The names of all connectors, sorted."""
+        """Return the names of all connectors, sorted."""
         return sorted(self.connector_configs)
 
     def contains(self, connector: str) -> bool:
         return connector in self.connector_configs
 
     def raw_connector_config(self, connector: str) -> Mapping[str, str] | None:
-        """The config as the user wrote it; None for an unknown connector."""
+        """Return the config as the user wrote it, or None for an unknown connector."""
         return self.connector_configs.get(connector)
 
     def connector_config(self, connector: str) -> Mapping[str, str] | None:
-        """The config to run with: references to config providers are resolved now."""
+        """Return the config to run with, in which config providers are resolved now."""
         return self._transformed(connector, self.connector_configs.get(connector))
 
     def applied_connector_config(self, connector: str) -> Mapping[str, str] | None:
-        """The config that the connector's present tasks were made from."""
+        """Return the config from which the connector's current tasks were made."""
         applied = self.applied_configs.get(connector)
         return None if applied is None else applied.config(connector, self.transform)
 
@@ -146,37 +148,41 @@ class ClusterConfigState:
         return self.target_states.get(connector)
 
     def tasks(self, connector: str) -> list[InstanceId]:
-        """The connector's tasks in order; none while its task configs are inconsistent."""
+        """Return the connector's tasks in order; none while its task configs are inconsistent."""
         if connector in self.inconsistent:
             return []
         return [InstanceId(connector, task) for task in range(self.task_count(connector))]
 
     def task_count(self, connector: str) -> int:
-        """How many tasks were committed, inconsistent or not; 0 when none were."""
+        """Return the committed number of tasks, whether or not their configs are consistent; 0 for
+        none.
+        """
         return self.task_counts.get(connector, 0)
 
     def raw_task_config(self, task: InstanceId) -> Mapping[str, str] | None:
         return self.task_configs.get(task)
 
     def task_config(self, task: InstanceId) -> Mapping[str, str] | None:
-        """The config to run the task with, as `connector_config`."""
+        """Return the config to run the task with, resolved like `connector_config`."""
         return self._transformed(task.connector, self.task_configs.get(task))
 
     def raw_task_configs(self, connector: str) -> list[Mapping[str, str]]:
-        """The configs of `tasks(connector)`, in their order."""
+        """Return the configs of `tasks(connector)`, in the same order."""
         return [self.task_configs[task] for task in self.tasks(connector)]
 
     def task_count_record(self, connector: str) -> int | None:
-        """With how many tasks zombies were fenced out last; None: never."""
+        """Return the number of tasks at the last zombie fencing, or None."""
         return self.task_count_records.get(connector)
 
     def task_config_generation(self, connector: str) -> int | None:
-        """How often task configs were committed since this worker began to read, counted from 0.
-        It only tells whether they changed: other workers may count differently."""
+        """Return the number of commits of task configs since this worker began to read, from 0.
+
+        Use it only to detect changes: other workers may count differently.
+        """
         return self.generations.get(connector)
 
     def pending_fencing(self, connector: str) -> bool:
-        """Whether tasks were committed since zombies were fenced out."""
+        """Return whether tasks were committed since the last zombie fencing."""
         return connector in self.connectors_pending_fencing
 
     def _transformed(
@@ -191,9 +197,9 @@ EMPTY_STATE = ClusterConfigState()
 
 
 class ConfigStateBuilder:
-    """Adds records up, one after the other. Not safe for threads: its store locks.
+    """Applies records one by one. Not thread-safe: its store has a lock.
 
-    Until `startup_complete` there are no events: what is old has happened already.
+    There are no events until `startup_complete`, because earlier records are not changes.
     """
 
     def __init__(self, transform: ConfigTransform | None = None) -> None:
@@ -214,13 +220,13 @@ class ConfigStateBuilder:
         self._snapshot: ClusterConfigState | None = None
 
     def startup_complete(self) -> None:
-        """Startup is over: report further records as events."""
+        """Report the records from now on as events."""
         self._started = True
 
     def apply(self, offset: int, record: ConfigRecord) -> tuple[ConfigEvent, ...]:
-        """Take the record at this offset; what listeners are to hear of it.
+        """Apply the record at this offset. Return the events for listeners.
 
-        A record counts in the config offset even if it is unusable, as long as its value was JSON.
+        A record with a JSON value counts in the config offset even if it is unusable.
         """
         self._offset = offset + 1
         self._snapshot = None
@@ -228,7 +234,7 @@ class ConfigStateBuilder:
         return events if self._started else ()
 
     def snapshot(self) -> ClusterConfigState:
-        """The state after all records so far."""
+        """Return the state after all records so far."""
         if self._snapshot is None:
             self._snapshot = ClusterConfigState(
                 offset=self._offset,
@@ -278,8 +284,8 @@ class ConfigStateBuilder:
     def _set_target_state(self, record: TargetStateRecord) -> tuple[ConfigEvent, ...]:
         connector, known = record.connector, record.connector in self._connector_configs
         if record.state is None:
-            # The removal of the config is what tells the herder. A connector that is still there
-            # has some target state always.
+            # The herder acts on the removal of the config. A connector that still exists always has
+            # some target state.
             self._target_states.pop(connector, None)
             if known:
                 self._target_states[connector] = TargetState.STARTED
@@ -292,8 +298,8 @@ class ConfigStateBuilder:
         connector, count = commit.connector, commit.tasks
         config = self._connector_configs.get(connector)
         if config is None:
-            # The connector was deleted, or compaction put its config behind this commit; then its
-            # tasks will be made anew.
+            # The connector was deleted, or compaction left its config after this commit. Then its
+            # tasks will be committed again.
             self._forget(connector)
             return ()
         if count is None:
@@ -304,11 +310,12 @@ class ConfigStateBuilder:
             return ()
         waiting = self._deferred.get(connector)
         if waiting == {} and 0 < count == self._task_counts.get(connector):
-            # A producer whose acknowledgement got lost has written the last commit again.
+            # A producer whose acknowledgement was lost has written the last commit again.
             return ()
         present = set() if waiting is None else {task.task for task in waiting}
         updated: tuple[InstanceId, ...] = ()
-        # More than the committed ones may wait, because compaction keeps tasks that are gone.
+        # More task configs than committed may be pending, because compaction keeps those of removed
+        # tasks.
         if present.issuperset(range(count)):
             if waiting is not None:
                 self._task_configs.update(waiting)
@@ -325,15 +332,19 @@ class ConfigStateBuilder:
             )
             self._inconsistent.add(connector)
         if waiting is not None:
-            # Emptied, not removed: a commit that follows without configs is a new generation.
+            # The pending configs are emptied, not removed: a later commit without configs is a new
+            # generation.
             self._deferred[connector] = {}
         self._task_counts[connector] = count
         self._pending_fencing.add(connector)
         return (TaskConfigsUpdated(updated),)
 
     def _forget(self, connector: str) -> None:
-        """Of a connector that is gone its target state, fencing, generation and inconsistency stay;
-        they have records of their own."""
+        """Remove a deleted connector.
+
+        Its target state, fencing, generation and inconsistency stay, because they have records of
+        their own.
+        """
         self._connector_configs.pop(connector, None)
         self._task_counts.pop(connector, None)
         self._deferred.pop(connector, None)

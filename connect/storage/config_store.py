@@ -1,9 +1,9 @@
 """The store for a worker group's connector and task configs, target states and session key.
 
-`ConfigStore` is what herders use. `KafkaConfigStore` keeps everything on one partition of a
-compacted topic, as Kafka Connect does, so that its workers and ours share it. What the records say
-is `config_records`' business, what they add up to `config_state`'s. A store for one process is in
-`memory_status_store`.
+Herders use `ConfigStore`. `KafkaConfigStore` keeps everything on one partition of a compacted
+topic, as Kafka Connect does, so that Java workers can share it. `config_records` defines the record
+format, and `config_state` the state derived from it. `memory_status_store` has a store for one
+process.
 """
 
 from __future__ import annotations
@@ -48,36 +48,40 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-# Java gives every write with its reading back so long.
+# Java's limit for a write including its read-back.
 _WRITE_S = 30.0
 
 _Record = tuple[bytes, bytes | None]
 
 
 class ConfigWriteFailed(ConnectError):
-    """A write to the config topic failed, or was not read back in time: it may have happened."""
+    """A write to the config topic failed, or was not read back in time. It may have succeeded."""
 
     retriable = True
 
 
 class PrivilegedWriteFailed(ConfigWriteFailed):
-    """A write that only the leader may do failed in its transaction; perhaps another worker leads
-    now. The privileges are gone: claim them anew."""
+    """A leader-only write failed in its transaction; another worker may lead now.
+
+    The write privileges are lost and must be claimed again.
+    """
 
 
 class WritePrivilegesMissing(ConnectError):
-    """A write that needs `claim_write_privileges` first."""
+    """A leader-only write was attempted without `claim_write_privileges`."""
 
 
 class ConfigListener(Protocol):
-    """Hears of changes, also of this worker's own. Called on the store's reading thread, in the
-    topic's order, after the snapshot has the change: it must be quick. An exception ends the store.
+    """Receives changes of the config topic, including this worker's own.
+
+    Called on the store's reading thread, in topic order, when the snapshot has the change. It must
+    be quick. An exception ends the store.
     """
 
     def on_connector_config_update(self, connector: str) -> None: ...
     def on_connector_config_remove(self, connector: str) -> None: ...
     def on_task_config_update(self, tasks: Sequence[InstanceId]) -> None:
-        """Task configs were committed: of these tasks, or (none) just their number."""
+        """Handle a commit of these tasks' configs; if empty, only their number has changed."""
 
     def on_connector_target_state_change(self, connector: str) -> None: ...
     def on_session_key_update(self, key: SessionKey) -> None: ...
@@ -86,32 +90,34 @@ class ConfigListener(Protocol):
 
 
 class ConfigStore(Protocol):
-    """Safe from any thread between `start` and `stop`, which its owner calls once each.
+    """The interface of config stores.
 
-    Writes return when they are durable and read back, so that `snapshot` has them; but target
-    states and logger levels only when durable. They take 30 s at most, and raise
-    `ConfigWriteFailed`, or `PrivilegedWriteFailed` and `WritePrivilegesMissing` where only a leader
-    with privileges may write: everything but target states and logger levels.
+    Safe from any thread between `start` and `stop`, which its owner calls once each. Writes return
+    when they are durable and read back, so that `snapshot` contains them; target states and logger
+    levels only when durable. A write takes at most 30 s, and raises `ConfigWriteFailed`. Everything
+    except target states and logger levels may be a leader-only write, which also raises
+    `PrivilegedWriteFailed` and `WritePrivilegesMissing`.
     """
 
     def set_listener(self, listener: ConfigListener) -> None:
-        """Before `start`, which tells it nothing: whoever starts the store takes a snapshot."""
+        """Set the listener before `start`. It gets no events for existing records; use
+        `snapshot`.
+        """
 
     def start(self, deadline: Deadline) -> None:
-        """Open, and read everything. Raises `ConfigError` for a topic that is not fit."""
+        """Open the store and read everything. Raises `ConfigError` for an unusable topic."""
 
     def snapshot(self) -> ClusterConfigState:
-        """What was read until now. Cheap as long as nothing changes."""
+        """Return the state read so far. Cheap if nothing has changed."""
 
     def contains(self, connector: str) -> bool:
-        """Whether there is a connector of this name, as far as read."""
+        """Return whether a connector of this name exists in the state read so far."""
 
     def refresh(self, deadline: Deadline) -> None:
         """Read the config topic to its current end. Raises `DeadlineExceeded`."""
 
     def claim_write_privileges(self, deadline: Deadline) -> None:
-        """Fence out other writers of leader-only records, if the store supports fencing; else do
-        nothing."""
+        """Fence other writers of leader-only records. Does nothing if the store does not fence."""
 
     def put_connector_config(
         self,
@@ -119,24 +125,24 @@ class ConfigStore(Protocol):
         config: Mapping[str, str | None],
         target_state: TargetState | None = None,
     ) -> None:
-        """Create a connector or change its config; with a target state, both at once."""
+        """Create a connector or change its config, and its target state if one is given."""
 
     def remove_connector_config(self, connector: str) -> None:
-        """Delete a connector with its target state; what else is kept of it goes, too."""
+        """Delete a connector with everything stored of it."""
 
     def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
-        """Give the connector exactly these tasks, numbered from 0."""
+        """Set the connector's tasks, numbered from 0."""
 
     def put_target_state(self, connector: str, state: TargetState) -> None: ...
     def put_restart_request(self, request: RestartRequest) -> None: ...
     def put_session_key(self, key: SessionKey) -> None: ...
     def put_task_count_record(self, connector: str, tasks: int) -> None:
-        """Record that zombies of this many tasks are fenced out."""
+        """Record that zombies of this many tasks are fenced."""
 
     def put_logger_level(self, namespace: str, level: str) -> None: ...
 
     def stop(self, deadline: Deadline) -> None:
-        """Close, and give privileges up."""
+        """Close the store and give up the write privileges."""
 
 
 def tell(listener: ConfigListener, event: ConfigEvent) -> None:
@@ -161,13 +167,13 @@ def tell(listener: ConfigListener, event: ConfigEvent) -> None:
 class KafkaConfigStore:
     """Configs on a compacted topic with one partition.
 
-    `client_properties` are Java client properties of the worker's cluster; their client id is the
-    log's, and with `-leader` behind it the leader's producer's. `transactional_id`: leaders write
-    in transactions of this id and fence each other out (Connect's exactly-once source support),
-    whose transaction.timeout.ms is that of the properties, or as long as a write may take; None:
-    anyone may write. `read_committed`: transactions that were aborted are not seen.
-    `transform` resolves references to config providers in snapshots. `make_log` and `make_leader`
-    make the clients; simulations have others.
+    `client_properties` are Java client properties of the worker's cluster. The log uses their
+    client id, and the leader's producer the same with `-leader` appended. With a
+    `transactional_id`, leaders write in transactions and fence each other (Connect's exactly-once
+    source support); their transaction.timeout.ms is that of the properties, or the limit of a
+    write. Without it anyone may write. `read_committed` hides aborted transactions. `transform`
+    resolves config provider references in snapshots. `make_log` and `make_leader` create the
+    clients; simulations pass others.
     """
 
     def __init__(
@@ -190,7 +196,7 @@ class KafkaConfigStore:
         self._builder = ConfigStateBuilder(transform)
         self._builder_lock = threading.Lock()
         self._listener: ConfigListener | None = None
-        # One privileged write at a time; it also guards the producer that does it.
+        # Allows one privileged write at a time, and guards its producer.
         self._privileged = threading.Lock()
         self._leader: TransactionalSender | None = None
         self._log = make_log(
@@ -268,7 +274,9 @@ class KafkaConfigStore:
             self._log.read_to_end(deadline)
 
     def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
-        """The commit follows when all configs were read back, so that nobody sees half of them."""
+        """Write all task configs, and commit them when they are read back, so that readers see all
+        or none.
+        """
         records: list[_Record] = [
             (
                 config_records.task_key(InstanceId(connector, task)),
@@ -359,7 +367,7 @@ class KafkaConfigStore:
             self._leader = None
 
     def _take(self, record: LogRecord) -> None:
-        """On the log's thread."""
+        """Handle a record. Runs on the log's thread."""
         try:
             decoded = config_records.decode_record(record.key, record.value)
         except CorruptData as error:
@@ -390,7 +398,7 @@ def _await(sent: Future[RecordMetadata], deadline: Deadline) -> None:
 
 @contextmanager
 def _failing(message: str) -> Iterator[None]:
-    """Say what was being written; what a leader has to know passes as it is."""
+    """Convert errors of a block to `ConfigWriteFailed`, except those that a leader must handle."""
     try:
         yield
     except (ConfigWriteFailed, WritePrivilegesMissing):

@@ -1,9 +1,9 @@
-"""Source offsets of a connector that has an offsets topic of its own (`offsets.storage.topic`).
+"""Source offsets of a connector with its own offsets topic (`offsets.storage.topic`).
 
-What Kafka Connect documents (KIP-618): the connector's topic comes first, the worker's is read for
-what the connector's does not have, and written, too, so that one can go back. (Java 4.3.1 looks at
-the worker's topic and then takes the connector's answer even where that is "none", so a connector
-that gets a topic of its own begins anew there; here it goes on.)
+This follows Kafka Connect's documentation (KIP-618): the connector's topic is read first, then the
+worker's for offsets that the connector's lacks, and both are written, so that one can go back. Java
+4.3.1 behaves differently: it ignores the worker's topic, so a connector that gets its own topic
+starts again from the beginning; here it continues.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _Values = Mapping[bytes, bytes | None]
 
 
 class ConnectorOffsetStore:
-    """An `OffsetStore` of two. It starts and stops `own`; `shared`, the worker's, is not its own.
+    """An `OffsetStore` that combines two. It starts and stops `own`, but not the worker's `shared`.
 
-    `shared` None: `own` keeps everything, as when both would be the same topic.
-    `delete_timeout_s`: how long deleting from `shared` may take; `set` waits for that.
+    With `shared` None, `own` has everything, as when both are the same topic. `delete_timeout_s`
+    limits how long `set` waits for a deletion in `shared`.
     """
 
     def __init__(
@@ -48,13 +48,16 @@ class ConnectorOffsetStore:
         found = self._own.get(wanted, deadline)
         if self._shared is None:
             return found
-        # Also when nothing is missing: it reads to the end what `partitions_of` tells.
+        # The read also happens if no offset is missing, because it updates `partitions_of`.
         missing = [key for key in wanted if key not in found]
         return {**self._shared.get(missing, deadline), **found}
 
     def set(self, values: _Values) -> Future[None]:
-        """Deletions are in `shared` before anything is in `own`: otherwise what was deleted could
-        be found there again. Of the rest, `shared` gets what `own` has stored, as far as it can."""
+        """Store offsets: deletions first in `shared`, then everything in `own`.
+
+        Otherwise a read could find a deleted offset in `shared` again. Other offsets go to `shared`
+        after `own` has stored them, and a failure is only logged.
+        """
         if self._shared is None:
             return self._own.set(values)
         shared = self._shared
@@ -79,7 +82,7 @@ class ConnectorOffsetStore:
         return own if self._shared is None else own | self._shared.partitions_of(connector)
 
     def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
-        """The marks of `own`, which has every key that is written."""
+        """Return the marks of `own`, which has every key that is written."""
         return self._own.marks(keys)
 
     def stop(self, deadline: Deadline) -> None:
@@ -98,7 +101,7 @@ class ConnectorOffsetStore:
 
 
 class _Delegating:
-    """A store that delegates everything but writing to another store."""
+    """An offset store that delegates everything except writes."""
 
     def __init__(self, store: OffsetStore) -> None:
         self._store = store
@@ -120,10 +123,10 @@ class _Delegating:
 
 
 class TransactionalOffsets(_Delegating):
-    """Writes offsets in whatever transaction is open: they are stored when that is committed.
+    """Writes offsets in the open transaction; they are stored when it is committed.
 
-    `store` reads, committed offsets only. `send(key, value)` queues a record for the offsets topic
-    with the producer of the transaction. For one thread.
+    `store` reads committed offsets only. `send(key, value)` queues a record for the offsets topic
+    with the transaction's producer. For one thread.
     """
 
     def __init__(
@@ -136,37 +139,37 @@ class TransactionalOffsets(_Delegating):
         self._open: list[tuple[Future[None], Future[None]]] = []
 
     def set(self, values: _Values) -> Future[None]:
-        """The future completes with `committed` or `aborted`, which must follow."""
+        """Queue these offsets. The future completes with the next `committed` or `aborted`."""
         sent = gathered(self._send, values)
         stored: Future[None] = Future()
         self._open.append((sent, stored))
         return stored
 
     def failure(self) -> BaseException | None:
-        """Why something of this transaction was not sent; None as far as it is known to be."""
+        """Return why a record of this transaction was not sent, or None if no failure is known."""
         for sent, _ in self._open:
             if sent.done() and (error := sent.exception()) is not None:
                 return error
         return None
 
     def committed(self) -> None:
-        """The transaction was committed."""
+        """Complete the futures after a commit."""
         done, self._open = self._open, []
         for _, stored in done:
             stored.set_result(None)
 
     def aborted(self, error: BaseException) -> None:
-        """The transaction was not committed, or nobody knows."""
+        """Fail the futures after an abort or a commit with unknown outcome."""
         failed, self._open = self._open, []
         for _, stored in failed:
             stored.set_exception(error)
 
 
 class SingleTransactionOffsets(_Delegating):
-    """Writes each set of offsets in a transaction of its own, as the only producer of the id.
+    """Writes each set of offsets in a transaction of its own, with an exclusive transactional id.
 
-    `open_sender` makes the sender, at the first write; `timeout_s` bounds claiming the id, and
-    writing. `set` blocks meanwhile.
+    `open_sender` creates the sender at the first write. `timeout_s` limits claiming the id and each
+    write. `set` blocks.
     """
 
     def __init__(

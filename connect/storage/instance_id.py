@@ -1,6 +1,6 @@
-"""Types that storage and runtime share: the id of a connector or task, its state, its target state.
+"""Types shared by storage and runtime: connector and task ids, states, target states.
 
-Names are Kafka Connect's, and so are the texts of the enums: they are written to Kafka.
+Names and enum values are Kafka Connect's; the values are written to Kafka.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from enum import Enum
 
 __all__ = ["InstanceId", "State", "TargetState", "task_number"]
 
-# Of a Java int; with more digits than this, Python refuses to look in the end.
+# Digits of a Java int. Python refuses to parse very long numbers.
 _INT_MAX, _INT_DIGITS = 2_147_483_647, 10
 
 
 class State(Enum):
-    """What a connector or a task is doing."""
+    """The state of a connector or a task."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -27,7 +27,7 @@ class State(Enum):
 
 
 class TargetState(Enum):
-    """What the user wants a connector to do."""
+    """The state that the user wants a connector to be in."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -36,7 +36,7 @@ class TargetState(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class InstanceId:
-    """A connector (`task` -1) or one of its tasks."""
+    """The id of a connector (`task` is -1) or of one of its tasks."""
 
     connector: str
     task: int = -1
@@ -50,7 +50,7 @@ class InstanceId:
 
 
 def task_number(text: str) -> int | None:
-    """The number of a task as a record's key has it; None: it is none."""
+    """Parse the task number in a record's key, or return None."""
     if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > _INT_DIGITS:
         return None
     number = int(text.lstrip("0") or "0")

@@ -1,6 +1,6 @@
 """In-memory config and status stores for one process.
 
-For standalone workers and for tests. Nothing here outlives the process.
+For standalone workers and for tests. Nothing survives the process.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["MemoryConfigStore", "MemoryStatusStore"]
 class MemoryConfigStore:
     """A `ConfigStore` whose listener is called on the writer's thread, before the write returns.
 
-    It goes through the same records as the topic does, so that the same comes back; the config
-    offset counts them.
+    It encodes and decodes the same records as the topic, so results are the same. The config offset
+    counts the records.
     """
 
     def __init__(self, *, transform: ConfigTransform | None = None) -> None:
@@ -52,10 +52,10 @@ class MemoryConfigStore:
         return self.snapshot().contains(connector)
 
     def refresh(self, deadline: Deadline) -> None:
-        """Nothing is ever behind."""
+        """Return at once: the store is always up to date."""
 
     def claim_write_privileges(self, deadline: Deadline) -> None:
-        """Nobody else writes."""
+        """Return at once: there are no other writers."""
 
     def put_connector_config(
         self,
@@ -108,7 +108,7 @@ class MemoryConfigStore:
         self._write((key, config_records.encode_logger_level(level)))
 
     def stop(self, deadline: Deadline) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def _write(self, *records: tuple[bytes, bytes | None]) -> None:
         events: list[ConfigEvent] = []
@@ -117,7 +117,8 @@ class MemoryConfigStore:
                 record = config_records.decode_record(key, value)
                 events.extend(self._builder.apply(self._records, record))
                 self._records += 1
-        # Without the lock: a listener may take its own, and others write while they hold theirs.
+        # The lock is not held here: a listener may take its own, and other threads write while
+        # holding theirs.
         if self._listener is not None:
             for event in events:
                 tell(self._listener, event)
@@ -135,7 +136,7 @@ class MemoryStatusStore:
         self._deleted = deleted
 
     def start(self, deadline: Deadline) -> None:
-        """Nothing to open."""
+        """Do nothing: there is nothing to open."""
 
     def put(self, instance: InstanceId, status: InstanceStatus) -> None:
         with self._lock:
@@ -181,11 +182,11 @@ class MemoryStatusStore:
             self.delete_topic(connector, status.topic)
 
     def flush(self, deadline: Deadline) -> bool:
-        """Nothing waits."""
+        """Return True: no writes are pending."""
         return True
 
     def refresh(self, deadline: Deadline) -> None:
-        """Nothing is ever behind."""
+        """Return at once: the store is always up to date."""
 
     def stop(self, deadline: Deadline) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""

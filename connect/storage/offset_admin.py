@@ -1,8 +1,8 @@
-"""Lists, alters and resets all source offsets of one connector (KIP-875).
+"""List, alter and reset all source offsets of one connector (KIP-875).
 
-A stored offset is found by the exact bytes of its key, but users write partitions as JSON objects,
-whose order means nothing. So partitions are matched by what they say, and keys that exist keep
-their bytes.
+A stored offset is found by the exact bytes of its key, but users write partitions as JSON objects
+whose field order has no meaning. Partitions are therefore compared by content, and existing keys
+keep their bytes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ __all__ = ["read_offsets", "stored_partitions", "write_offsets"]
 def stored_partitions(
     store: OffsetStore, connector: str, deadline: Deadline
 ) -> list[SourcePartition]:
-    """Every source partition that has an offset, readable or not. Raises `DeadlineExceeded`."""
+    """Return every source partition that has an offset, readable or not. Raises
+    `DeadlineExceeded`.
+    """
     return [partition for _, partition in _stored(store, connector, deadline)]
 
 
 def read_offsets(
     store: OffsetStore, connector: str, deadline: Deadline
 ) -> list[tuple[SourcePartition, SourceOffset]]:
-    """Every source partition and its offset, in the order of their keys.
+    """Return every source partition with its offset, ordered by key.
 
-    Raises `DeadlineExceeded`, and `CorruptData` naming the partition whose offset is not one.
+    Raises `DeadlineExceeded`, and `CorruptData` with the partition whose offset is invalid.
     """
     stored = _stored(store, connector, deadline)
     values = store.get([key for key, _ in stored], deadline)
@@ -54,11 +56,11 @@ def read_offsets(
 def write_offsets(
     store: OffsetStore, connector: str, offsets: Sequence[StoredOffset], deadline: Deadline
 ) -> None:
-    """Store these offsets; an offset of None deletes. Others stay.
+    """Store these offsets; None deletes one. Others stay.
 
-    A partition that has no offset yet gets its fields in the order in which Java writes what a
-    user gave it (a hash map's). Raises `DeadlineExceeded` when storing took too long: it may have
-    happened; and what the store raises.
+    A new partition gets its fields in the order in which Java writes a user's JSON object (a hash
+    map's). Raises `DeadlineExceeded` if the write took too long but may have succeeded, and errors
+    of the store.
     """
     keys: dict[bytes, list[bytes]] = {}
     for key, partition in _stored(store, connector, deadline):
@@ -80,7 +82,7 @@ def write_offsets(
 def _stored(
     store: OffsetStore, connector: str, deadline: Deadline
 ) -> list[tuple[bytes, SourcePartition]]:
-    # Asking for nothing reads to the end: what others stored belongs to the answer.
+    # An empty query still reads to the end, so that the result includes offsets of other writers.
     store.get([], deadline)
     stored = []
     for key in sorted(store.partitions_of(connector)):
@@ -91,5 +93,5 @@ def _stored(
 
 
 def _content(partition: SourcePartition) -> bytes:
-    """A key that is equal for equal partitions; 1, 1.0 and true differ."""
+    """Return a key that is equal for equal partitions; 1, 1.0 and true differ."""
     return json_codec.encode(dict(sorted(partition.items())))

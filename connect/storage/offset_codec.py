@@ -1,7 +1,6 @@
 """The bytes of stored source offsets: key `["<connector>",{partition}]`, value `{offset}`.
 
-A key is found again by its exact bytes, so the order of a partition's fields is part of it. Pure
-functions.
+Keys are compared by their bytes, so the field order of a partition matters. Pure functions.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ __all__ = ["decode_key", "decode_value", "encode_key", "encode_value"]
 
 
 def encode_key(connector: str, partition: SourcePartition) -> bytes:
-    """The record key of one source partition of one connector."""
+    """Return the record key of a connector's source partition."""
     return json_codec.encode([connector, _primitives(partition, "source partition")])
 
 
 def encode_value(offset: SourceOffset | None) -> bytes | None:
-    """The record value of one source offset; None deletes it."""
+    """Return the record value of a source offset; None deletes it."""
     if offset is None:
         return None
     return json_codec.encode(_primitives(offset, "source offset"))
 
 
 def decode_key(key: bytes) -> tuple[str, SourcePartition] | None:
-    """The connector and source partition of a record key; None for a key that is not one."""
+    """Return the connector and source partition of a record key, or None for an invalid key."""
     try:
         value = json_codec.decode(key)
     except CorruptData:
@@ -42,7 +41,9 @@ def decode_key(key: bytes) -> tuple[str, SourcePartition] | None:
 
 
 def decode_value(value: bytes | None) -> SourceOffset | None:
-    """The source offset of a record value. Raises `CorruptData` where it is not a JSON object."""
+    """Return the source offset of a record value. Raises `CorruptData` if it is not a JSON
+    object.
+    """
     if value is None:
         return None
     decoded = json_codec.decode(value)

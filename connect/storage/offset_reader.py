@@ -1,4 +1,4 @@
-"""Looks up the stored source offsets of one connector."""
+"""Look up the stored source offsets of one connector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["OffsetReader"]
 
 
 class OffsetReader:
-    """Reads through an `OffsetStore`; as safe for threads as that is."""
+    """Reads through an `OffsetStore`, and is thread-safe if that store is."""
 
     def __init__(self, store: OffsetStore, connector: str) -> None:
         self._store = store
@@ -22,16 +22,16 @@ class OffsetReader:
     def offsets(
         self, partitions: Sequence[SourcePartition], deadline: Deadline
     ) -> list[SourceOffset | None]:
-        """The offsets of these partitions, in their order; None where nothing is stored.
+        """Return the offsets of these partitions in order, None if there is none.
 
-        Raises `DeadlineExceeded`, and `CorruptData` for an offset that is no JSON object.
+        Raises `DeadlineExceeded`, and `CorruptData` for an offset that is not a JSON object.
         """
         keys = [encode_key(self._connector, partition) for partition in partitions]
         found = self._store.get(keys, deadline)
         return [decode_value(found.get(key)) for key in keys]
 
     def marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
-        """The `OffsetStore.marks` of these partitions, in their order; -1 if there is none."""
+        """Return the `OffsetStore.marks` of these partitions in order, -1 if there is none."""
         keys = [encode_key(self._connector, partition) for partition in partitions]
         found = self._store.marks(keys)
         return [found.get(key, -1) for key in keys]

@@ -1,4 +1,4 @@
-"""Stores for source offsets, as bytes to bytes: on a compacted topic or in memory.
+"""Stores of source offsets as key and value bytes: on a compacted topic or in memory.
 
 `offset_codec` defines the bytes; connectors use `OffsetReader` and `OffsetWriter`.
 """
@@ -20,49 +20,60 @@ from connect.storage.offset_codec import decode_key
 __all__ = [
     "READ_S",
     "KafkaOffsetStore",
-    "MemoryOffsetStore",
     "OffsetLog",
     "OffsetStore",
+    "OffsetTable",
     "gathered",
 ]
 
 _log = logging.getLogger(__name__)
 
 READ_S = 90.0
-"""How long reading what is stored may take. A task that was killed while it wrote its offsets in a
-transaction holds that up until the coordinator aborts it: after transaction.timeout.ms (60 s), and
-what passes until it looks (every 10 s)."""
+"""The limit of reading stored offsets. A task that was killed while it wrote offsets in a
+transaction blocks readers until the coordinator aborts the transaction: after
+transaction.timeout.ms (60 s) and its next check (every 10 s).
+"""
 
 
 class OffsetStore(Protocol):
-    """A map from key bytes to value bytes that survives its readers. Safe from any thread between
-    `start` and `stop`, which its owner calls once each."""
+    """A durable map from key bytes to value bytes.
+
+    Safe from any thread between `start` and `stop`, which its owner calls once each.
+    """
 
     def start(self, deadline: Deadline) -> None:
-        """Open, and read everything that was stored."""
+        """Open the store and read everything in it."""
 
     def get(self, keys: Iterable[bytes], deadline: Deadline) -> dict[bytes, bytes]:
-        """The newest stored values of these keys, also what other writers stored before this call.
-        A key without a value is absent."""
+        """Return the newest values of these keys, including those other writers stored before this
+        call.
+
+        A key without a value is absent.
+        """
 
     def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
-        """Store all; None deletes. Completes when everything is durable; with an error when
-        anything may not be."""
+        """Store all values; None deletes. The future completes when all are durable.
+
+        It fails if any may not be durable.
+        """
 
     def partitions_of(self, connector: str) -> frozenset[bytes]:
-        """The keys that have a value and belong to a connector, as far as read by now."""
+        """Return the keys of a connector that have a value, as far as read by now."""
 
     def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
-        """A number for each of these keys that anything is known of, which grows with every write
-        of the key, deletions too; as far as read by now. Of what was deleted long ago nothing need
-        be known, and a store that keeps no order knows of nothing."""
+        """Return a number for each known key that increases with every write or deletion of the
+        key.
+
+        The numbers are as far as read by now. A key deleted long ago may be absent, and a store
+        without an order of writes returns nothing.
+        """
 
     def stop(self, deadline: Deadline) -> None:
-        """Finish what was set, as far as the deadline allows, and close."""
+        """Finish pending writes, as far as the deadline allows, and close."""
 
 
-class _Table:
-    """Offsets by key, and the keys of each connector. Guarded by its own lock."""
+class OffsetTable:
+    """Offsets by key, and the keys of each connector. Has its own lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +85,7 @@ class _Table:
     def put(
         self, key: bytes, value: bytes | None, note: bytes | None = None, mark: int | None = None
     ) -> None:
-        """`mark` None: one more than before."""
+        """Set or delete a value. `mark` None increases the mark by one."""
         decoded = decode_key(key)
         with self._lock:
             self._marks[key] = self._marks.get(key, 0) + 1 if mark is None else mark
@@ -112,56 +123,28 @@ class _Table:
             return frozenset(self._by_connector.get(connector, ()))
 
 
-class MemoryOffsetStore:
-    """Offsets of this process only, for standalone trials and tests."""
-
-    def __init__(self) -> None:
-        self._table = _Table()
-
-    def start(self, deadline: Deadline) -> None:
-        """Nothing to open."""
-
-    def get(self, keys: Iterable[bytes], deadline: Deadline) -> dict[bytes, bytes]:
-        return self._table.get(keys)
-
-    def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
-        for key, value in values.items():
-            self._table.put(key, value)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
-
-    def partitions_of(self, connector: str) -> frozenset[bytes]:
-        return self._table.partitions_of(connector)
-
-    def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
-        return self._table.marks(keys)
-
-    def stop(self, deadline: Deadline) -> None:
-        """Nothing to close."""
-
-
 class OffsetLog(Protocol):
-    """The part of a `TopicLog` that is used here."""
+    """The part of a `TopicLog` that the store uses."""
 
     def start(self, deadline: Deadline) -> None:
-        """Open the topic, and read it to its present end."""
+        """Open the topic, and read it to its current end."""
 
     def send(self, key: bytes | None, value: bytes | None) -> Future[RecordMetadata]:
-        """Append a record; the future completes when all in-sync replicas have it."""
+        """Append a record. The future completes when all in-sync replicas have it."""
 
     def read_to_end(self, deadline: Deadline) -> None:
-        """Wait until everything that was in the log when called was read."""
+        """Wait until all records that the log has at the time of the call were read."""
 
     def stop(self, deadline: Deadline) -> None:
-        """Finish what was sent, as far as the deadline allows, and close everything."""
+        """Finish pending sends, as far as the deadline allows, and close everything."""
 
 
 class KafkaOffsetStore:
-    """Offsets on a compacted topic, with the same keys, values and partitions as in Java's Connect.
+    """Offsets on a compacted topic, with the same keys, values and partitions as Kafka Connect's.
 
-    `client_properties` are Java client properties of the topic's cluster, for all three clients, or
-    for the producer only, where others are given for the consumer and the admin client.
+    `client_properties` are Java client properties of the topic's cluster. They apply to the
+    producer, and also to the consumer and the admin client unless these have properties of their
+    own.
     """
 
     def __init__(
@@ -175,8 +158,8 @@ class KafkaOffsetStore:
         clock: Clock = SYSTEM_CLOCK,
         open_log: Callable[..., OffsetLog] = TopicLog,
     ) -> None:
-        """`open_log`: another log than Kafka's, made as a `TopicLog` is, for simulations."""
-        self._table = _Table()
+        """Create the store. `open_log` creates the log in place of `TopicLog`, for simulations."""
+        self._table = OffsetTable()
         self._log = open_log(
             topic.name,
             client_properties,
@@ -196,8 +179,9 @@ class KafkaOffsetStore:
         return self._table.get(keys)
 
     def notes(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """What is in the header `plugin.OFFSET_NOTE` of the newest records of these keys, as far as
-        read by now."""
+        """Return the `plugin.OFFSET_NOTE` header of these keys' newest records, as far as read by
+        now.
+        """
         return self._table.notes(keys)
 
     def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
@@ -207,8 +191,10 @@ class KafkaOffsetStore:
         return self._table.partitions_of(connector)
 
     def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
-        """Where the newest records of these keys are. Compaction removes a deletion in the end,
-        and its mark."""
+        """Return the log offset of the newest record of each key.
+
+        After compaction a deleted key has none.
+        """
         return self._table.marks(keys)
 
     def stop(self, deadline: Deadline) -> None:
@@ -224,7 +210,7 @@ def gathered(
     send: Callable[[bytes, bytes | None], Future[RecordMetadata]],
     values: Mapping[bytes, bytes | None],
 ) -> Future[None]:
-    """Send all; the future is done when every one is, and fails with the first failure."""
+    """Send all values. The future completes when all are sent, and fails with the first failure."""
     sends = _Gathered(len(values))
     for key, value in values.items():
         try:
@@ -235,7 +221,7 @@ def gathered(
 
 
 class _Gathered:
-    """One future for several sends: done when all are, failed with the first failure."""
+    """A future for several sends: done when all are done, failed with the first failure."""
 
     def __init__(self, count: int) -> None:
         self.future: Future[None] = Future()

@@ -1,7 +1,7 @@
-"""Collects source offsets of one connector and stores them, a flush at a time.
+"""Collect source offsets of one connector and store them in flushes.
 
-Double-buffered, as Java's OffsetStorageWriter: offsets that arrive during a flush wait for the
-next one, and what a failed flush did not store is offered again unless something newer came.
+Double-buffered, like Java's OffsetStorageWriter: offsets that arrive during a flush wait for the
+next one, and offsets of a failed flush are flushed again unless there are newer ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ __all__ = ["OffsetWriter"]
 
 
 class OffsetWriter:
-    """Not safe for threads: one task's thread uses it. Offsets are kept encoded."""
+    """Collects and flushes offsets. Not thread-safe: used by one task's thread. Keeps them
+    encoded.
+    """
 
     def __init__(self, store: OffsetStore, connector: str) -> None:
         self._store = store
@@ -28,27 +30,29 @@ class OffsetWriter:
 
     @property
     def waiting(self) -> int:
-        """How many partitions have an offset that no flush has taken."""
+        """The number of partitions with an offset that is not in a flush yet."""
         return len(self._waiting)
 
     def add(self, offsets: Iterable[StoredOffset]) -> None:
-        """Keep these offsets for the next flush; a newer one of a partition replaces an older."""
+        """Add offsets to the next flush; a newer one of a partition replaces an older one."""
         for partition, offset in offsets:
             self._waiting[encode_key(self._connector, partition)] = encode_value(offset)
 
     def flush(self) -> Future[None]:
-        """Store everything waiting. One flush at a time: end it with `flushed` or `failed`."""
+        """Store all waiting offsets. There is one flush at a time; end it with `flushed` or
+        `failed`.
+        """
         if self._flushing is not None:
             raise ConnectError("An offset flush is already in progress")
         self._flushing, self._waiting = self._waiting, {}
         return self._store.set(self._flushing)
 
     def flushed(self) -> None:
-        """The flush's future completed well."""
+        """End a successful flush."""
         self._flushing = None
 
     def failed(self) -> None:
-        """The flush failed: its offsets wait again, except where newer ones already do."""
+        """End a failed flush. Its offsets wait again, unless there are newer ones."""
         if self._flushing is not None:
             self._waiting = {**self._flushing, **self._waiting}
         self._flushing = None

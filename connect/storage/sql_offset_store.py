@@ -1,15 +1,15 @@
-"""Source offsets of a standalone worker in a database: an SQLite file, or whatever else SQLAlchemy
-has a URL for, PostgreSQL first of all.
+"""Source offsets of a standalone worker in a database: an SQLite file, or any SQLAlchemy URL such
+as PostgreSQL's.
 
-One table, `connect_source_offsets`, made where it is missing:
+The store creates its table, `connect_source_offsets`, if it is missing:
 
     digest     32 bytes, SHA-256 of the key; primary key, as databases index only short values
     connector  text; the connector's name in the key, "" for keys that have none
     key        bytes, as `offset_codec` writes them
     value      bytes, likewise
 
-Every `set` is one transaction. Several workers may share a database as long as their connectors
-have different names.
+Every `set` is one transaction. Several workers may share a database if their connectors have
+different names.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["OffsetDatabaseUnavailable", "SqlOffsetStore", "open_sql_offset_store
 _log = logging.getLogger(__name__)
 
 _FILE_KEY, _URL_KEY = "offset.storage.file.filename", "offset.storage.sql.url"
-# How every file of Java's object serialization begins.
+# The first bytes of files in Java's object serialization format.
 _JAVA_SERIALIZED = b"\xac\xed"
-# A commit of offsets has 5 s by default; a lock that lasts longer is another program's.
+# A commit of offsets has 5 s by default; a longer lock belongs to another program.
 _LOCK_TIMEOUT_S = 5
 _CONNECT_TIMEOUT_S = 10
 _STATEMENT_TIMEOUT_MS = 30_000
-# SQLite takes at most 999 values in one statement, on its oldest releases.
+# Old releases of SQLite accept at most 999 values in one statement.
 _CHUNK = 500
 
 _OFFSETS = Table(
@@ -59,11 +59,11 @@ _OFFSETS = Table(
 
 
 class OffsetDatabaseUnavailable(RetriableError):
-    """The database of offsets cannot be reached, or is locked, just now."""
+    """The offset database is unreachable or locked at the moment."""
 
 
 def open_sql_offset_store(config: WorkerConfig) -> SqlOffsetStore:
-    """The store that a standalone worker's config names; not started. Raises `ConfigError`."""
+    """Return the store configured for a standalone worker, not started. Raises `ConfigError`."""
     if config.offset_storage_sql_url is not None:
         return SqlOffsetStore.at_url(config.offset_storage_sql_url)
     if config.offset_storage_file is None:
@@ -75,7 +75,7 @@ def open_sql_offset_store(config: WorkerConfig) -> SqlOffsetStore:
 
 
 class SqlOffsetStore:
-    """An `OffsetStore` in a database. Writes are made on a thread of its own, in order."""
+    """An `OffsetStore` in a database. A separate thread writes in order."""
 
     def __init__(self, url: URL) -> None:
         self._name = url.render_as_string(hide_password=True)
@@ -89,7 +89,10 @@ class SqlOffsetStore:
 
     @classmethod
     def in_file(cls, path: Path) -> SqlOffsetStore:
-        """In an SQLite file, made where it is missing. Raises `ConfigError` for Java's files."""
+        """Return a store in an SQLite file, which is created if missing.
+
+        Raises `ConfigError` for files written by Java.
+        """
         try:
             with path.open("rb") as stream:
                 start = stream.read(len(_JAVA_SERIALIZED))
@@ -111,11 +114,12 @@ class SqlOffsetStore:
 
     @classmethod
     def at_url(cls, url: SecretStr) -> SqlOffsetStore:
-        """At an SQLAlchemy URL. Raises `ConfigError`."""
+        """Return a store at an SQLAlchemy URL. Raises `ConfigError`."""
         try:
             return cls(make_url(url.reveal()))
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            # A driver's name at most: a URL that does not parse is not in the text.
+            # The error text contains at most a driver's name, and never a URL that cannot be
+            # parsed.
             reason = "not a URL" if isinstance(error, ArgumentError) else str(error)
             raise ConfigError(
                 f"Invalid value [hidden] for configuration {_URL_KEY}: {reason}; use a URL like"
@@ -125,7 +129,7 @@ class SqlOffsetStore:
             ) from error
 
     def start(self, deadline: Deadline) -> None:
-        """Make the table. Raises `OffsetDatabaseUnavailable`."""
+        """Create the table. Raises `OffsetDatabaseUnavailable`."""
         with self._translated("Opening"), self._engine.begin() as connection:
             _OFFSETS.create(connection, checkfirst=True)
         self._thread.start()
@@ -174,7 +178,7 @@ class SqlOffsetStore:
             return frozenset(bytes(row.key) for row in rows)
 
     def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
-        """None: rows are not in the order in which they were written."""
+        """Return no marks: rows have no order of writes."""
         return {}
 
     def stop(self, deadline: Deadline) -> None:
@@ -190,7 +194,7 @@ class SqlOffsetStore:
         self._engine.dispose()
 
     def _main(self) -> None:
-        """The writing thread."""
+        """Write to the database. Runs as the writing thread."""
         while (write := self._writes.get()) is not None:
             write()
 
@@ -206,7 +210,7 @@ class SqlOffsetStore:
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
-        """SQLAlchemy's errors as ours, without the parameters of statements."""
+        """Convert SQLAlchemy's errors to ours, without the parameters of statements."""
         try:
             yield
         except OperationalError as error:

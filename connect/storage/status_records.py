@@ -1,14 +1,14 @@
-"""The records of the status topic, and the table of statuses that they define.
+"""Encode and decode the records of the status topic, and keep the table of statuses.
 
-Byte for byte Kafka Connect's (KafkaStatusBackingStore, 4.3.1). Keys are UTF-8 strings, values
-schemaless JSON without blanks, null where there is no status any more:
+Byte for byte Kafka Connect's (KafkaStatusBackingStore, 4.3.1). Keys are UTF-8 strings. Values are
+schemaless JSON without blanks, and null for a deleted status:
 
     status-connector-<name>   {"state":"RUNNING","trace":null,"worker_id":"h:8083","generation":3,
     status-task-<name>-<n>     "version":"1.2.3"}
     status-topic-<topic>:connector-<name>
                               {"topic":{"name":"t","connector":"c","task":0,"discoverTimestamp":5}}
 
-`StatusTable` has no thread or lock: its store locks.
+`StatusTable` has no thread or lock: its store has a lock.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ _TOPIC_SEPARATOR = ":connector-"
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """What a connector or task does, says worker `worker_id` (`host:port`) in its generation of the
-    group (0 where there is none). `trace`: of what failed; `version`: of the plugin."""
+    """The status of a connector or task, as written by worker `worker_id` (`host:port`).
+
+    `generation` is the worker's generation of the group (0 for none), `trace` the error of a
+    failure, and `version` the plugin's.
+    """
 
     state: State
     worker_id: str
@@ -55,7 +58,7 @@ class InstanceStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """A topic that a connector uses, as its task `task` saw first at `discovered_ms`."""
+    """A topic that a connector uses, first reported by its task `task` at `discovered_ms`."""
 
     topic: str
     connector: str
@@ -73,7 +76,7 @@ def topic_key(connector: str, topic: str) -> bytes:
 
 
 def encode_status(status: InstanceStatus) -> bytes | None:
-    """DESTROYED is never written: it is the end of the status."""
+    """Encode a status. DESTROYED is never written; it becomes null, which deletes the status."""
     if status.state is State.DESTROYED:
         return None
     return json_codec.encode(
@@ -101,8 +104,7 @@ def encode_topic_status(status: TopicStatus) -> bytes:
 
 
 def is_late_word(value: bytes, status: InstanceStatus) -> bool:
-    """Whether a record's value is what another worker says of an older generation than that of
-    this status."""
+    """Return whether a record is another worker's status with an older generation than `status`."""
     try:
         said = _decode_status(value)
     except CorruptData:
@@ -111,8 +113,7 @@ def is_late_word(value: bytes, status: InstanceStatus) -> bool:
 
 
 class StatusTable:
-    """The newest status of every connector, task and topic. Records that make no sense are logged
-    and change nothing, as in Java."""
+    """The newest status of every connector, task and topic. Logs and ignores invalid records."""
 
     def __init__(self) -> None:
         self._connectors: dict[str, InstanceStatus] = {}
@@ -120,7 +121,7 @@ class StatusTable:
         self._topics: dict[str, dict[str, TopicStatus]] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> InstanceId | None:
-        """Take a record. Answers the instance whose status ended by it, if any."""
+        """Apply a record. Return the instance whose status it deleted, if any."""
         name = "" if key is None else key.decode(errors="replace")
         try:
             if name.startswith(_CONNECTOR) and len(name) > len(_CONNECTOR):
@@ -153,7 +154,7 @@ class StatusTable:
         self._topics.get(connector, {}).pop(topic, None)
 
     def may_write_safely(self, instance: InstanceId, status: InstanceStatus) -> bool:
-        """Whether no worker of a newer generation has written a status of the instance."""
+        """Return whether no worker of a newer generation has written a status of the instance."""
         current = self.get(instance)
         return (
             current is None
@@ -167,7 +168,7 @@ class StatusTable:
         return self._connectors.get(instance.connector)
 
     def tasks_of(self, connector: str) -> dict[int, InstanceStatus]:
-        """By number, in order."""
+        """Return the task statuses by number, in order."""
         return dict(sorted(self._tasks.get(connector, {}).items()))
 
     def connectors(self) -> set[str]:
@@ -182,7 +183,7 @@ class StatusTable:
             return instance
         status = _decode_status(value)
         if instance.is_task and status.state is State.UNASSIGNED:
-            # Its worker lost the task and has not seen yet that another one runs it.
+            # The other worker lost the task and has not noticed yet that this one runs it.
             current = self.get(instance)
             if (
                 current is not None

@@ -1,8 +1,9 @@
 """The store for the statuses of connectors and tasks, and for the topics that connectors use.
 
-`StatusStore` is what herders use. `KafkaStatusStore` keeps them on a compacted topic, as Kafka
-Connect does; a store for one process is in `memory_status_store`. Bytes and reading:
-`status_records`."""
+Herders use `StatusStore`. `KafkaStatusStore` keeps the statuses on a compacted topic, as Kafka
+Connect does; `memory_status_store` has a store for one process. `status_records` defines the record
+format.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ __all__ = ["KafkaStatusStore", "StatusStore"]
 
 _log = logging.getLogger(__name__)
 
-# The first wait of Java's clients before they try again.
+# The initial retry backoff of Java's clients.
 _RETRY_S = 0.1
-# The retry loop is woken when there is something to do.
+# The interval of the retry loop, which is woken when there is something to do.
 _IDLE_S = 3600.0
 _PRODUCER_PROPERTIES = {
-    # Whether a status is still worth writing is decided here before every try.
+    # Before every retry the store checks whether the status is still worth writing.
     "retries": "0",
     "max.in.flight.requests.per.connection": "5",
     # Java's default.
@@ -46,56 +47,61 @@ _PRODUCER_PROPERTIES = {
 
 
 class StatusStore(Protocol):
-    """Safe from any thread between `start` and `stop`, which its owner calls once each.
+    """The interface of status stores.
 
-    Writing does not wait, and what was written shows when it was read back. A status that cannot
-    be written is tried again as long as this worker has said nothing newer, neither of the same
-    instance nor in a newer generation; then it is dropped.
+    Safe from any thread between `start` and `stop`, which its owner calls once each. Writes do not
+    block, and become visible when they are read back. A failed write is retried until this worker
+    writes a newer status of the same instance or joins a newer generation; then it is dropped.
     """
 
     def set_listener(self, deleted: Callable[[InstanceId], None]) -> None:
-        """Before `start`, at most once. `deleted` is called, on any thread, when the deletion of a
-        status was read, whoever wrote it; it must not wait. The end of a connector's status is the
-        end of those of its tasks, and told of once."""
+        """Set the listener before `start`, at most once.
+
+        `deleted` is called, on any thread, when a deletion of a status was read, whoever wrote it;
+        it must not block. Deleting a connector's status also deletes those of its tasks, with one
+        call.
+        """
 
     def start(self, deadline: Deadline) -> None:
-        """Open, and read everything."""
+        """Open the store and read everything in it."""
 
     def put(self, instance: InstanceId, status: InstanceStatus) -> None:
-        """Write a status whatever others wrote. DESTROYED ends it."""
+        """Write a status unconditionally. DESTROYED deletes it."""
 
     def put_safe(self, instance: InstanceId, status: InstanceStatus) -> None:
-        """Write a status unless another worker, of a newer generation, already wrote one."""
+        """Write a status unless another worker of a newer generation already wrote one."""
 
     def put_topic(self, status: TopicStatus) -> None:
-        """Note that a connector uses a topic."""
+        """Record that a connector uses a topic."""
 
     def get(self, instance: InstanceId) -> InstanceStatus | None: ...
     def get_all(self, connector: str) -> dict[int, InstanceStatus]:
-        """The statuses of a connector's tasks by number, in order."""
+        """Return the statuses of a connector's tasks by number, in order."""
 
     def connectors(self) -> set[str]:
-        """All connectors that have a status, also those that are gone from the configs."""
+        """Return all connectors that have a status, including those without a config."""
 
     def get_topic(self, connector: str, topic: str) -> TopicStatus | None: ...
     def get_topics(self, connector: str) -> list[TopicStatus]: ...
     def delete_topic(self, connector: str, topic: str) -> None: ...
     def delete_topics(self, connector: str) -> None:
-        """Forget which topics the connector used, as far as read by now."""
+        """Delete the records of topics that the connector used, as far as read by now."""
 
     def flush(self, deadline: Deadline) -> bool:
-        """Wait until everything put was written or dropped. False: time ran out."""
+        """Wait until all pending writes succeeded or were dropped. Return False after the
+        deadline.
+        """
 
     def refresh(self, deadline: Deadline) -> None:
-        """Wait until what was written before, by anyone, shows. Raises `DeadlineExceeded`."""
+        """Wait until all earlier writes, by any worker, are visible. Raises `DeadlineExceeded`."""
 
     def stop(self, deadline: Deadline) -> None:
-        """Write what waits, as far as the deadline allows, and close."""
+        """Finish pending writes, as far as the deadline allows, and close."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """One record to write. `instance` None: about a topic, and wanted always."""
+    """One record to write. `instance` None: a topic's record, which is always worth writing."""
 
     key: bytes
     value: bytes | None
@@ -107,7 +113,7 @@ class _Write:
 
 @dataclass(slots=True)
 class _Standing:
-    """The last status that this worker wrote for an instance it runs. `seen`: it was read back."""
+    """This worker's last status of an instance it runs. `seen`: it was read back."""
 
     instance: InstanceId
     status: InstanceStatus
@@ -116,8 +122,10 @@ class _Standing:
 
 
 class KafkaStatusStore:
-    """Statuses on a compacted topic. `client_properties` are Java client properties of the worker's
-    cluster."""
+    """Statuses on a compacted topic.
+
+    `client_properties` are Java client properties of the worker's cluster.
+    """
 
     def __init__(
         self,
@@ -127,9 +135,10 @@ class KafkaStatusStore:
         clock: Clock = SYSTEM_CLOCK,
         make_log: Callable[..., TopicLog] = TopicLog,
     ) -> None:
-        """`make_log` makes the client; simulations have another."""
+        """Create the store. `make_log` creates the log; simulations pass another one."""
         self._clock = clock
-        # Guards everything below. Sending never waits, and is done under it to keep the order.
+        # Guards all fields below. Sends do not block, and happen under the lock to keep their
+        # order.
         self._changed = threading.Condition()
         self._table = StatusTable()
         self._generation = 0
@@ -201,7 +210,7 @@ class KafkaStatusStore:
             return self._changed.wait_for(lambda: self._unsettled == 0, deadline.remaining())
 
     def refresh(self, deadline: Deadline) -> None:
-        """Wait until what was written before, by anyone, shows. Raises `DeadlineExceeded`."""
+        """Wait until all earlier writes, by any worker, are visible. Raises `DeadlineExceeded`."""
         if not self.flush(deadline):
             raise DeadlineExceeded("Writing statuses did not finish in time")
         self._log.read_to_end(deadline)
@@ -214,7 +223,8 @@ class KafkaStatusStore:
     def _put(self, instance: InstanceId, status: InstanceStatus, *, safe: bool) -> None:
         with self._changed:
             if not safe or status.generation > self._generation:
-                # Otherwise it is a word on what this worker lost in an earlier generation.
+                # Otherwise the status is about an instance that this worker lost in an earlier
+                # generation.
                 self._generation = status.generation
             if safe and not self._table.may_write_safely(instance, status):
                 return
@@ -241,7 +251,7 @@ class KafkaStatusStore:
         sent.add_done_callback(lambda done: self._settle(write, done.exception()))
 
     def _settle(self, write: _Write, error: BaseException | None) -> None:
-        """On the producer's thread, mostly."""
+        """Handle the result of a write. Runs mostly on the producer's thread."""
         passing = error is not None and is_retriable(error)
         with self._changed:
             if passing and self._wanted(write):
@@ -256,7 +266,8 @@ class KafkaStatusStore:
                 "Dropping outdated status %r, which could not be written: %s", write.key, error
             )
         elif error is not None:
-            # Java, too, goes on without the status: what it is about is not harmed.
+            # As in Java, the worker continues without the status, which does no harm to the
+            # instance.
             _log.error("Cannot write status %r: %s", write.key, error)
 
     def _wanted(self, write: _Write) -> bool:
@@ -269,7 +280,7 @@ class KafkaStatusStore:
         )
 
     def _retry(self) -> None:
-        """On the retry loop's thread, when something failed."""
+        """Retry failed writes. Runs on the retry loop's thread."""
         if not self._failed:
             return
         self._retries.stopping.wait(_RETRY_S)
@@ -285,7 +296,7 @@ class KafkaStatusStore:
                     self._settle(write, None)
 
     def _take(self, record: LogRecord) -> None:
-        """On the log's thread."""
+        """Handle a record. Runs on the log's thread."""
         with self._changed:
             ended = self._table.apply(record.key, record.value)
             if ended is not None:
@@ -293,12 +304,15 @@ class KafkaStatusStore:
             if record.key is not None and record.value is not None:
                 self._insist(record.key, record.value)
         if ended is not None:
-            # Without the lock: others write statuses while they hold theirs.
+            # The lock is not held here: other threads write statuses while holding theirs.
             self._deleted(ended)
 
     def _insist(self, key: bytes, value: bytes) -> None:
-        """A worker that was cut off says late what it had given up long before. Who runs it now
-        says so again; otherwise the topic's last word, which compaction keeps, would be wrong."""
+        """Write this worker's status again after a stale status of another worker.
+
+        A partitioned worker may report late a status of an instance that it lost long before.
+        Without another write, compaction would keep that stale status.
+        """
         standing = self._standing.get(key)
         if standing is None:
             return

@@ -19,6 +19,7 @@ from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.checkpoints.store import CheckpointReader
 from connectors.mirror.config import clients as client_configs
@@ -37,7 +38,6 @@ __all__ = ["FlowProps", "MoveClusters", "MovePlan", "MovedOffset", "commit_moves
 _CLOSE_S = 2.0
 _CONTACT_S = 8.0
 """How long a cluster may take for its first response before it counts as unreachable."""
-_UNKNOWN_MEMBER_ID = 25
 
 FlowProps = Mapping[str, str]
 """A flow's connector properties, resolved: aliases, policy, location of the offset syncs, and the
@@ -325,7 +325,7 @@ def commit_moves(
             error = refused.get(group)
             if error is None:
                 outcome[group] = None
-            elif broker_code(error) == _UNKNOWN_MEMBER_ID:
+            elif broker_code(error) == ErrorCode.UNKNOWN_MEMBER_ID:
                 outcome[group] = _has_members(group)
             else:
                 outcome[group] = str(error)

@@ -218,7 +218,7 @@ def test_exactly_once_to_a_cluster_that_is_too_old_is_refused(
     flow = flow_between(KAFKA_VERSION, TOO_OLD_FOR_ONCE)
     topic = flow.topic("refused")
     produce(flow.source_servers, topic, numbered(10))
-    why = "speaks InitProducerId up to version 2, and 3 is needed (KIP-360)"
+    why = "supports InitProducerId up to version 2; version 3 is needed (KIP-360)"
     with running(
         flow.properties({**ONCE, "metrics.listener": listener}), tmp_path, logs / "mirror.log"
     ) as mirror:

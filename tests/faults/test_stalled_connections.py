@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mirror.copy.brokers.connection import PATIENCE_S
+from connect.clients.cluster.broker_node import PATIENCE_S
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.properties import CONTROLLER
 from tests.support.copying import CopyRun

@@ -23,18 +23,18 @@ from connect.protocol.signatures import sign
 from connect.runtime.distributed.group_config import DistributedConfig
 from connect.runtime.distributed.herder import DistributedHerder
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.states import InstanceId, State
+from connect.runtime.work.task_config_publisher import TaskConfigPublisher
 from connect.runtime.worker import Worker
 from connect.storage.config_records import SessionKey
 from connect.storage.config_state import ConfigTransform
 from connect.storage.config_store import ConfigListener
 from connect.storage.instance_id import TargetState
 from connect.storage.memory_status_store import MemoryConfigStore, MemoryStatusStore
-from connect.storage.offset_store import MemoryOffsetStore
 from connect.storage.status_records import InstanceStatus
 from tests.support.driven_member import URL, DrivenMember
+from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.waiting import wait_until
 
 __all__ = ["TIMEOUT_S", "Leader", "Rig", "RigStore", "herder_rig"]

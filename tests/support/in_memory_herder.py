@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from connect.clock import Deadline
 from connect.config.connector import CONNECTOR_KEYS
+from connect.config.definition import ConfigValue
 from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus, UnknownConnector
 from connect.runtime.errors import AlreadyExists, BadRequest, NotFound
@@ -18,7 +19,6 @@ from connect.runtime.herder import Herder
 from connect.runtime.rest_entities import (
     ConfigInfo,
     ConfigInfos,
-    ConfigValueInfo,
     ConnectorInfo,
     ConnectorStateInfo,
     LoggerLevel,
@@ -226,13 +226,13 @@ class InMemoryHerder(Herder):
         known = [
             ConfigInfo(
                 key,
-                ConfigValueInfo(key.name, config.get(key.name)),
+                ConfigValue(key.name, config.get(key.name)),
                 group=key.group,
                 order_in_group=key.order,
             )
             for key in CONNECTOR_KEYS[:4]
         ]
-        unknown = ConfigInfo(None, ConfigValueInfo("x", "1", errors=("no",)))
+        unknown = ConfigInfo(None, ConfigValue("x", "1", errors=("no",)))
         return ConfigInfos(name, 1, ["Common"], [unknown, *known])
 
     def loggers(self) -> Mapping[str, LoggerLevel]:

@@ -5,13 +5,15 @@ python -m tests.support.skewed_worker <seconds> worker.properties
 
 from __future__ import annotations
 
+import argparse
+import logging
 import sys
 from collections.abc import Sequence
 
 from api.cli.distributed import run
 from api.cli.exit_process import leave
-from api.cli.logs import configure_logging
-from api.cli.worker_command import exit_code_of
+from api.cli.program import run_program
+from api.cli.worker_command import WORKER_CODES
 from connect.clock import SystemClock
 
 __all__ = ["main"]
@@ -29,9 +31,14 @@ class SkewedClock(SystemClock):
 
 def main(arguments: Sequence[str]) -> int:
     skew_s, config_file = arguments
-    configure_logging()
     clock = SkewedClock(float(skew_s))
-    return exit_code_of("skewed-worker", lambda: run(config_file, clock=clock))
+    return run_program(
+        "skewed-worker",
+        argparse.Namespace,
+        lambda _: run(config_file, clock=clock),
+        WORKER_CODES,
+        lambda _: logging.INFO,
+    )
 
 
 if __name__ == "__main__":

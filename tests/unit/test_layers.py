@@ -74,6 +74,7 @@ INSIDE: dict[str, list[str]] = {
         "worker",
         "offset_management",
         "abstract_herder",
+        "work",
         "standalone",
         "distributed",
     ],

@@ -25,16 +25,15 @@ from api.rest.errors import RestError
 from api.rest.forwarding import Forwarded, Hop, path_segment
 from api.rest.json_text import parse_initial_state
 from api.rest.models import (
-    ConnectorInfo,
     ConnectorStateInfo,
     CreateConnectorRequest,
     ExpandedConnector,
     json_bytes,
 )
 from connect.clients.rest_client import RestAnswer
-from connect.runtime import rest_entities as entities
 from connect.runtime.errors import BadRequest, NotFound
 from connect.runtime.herder import Herder
+from connect.runtime.rest_entities import ConnectorInfo
 
 __all__ = ["router"]
 
@@ -65,7 +64,7 @@ def _expanded(herder: Herder, name: str, expand: Sequence[str]) -> ExpandedConne
         return None
     return ExpandedConnector(
         status=None if status is None else ConnectorStateInfo.of(status),
-        info=None if info is None else ConnectorInfo.of(info),
+        info=info,
     )
 
 
@@ -102,7 +101,7 @@ def create_connector(
 @router.get("/{connector}", response_model=ConnectorInfo)
 def connector_info(connector: ConnectorName, herder: HerderDep) -> Response:
     """Config and tasks of a connector."""
-    return json_answer(ConnectorInfo.of(herder.connector_info(connector)))
+    return json_answer(herder.connector_info(connector))
 
 
 @router.delete("/{connector}", status_code=204)
@@ -152,7 +151,7 @@ def patch_connector_config(
     return forwarding.complete(
         Hop("PATCH", _path(connector, "config"), json_bytes(patch)),
         lambda: herder.patch_connector_config(connector, patch),
-        lambda info: json_answer(ConnectorInfo.of(info)),
+        json_answer,
     )
 
 
@@ -242,13 +241,10 @@ def _location(request: Request, name: str) -> dict[str, str]:
     return {"Location": f"{str(request.base_url).rstrip('/')}/connectors/{path}"}
 
 
-def _put_answer(
-    request: Request, name: str
-) -> Callable[[tuple[bool, entities.ConnectorInfo]], Response]:
-    def answer(result: tuple[bool, entities.ConnectorInfo]) -> Response:
+def _put_answer(request: Request, name: str) -> Callable[[tuple[bool, ConnectorInfo]], Response]:
+    def answer(result: tuple[bool, ConnectorInfo]) -> Response:
         created, info = result
-        shown = ConnectorInfo.of(info)
-        return json_answer(shown, 201, _location(request, name)) if created else json_answer(shown)
+        return json_answer(info, 201, _location(request, name)) if created else json_answer(info)
 
     return answer
 

@@ -9,8 +9,9 @@ from fastapi.responses import Response
 
 from api.rest.bodies import required_string_map
 from api.rest.dependencies import FAILURES, HerderDep, RawBody, body_of, empty, json_answer
-from api.rest.models import LoggerLevel, LoggerRequest
+from api.rest.models import LoggerRequest
 from connect.runtime.errors import BadRequest
+from connect.runtime.rest_entities import LoggerLevel
 
 __all__ = ["router"]
 
@@ -23,13 +24,13 @@ LoggerName = Annotated[str, Path(alias="logger")]
 def list_loggers(herder: HerderDep) -> Response:
     """The loggers that have a level of their own."""
     levels = herder.loggers()
-    return json_answer({name: LoggerLevel.of(levels[name]) for name in sorted(levels)})
+    return json_answer({name: levels[name] for name in sorted(levels)})
 
 
 @router.get("/{logger}", response_model=LoggerLevel)
 def logger_level(logger: LoggerName, herder: HerderDep) -> Response:
     """The level of a logger; `root` is the root of all."""
-    return json_answer(LoggerLevel.of(herder.logger(logger)))
+    return json_answer(herder.logger(logger))
 
 
 @router.put(

@@ -7,9 +7,9 @@ from fastapi.responses import Response
 
 from api.rest.dependencies import FAILURES, ConnectorName, HerderDep, TaskNumber, empty, json_answer
 from api.rest.forwarding import Forwarded, Hop, path_segment
-from api.rest.models import TaskInfo, TaskState
+from api.rest.models import TaskState
 from connect.runtime.errors import NotFound
-from connect.runtime.rest_entities import TaskId
+from connect.runtime.rest_entities import TaskId, TaskInfo
 
 __all__ = ["router"]
 
@@ -19,7 +19,7 @@ router = APIRouter(prefix="/connectors/{connector}/tasks", responses=FAILURES, t
 @router.get("", response_model=list[TaskInfo])
 def list_tasks(connector: ConnectorName, herder: HerderDep) -> Response:
     """A connector's tasks and their configs."""
-    return json_answer([TaskInfo.of(info) for info in herder.task_infos(connector)])
+    return json_answer(herder.task_infos(connector))
 
 
 @router.get("/{task}/status", response_model=TaskState)

@@ -1,7 +1,7 @@
 """The interface through which a copier uses one cluster, except Fetch and Produce.
 
-`ClusterLink` is the real one. A simulated cluster is another (`tests/simulation`): a copier that is
-given `ClusterAccess` objects and a loop opens no socket and starts no thread by itself.
+`ClusterLink` implements it for real clusters, and `tests/simulation` for simulated ones. A copier
+that is given `ClusterAccess` objects and a loop opens no socket and starts no thread by itself.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ __all__ = ["ClusterAccess", "OpenCluster"]
 
 
 class ClusterAccess(Protocol):
-    """One cluster. No method blocks, except `close`; futures complete on any thread."""
+    """Access to one cluster. Only `close` blocks; futures complete on any thread."""
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """The newest metadata; version 0 until the first answer."""
+        """The newest metadata; version 0 until the first response."""
 
     @property
     def failure(self) -> ConnectError | None:
         """Why the last metadata refresh failed; None if it succeeded."""
 
     def watch_topics(self, names: Collection[str]) -> None:
-        """From now on snapshots hold these topics, and no others."""
+        """Set the topics that future snapshots contain."""
 
     def request_refresh(self, topics: Iterable[str] | None = None) -> None:
-        """Ask for fresh metadata of these topics, or of all that are watched."""
+        """Request fresh metadata of these topics, or of all watched topics."""
 
     def connect(self, node_id: int) -> Future[WireConnection]:
-        """A new authenticated connection to a broker of the snapshot; the caller closes it."""
+        """Open an authenticated connection to a broker of the snapshot; the caller closes it."""
 
     def init_producer_id(self) -> Future[tuple[int, int]]:
-        """A new (producer id, epoch) for idempotent, non-transactional producing."""
+        """Get a new (producer id, epoch) for an idempotent, non-transactional producer."""
 
     def list_offsets(
         self,
@@ -50,17 +50,19 @@ class ClusterAccess(Protocol):
         isolation: Literal[0, 1] = 0,
         timeout_s: float | None = None,
     ) -> Future[Mapping[TopicPartition, OffsetResult]]:
-        """The offset at `timestamp` of each partition, or its error."""
+        """Return the offset at `timestamp` of each partition, or its error."""
 
     def epoch_ends(
         self, epochs: Mapping[TopicPartition, int], timeout_s: float
     ) -> Future[Mapping[TopicPartition, OffsetResult]]:
-        """Where each partition's leader epoch ends in its log, or its error."""
+        """Return the end offset of the given leader epoch of each partition, or its error."""
 
     def close(self) -> None:
-        """End all threads and close every connection that was not handed out."""
+        """End all threads, and close the connections that were not handed out."""
 
 
 OpenCluster = Callable[[WireSettings, Callable[[], None], Clock, str], ClusterAccess]
-"""(settings, `on_change`, clock, name): as the first arguments of `ClusterLink`. `on_change` is
-called, on any thread, after each new snapshot and when refreshing begins to fail."""
+"""Makes a `ClusterAccess` from (settings, `on_change`, clock, name), the first arguments of
+`ClusterLink`. `on_change` is called, on any thread, after each new snapshot and when refreshes
+begin to fail.
+"""

@@ -1,12 +1,12 @@
 """Metadata of one cluster for a copier, and connections to its brokers.
 
-A `ClusterLink` keeps the metadata of the watched topics fresh on one thread with one connection of
-its own, opens connections for others, and asks the few things that are neither Fetch nor Produce:
-producer ids and offsets. It never creates a topic.
+A `ClusterLink` keeps the metadata of the watched topics fresh on its own thread and connection. It
+also opens connections for its users, gets producer ids and looks up offsets. It never creates a
+topic.
 
-Threads: the link's own thread refreshes metadata and calls `on_change`. Everything that talks to
-another node runs on a short-lived thread, so that a node that hangs stalls nothing else. Public
-methods never block, except `close`, and may be called from any thread.
+Threads: the link's own thread refreshes metadata and calls `on_change`. Each request to another
+node runs on a short-lived thread, so that a node that hangs delays nothing else. Public methods may
+be called from any thread; only `close` blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
@@ -30,38 +30,39 @@ from connect.clients.cluster.metadata import (
 from connect.clients.cluster.metadata_refresh import RefreshSchedule
 from connect.clients.cluster.offsets_for_leader_epoch import epoch_ends
 from connect.clients.config.settings import WireSettings
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.connection import WireConnection
 from connect.clients.wire.node_connector import (
     Address,
     KeptConnection,
     NodeConnector,
-    exponential_backoff,
 )
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerUnavailable, ConnectError, CorruptData
+from connect.protocol.error_codes import ErrorCode, code_facts
 
 __all__ = ["ClusterLink"]
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-# Version 4 is the first that can ask for a topic without creating it.
+# Version 4 is the first that can query a topic without creating it.
 OLDEST_METADATA = 4
-REBOOTSTRAP_REQUIRED = 129
-# A broker answers metadata from memory: one that is silent for so long is stopped or cut off, and
-# another one already knows the new leaders. Java waits for the whole request.timeout.ms.
+# A broker answers metadata from memory. One that does not answer within this time is stopped or
+# unreachable, and another broker already knows the new leaders. Java waits for request.timeout.ms.
 METADATA_TIMEOUT_MS = 10_000
-# Java's ratio of default.api.timeout.ms to request.timeout.ms: time to outlive one dead leader.
+# Java's ratio of default.api.timeout.ms to request.timeout.ms: long enough to retry after one dead
+# leader.
 ATTEMPTS_PER_CALL = 2
 CLOSE_TIMEOUT_S = 2.0
 
 
 class ClusterLink:
-    """Keeps the metadata of one cluster fresh. The thread starts with the object; `close` ends
-    it."""
+    """Keeps the metadata of one cluster fresh.
+
+    The thread starts with the object, and `close` ends it.
+    """
 
     def __init__(
         self,
@@ -71,9 +72,11 @@ class ClusterLink:
         name: str = "cluster-link",
         topics: Collection[str] = (),
     ) -> None:
-        """`topics` are watched from the first refresh on. `on_change` is called on the link's
-        thread after each new snapshot, and when refreshing begins to fail or fails in another way.
-        It must return at once and not call `close`."""
+        """Start to watch `topics`, from the first refresh on.
+
+        `on_change` is called on the link's thread after each new snapshot, and when refreshes begin
+        to fail or fail for another reason. It must return at once and must not call `close`.
+        """
         self._settings = settings
         self._on_change = on_change
         self._clock = clock
@@ -94,17 +97,22 @@ class ClusterLink:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """The newest snapshot; version 0 until the first answer."""
+        """The newest snapshot; version 0 until the first response."""
         return self._snapshot
 
     @property
     def failure(self) -> ConnectError | None:
-        """Why the last refresh failed; None when it did not. The link goes on trying, also after
-        an error that is not retriable: credentials may be mended on the broker's side."""
+        """Why the last refresh failed; None if it succeeded.
+
+        The link retries also errors that are not retriable, since credentials may be fixed on the
+        broker.
+        """
         return self._failure
 
     def watch_topics(self, names: Collection[str]) -> None:
-        """From now on snapshots hold these topics, and no others. New ones are asked for soon."""
+        """Set the topics that future snapshots contain, and soon request metadata of the new
+        ones.
+        """
         wanted = frozenset(names)
         with self._condition:
             added = wanted - self._watched
@@ -117,18 +125,20 @@ class ClusterLink:
         return topic in self._watched
 
     def request_refresh(self, topics: Iterable[str] | None = None) -> None:
-        """Ask for fresh metadata, of these topics or of all that are watched. Requests that come
-        before the next refresh is due become one."""
+        """Request fresh metadata of these topics, or of all watched topics.
+
+        Requests that arrive before the next refresh are merged.
+        """
         with self._condition:
             wanted = self._watched if topics is None else self._watched.intersection(topics)
             self._schedule.request(wanted)
             self._condition.notify_all()
 
     def connect(self, node_id: int) -> Future[WireConnection]:
-        """A new connection to a node of the snapshot, for the caller to own and close.
+        """Open a connection to a node of the snapshot; the caller owns and closes it.
 
-        Waits out the node's reconnect backoff first. Fails with `BrokerUnavailable` when the node
-        is unknown or not reachable, and as `open_connection` does.
+        Waits for the node's reconnect backoff first. Fails with `BrokerUnavailable` if the node is
+        unknown or unreachable, and with the errors of `open_connection`.
         """
 
         def work() -> WireConnection:
@@ -140,10 +150,10 @@ class ClusterLink:
         return self._aside.run(f"connect-{node_id}", work, discard=WireConnection.close)
 
     def init_producer_id(self) -> Future[tuple[int, int]]:
-        """A new (producer id, epoch) for idempotent, non-transactional producing.
+        """Get a new (producer id, epoch) for an idempotent, non-transactional producer.
 
-        Any node gives one; retriable errors are tried again on the next node for twice
-        request.timeout.ms, then the last of them is the outcome.
+        Any node can answer. Retriable errors are retried on the next node for twice
+        request.timeout.ms; then the last error is the result.
         """
         deadline = self._call_deadline()
         return self._aside.run("init-producer-id", lambda: self._init_producer_id(deadline))
@@ -155,11 +165,12 @@ class ClusterLink:
         isolation: Literal[0, 1] = 0,
         timeout_s: float | None = None,
     ) -> Future[Mapping[TopicPartition, OffsetResult]]:
-        """The offsets at `timestamp` of partitions of watched topics, or the error of each.
+        """Return the offsets at `timestamp` of partitions of watched topics, or the error of each.
 
-        `timestamp`: -1 the end (with isolation 1 the last stable offset), -2 the log start, else
-        ms since the epoch: the first offset whose record is not older, -1 where there is none.
-        Retriable errors are tried again for `timeout_s`, by default twice request.timeout.ms.
+        `timestamp` -1 means the end (with isolation 1 the last stable offset), -2 the log start.
+        Any other value is in ms since the epoch and gives the first offset with that timestamp or a
+        later one, -1 if there is none. Retriable errors are retried for `timeout_s`, by default
+        twice request.timeout.ms.
         """
         wanted = frozenset(partitions)
         query = OffsetsQuery(timestamp, isolation)
@@ -174,17 +185,17 @@ class ClusterLink:
     def epoch_ends(
         self, epochs: Mapping[TopicPartition, int], timeout_s: float
     ) -> Future[Mapping[TopicPartition, OffsetResult]]:
-        """Where the log of each partition's leader ends for the given epoch, or the error of each.
+        """Return the end offset of the given epoch in each leader's log, or the error of each.
 
-        Retriable errors are tried again for `timeout_s`.
+        Retriable errors are retried for `timeout_s`.
         """
         return epoch_ends(self, epochs, timeout_s, self._clock)
 
     def close(self) -> None:
-        """End all threads and futures and close every socket of the link, within seconds.
+        """End the link's threads and futures and close its sockets, within seconds.
 
-        Connections that `connect` has handed out belong to their owners. May be called again;
-        never from `on_change` or from a callback of a future.
+        Connections that `connect` handed out belong to their owners. May be called again, but not
+        from `on_change` or a callback of a future.
         """
         if threading.current_thread() is self._thread or self._aside.runs_here():
             raise RuntimeError("ClusterLink.close was called on one of the link's own threads")
@@ -205,10 +216,12 @@ class ClusterLink:
         else:
             self._cancellation.close()
 
-    # What follows is for the link's own threads.
+    # The rest runs on the link's own threads.
 
     def open_node(self, node_id: int, deadline: Deadline) -> WireConnection:
-        """Connect to a node; when that fails, ask for fresh metadata too: it may have moved."""
+        """Connect to a node. If that fails, request fresh metadata, because the node may have
+        moved.
+        """
         address = self._snapshot.nodes.get(node_id)
         if address is None:
             self.request_refresh()
@@ -237,8 +250,10 @@ class ClusterLink:
         return Deadline(seconds, self._clock)
 
     def _await_snapshot(self, older: int, deadline: Deadline) -> None:
-        """Wait for a snapshot newer than `older`, or for the deadline. Raises when the link is
-        closed, or as long as there is no snapshot at all, why there will be none."""
+        """Wait for a snapshot newer than `older`, or for the deadline.
+
+        Raises if the link is closed. Raises the refresh error if there is no snapshot yet.
+        """
         with self._condition:
             while not self._closed and self._snapshot.version <= older and not deadline.expired():
                 if not self._snapshot.version and self._failure and not self._failure.retriable:
@@ -252,10 +267,7 @@ class ClusterLink:
                 )
 
     def _pause(self, attempt: int, deadline: Deadline) -> None:
-        settings = self._settings
-        pause = exponential_backoff(
-            settings.retry_backoff_ms, settings.retry_backoff_max_ms, attempt
-        )
+        pause = self._settings.retry_backoff_s(attempt)
         self._cancellation.wait(min(pause, deadline.remaining()))
 
     def _init_producer_id(self, deadline: Deadline) -> tuple[int, int]:
@@ -301,7 +313,7 @@ class ClusterLink:
             own.close()
 
     def _next_refresh(self) -> frozenset[str] | None:
-        """Wait for the next refresh; the topics to ask for, or None when the link is closed."""
+        """Wait for the next refresh. Return its topics, or None if the link is closed."""
         with self._condition:
             while not self._closed:
                 pause = self._schedule.due_in()
@@ -339,8 +351,9 @@ class ClusterLink:
         return Deadline(limit_ms / 1000, self._clock)
 
     def _address(self) -> Address:
-        """Where to ask: bootstrap addresses first, then also every known node; the next one after
-        each failure."""
+        """Return the next address: a bootstrap address or a known node, advanced after each
+        failure.
+        """
         known = [] if self._bootstrap_only else list(self._snapshot.nodes.values())
         candidates = list(dict.fromkeys([*known, *self._settings.bootstrap]))
         return candidates[self._rotation % len(candidates)]
@@ -356,7 +369,7 @@ class ClusterLink:
         )
         response = connection.call(request, self._metadata_deadline())
         if response.error_code:
-            self._bootstrap_only = response.error_code == REBOOTSTRAP_REQUIRED
+            self._bootstrap_only = response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
             raise error_from_code(response.error_code, f"MetadataRequest to {connection}")
         if not response.brokers:
             raise BrokerUnavailable(f"{connection} returned metadata without brokers")
@@ -386,7 +399,7 @@ class ClusterLink:
 
     def _set_failure(self, error: ConnectError) -> None:
         with self._condition:
-            # Only the first of a kind is told: texts differ by node as the attempts go round.
+            # Log only the first failure of a kind: the texts differ by node.
             known = type(self._failure) is type(error)
             self._failure = error
             self._condition.notify_all()
@@ -402,7 +415,7 @@ class ClusterLink:
 
 
 def _unsettled(snapshot: ClusterSnapshot) -> frozenset[str]:
-    """The topics that will soon look different: a retriable error, or a missing leader."""
+    """Return the topics that will change soon: those with a retriable error or without a leader."""
     topics = {topic for topic, code in snapshot.errors.items() if code_facts(code).retriable}
     for key in snapshot.partition_errors:
         if key not in snapshot.leaders:

@@ -1,4 +1,4 @@
-"""How many bytes partitions take on their leaders' disks (DescribeLogDirs)."""
+"""Look up the size of partitions on their leaders' disks (DescribeLogDirs)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Topic = DescribeLogDirsRequest.DescribableLogDirTopic
 def partition_sizes(
     link: ClusterLink, partitions: Collection[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition, int]:
-    """Bytes of the log of each partition whose leader tells. `link` watches their topics.
+    """Return the log size in bytes of each partition whose leader reports it.
 
-    Raises one of `connect.errors` where a broker does not answer, or not to us: it takes DESCRIBE
-    on the cluster.
+    `link` must watch the topics. Raises one of `connect.errors` if a broker does not answer or
+    refuses; the call needs DESCRIBE on the cluster.
     """
     by_leader: dict[int, set[TopicPartition]] = defaultdict(set)
     leaders = link.snapshot.leaders
@@ -72,7 +72,7 @@ def _asker(
 
 
 def _sizes(response: Any, where: object) -> dict[TopicPartition, int]:
-    # Brokers before 3.3 tell a refusal by an empty answer.
+    # Brokers before 3.3 return an empty response when access is denied.
     code = getattr(response, "error_code", 0)
     if code:
         raise error_from_code(code, f"DescribeLogDirs at {where}", needs="Describe on the cluster")

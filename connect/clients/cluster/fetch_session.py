@@ -1,7 +1,7 @@
-"""The client's half of an incremental fetch session (KIP-227): what the broker already knows.
+"""The client's half of an incremental fetch session (KIP-227): the state that the broker knows.
 
-Within a session a fetch request names only partitions that changed, so a cycle over 10,000 idle
-partitions costs as little as one over none. Pure bookkeeping: no socket, no clock.
+Within a session a fetch request contains only partitions that changed, so an empty fetch costs as
+little for 10,000 partitions as for one. Pure bookkeeping: no socket, no clock.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import FetchPartition, TopicPartition
 
-__all__ = ["FetchSession", "SessionRequest"]
+__all__ = ["STALE_SESSION", "FetchSession", "SessionRequest"]
+
+STALE_SESSION = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+"""The error codes with which a broker reports that it dropped the fetch session."""
 
 _NO_SESSION = 0
 _FIRST_EPOCH = 0
@@ -28,7 +32,10 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession:
-    """One session with one broker. Use: want/drop..., next_request, accepted or reset."""
+    """A session with one broker.
+
+    Call `want` and `drop` as needed, then `next_request`, then `accepted` or `reset`.
+    """
 
     def __init__(self) -> None:
         self._id = _NO_SESSION
@@ -38,7 +45,7 @@ class FetchSession:
         self._removed: set[TopicPartition] = set()
 
     def want(self, key: TopicPartition, partition: FetchPartition) -> None:
-        """Fetch this partition from now on, from this offset."""
+        """Fetch this partition from this offset on."""
         self._removed.discard(key)
         if self._known.get(key) == partition:
             self._changed.pop(key, None)
@@ -46,18 +53,18 @@ class FetchSession:
             self._changed[key] = partition
 
     def drop(self, key: TopicPartition) -> None:
-        """Do not fetch this partition any more."""
+        """Stop fetching this partition."""
         self._changed.pop(key, None)
         if key in self._known:
             self._removed.add(key)
 
     def requested_offset(self, key: TopicPartition) -> int | None:
-        """The offset that the last request asked for; None if it did not ask for the partition."""
+        """Return the offset in the last request, or None if it did not contain the partition."""
         known = self._known.get(key)
         return None if known is None else known.offset
 
     def requested(self, key: TopicPartition) -> FetchPartition | None:
-        """What the last request asked for; None if it did not ask for the partition."""
+        """Return the partition as in the last request, or None if it did not contain it."""
         return self._known.get(key)
 
     @property
@@ -66,13 +73,13 @@ class FetchSession:
         return not self._changed and len(self._known) == len(self._removed)
 
     def next_request(self) -> SessionRequest:
-        """What to send now. The caller sends it, or calls `reset`."""
+        """Return the next request. The caller sends it, or calls `reset`."""
         for key in self._removed:
             del self._known[key]
         if self._id == _NO_SESSION:
-            # Without a session brokers serve in the order of the request: who has just been served
-            # (a new offset) goes behind those who have not, or a few with long histories would
-            # fill every answer.
+            # Without a session brokers serve partitions in request order. Partitions that were just
+            # served (they have a new offset) go to the end, so that a few with much data do not
+            # fill every response.
             for key in self._changed:
                 self._known.pop(key, None)
         self._known.update(self._changed)
@@ -85,7 +92,9 @@ class FetchSession:
         return request
 
     def accepted(self, session_id: int) -> None:
-        """The broker answered without a top-level error. `session_id` 0: it keeps no session."""
+        """Record a response without a top-level error. `session_id` 0 means that the broker keeps
+        no session.
+        """
         if session_id == _NO_SESSION:
             self.reset()
         elif self._id != session_id:
@@ -95,6 +104,6 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
 
     def reset(self) -> None:
-        """Start over with a full request: the session or the connection is gone."""
+        """Start over with a full request, after the session or the connection was lost."""
         self._id = _NO_SESSION
         self._epoch = _FIRST_EPOCH

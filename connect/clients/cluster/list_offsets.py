@@ -1,8 +1,8 @@
-"""ListOffsets over all leaders of a cluster: which offset belongs to a point in time.
+"""Look up offsets by timestamp with ListOffsets requests to all leaders of a cluster.
 
-Partitions are grouped by leader and every leader is asked on a connection and a thread of its own,
-so that one that hangs delays only its own partitions. What failed for a reason that may pass is
-asked again, of the leaders that the next metadata names, until the deadline.
+Partitions are grouped by leader. Each leader is queried on its own connection and thread, so that
+one that hangs delays only its own partitions. Retriable errors are retried with the leaders of
+newer metadata until the deadline.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 EARLIEST, LATEST = -2, -1
-"""Instead of a timestamp: a log's first offset, and the one after its last."""
+"""Special timestamps: the log's first offset, and its end offset."""
 
 OffsetResult = int | ConnectError
 CONSUMER_REPLICA_ID = -1
@@ -40,24 +40,24 @@ Partition = Topic.ListOffsetsPartition
 
 
 class LeaderQuery(Protocol):
-    """A question to the leaders of partitions that has an offset as its answer. Pure."""
+    """A request to partition leaders that has one offset for each partition as its result. Pure."""
 
     def request(self, epochs: Mapping[TopicPartition, int], timeout_ms: int) -> Any:
-        """The request for the partitions of one leader, each with the leader epoch believed in."""
+        """Return the request for one leader's partitions, each with its known leader epoch."""
 
     def results(self, response: Any, where: object) -> dict[TopicPartition, OffsetResult]:
-        """What the response says of each partition."""
+        """Return the result of each partition in the response."""
 
 
 class OffsetsQuery:
-    """What is asked: one timestamp for all partitions."""
+    """A query for the offset at one timestamp, for all partitions."""
 
     def __init__(self, timestamp: int, isolation: int) -> None:
         self.timestamp = timestamp
         self.isolation = isolation
 
     def request(self, epochs: Mapping[TopicPartition, int], timeout_ms: int) -> Any:
-        """The request for the partitions of one leader, each with the leader epoch believed in."""
+        """Return the request for one leader's partitions, each with its known leader epoch."""
         by_topic: dict[str, list[Any]] = defaultdict(list)
         for (topic, partition), epoch in sorted(epochs.items()):
             by_topic[topic].append(
@@ -85,7 +85,7 @@ class OffsetsQuery:
                     needs = f"Describe on topic {topic.name}"
                     found[key] = error_from_code(answer.error_code, what, needs=needs)
                 elif answer.offset < 0 and self.timestamp < 0:
-                    # Only for a time that is later than all records there is no offset.
+                    # Only a timestamp after the last record has no offset.
                     found[key] = CorruptData(
                         f"{where} returned the invalid offset {answer.offset} for {topic.name}"
                     )
@@ -104,7 +104,7 @@ class OpenNode(Protocol):
 
 
 class Cluster(Protocol):
-    """What listing needs of a cluster link. Every method may be called from any thread."""
+    """The part of a cluster link that listing needs. Every method may be called from any thread."""
 
     @property
     def snapshot(self) -> ClusterSnapshot: ...
@@ -114,11 +114,13 @@ class Cluster(Protocol):
     def open_node(self, node_id: int, deadline: Deadline) -> OpenNode: ...
 
     def attempt_deadline(self, deadline: Deadline) -> Deadline:
-        """The time for one attempt within `deadline`."""
+        """Return the deadline of one attempt within `deadline`."""
 
     def refresh_and_wait(self, topics: Iterable[str], attempt: int, deadline: Deadline) -> None:
-        """Ask for fresh metadata, and return when it is there or a backoff has passed, whichever
-        is later. Raises when the link closes."""
+        """Request fresh metadata, and return when it has arrived and a backoff has passed.
+
+        Raises if the link closes.
+        """
 
     def run_aside(self, what: str, function: Callable[[], Any]) -> Future[Any]: ...
 
@@ -126,7 +128,7 @@ class Cluster(Protocol):
 def list_offsets(
     cluster: Cluster, partitions: Iterable[TopicPartition], query: LeaderQuery, deadline: Deadline
 ) -> dict[TopicPartition, OffsetResult]:
-    """The offset of each partition, or why there is none. Blocks until `deadline` at most."""
+    """Return the offset of each partition, or its error. Blocks until `deadline` at most."""
     done: dict[TopicPartition, OffsetResult] = {}
     waiting = set(partitions)
     attempt = 0
@@ -148,7 +150,7 @@ def list_offsets(
 def _ask_all(
     cluster: Cluster, partitions: Iterable[TopicPartition], query: LeaderQuery, deadline: Deadline
 ) -> dict[TopicPartition, OffsetResult]:
-    """One round: every partition gets an offset or an error."""
+    """Run one round: every partition gets an offset or an error."""
     snapshot = cluster.snapshot
     answers: dict[TopicPartition, OffsetResult] = {}
     by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
@@ -197,7 +199,7 @@ def _asker(
 def _leaderless(cluster: Cluster, snapshot: ClusterSnapshot, key: TopicPartition) -> ConnectError:
     topic, partition = key
     if not cluster.is_watched(topic):
-        return ConnectError(f"ListOffsets of {topic}-{partition}: watch_topics does not name it")
+        return ConnectError(f"ListOffsets of {topic}-{partition}: the topic is not watched")
     code = snapshot.errors.get(topic) or snapshot.partition_errors.get(key)
     if code:
         what = f"Metadata of {topic}-{partition}"

@@ -1,6 +1,6 @@
-"""What a cluster looked like at one moment: nodes, leaders, topics. Immutable; pure functions.
+"""A snapshot of a cluster's metadata: nodes, leaders, topics. Immutable; pure functions.
 
-`ClusterLink` makes each snapshot from the one before it and a Metadata response.
+`ClusterLink` makes each snapshot from the previous one and a Metadata response.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ def _empty() -> Mapping[Any, Any]:
 class ClusterSnapshot:
     """The watched topics of a cluster. Safe to share between threads.
 
-    Codes are those of the Kafka protocol; a topic or partition without an error is absent from
-    the error maps.
+    Error codes are those of the Kafka protocol. The error maps contain only topics and partitions
+    with an error.
     """
 
     version: int = 0
-    """Grows by one with every snapshot of a link; 0: nothing is known yet."""
+    """Increases by one with every snapshot of a link; 0 before the first response."""
     cluster_id: str | None = None
     controller_id: int | None = None
     nodes: Mapping[int, tuple[str, int]] = field(default_factory=_empty)
-    """Node id -> (host, port) as the cluster advertises it."""
-    racks: Mapping[int, str] = field(default_factory=_empty)
+    """Node id -> (host, port) as advertised by the cluster."""
     leaders: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=_empty)
-    """Partition -> (node id, leader epoch); -1 where the broker does not tell the epoch. A
-    partition without a leader is absent."""
+    """Partition -> (node id, leader epoch); epoch -1 if the broker does not report it. A partition
+    without a leader is absent.
+    """
     partition_counts: Mapping[str, int] = field(default_factory=_empty)
-    """Of every watched topic that exists."""
+    """Topic -> number of partitions, for every watched topic that exists."""
     topic_ids: Mapping[str, uuid.UUID] = field(default_factory=_empty)
     errors: Mapping[str, int] = field(default_factory=_empty)
     """Topic -> error code."""
@@ -54,7 +54,7 @@ EMPTY_SNAPSHOT = ClusterSnapshot()
 
 
 class _Topics:
-    """The per-topic maps while they are being built."""
+    """The per-topic maps of a snapshot under construction."""
 
     def __init__(self, previous: ClusterSnapshot) -> None:
         self.previous = previous
@@ -65,7 +65,7 @@ class _Topics:
         self.partition_errors: dict[TopicPartition, int] = {}
 
     def keep(self, names: frozenset[str]) -> None:
-        """Take these topics over from the previous snapshot."""
+        """Copy these topics from the previous snapshot."""
         old = self.previous
         self.partition_counts = {n: c for n, c in old.partition_counts.items() if n in names}
         self.topic_ids = {n: i for n, i in old.topic_ids.items() if n in names}
@@ -87,7 +87,7 @@ class _Topics:
             key = (name, partition.partition_index)
             old = known.get(key) if same_topic else None
             if old is not None and NO_EPOCH < partition.leader_epoch < old[1]:
-                # A broker that lags behind answers with a leader that was already replaced.
+                # A broker that lags behind may return a leader that was already replaced.
                 self.leaders[key] = old
                 continue
             if partition.leader_id != NO_NODE:
@@ -99,10 +99,10 @@ class _Topics:
 def advance(
     previous: ClusterSnapshot, response: Any, watched: frozenset[str], asked: frozenset[str]
 ) -> ClusterSnapshot:
-    """The snapshot after a MetadataResponse about the topics `asked`.
+    """Return the snapshot after a MetadataResponse about the topics `asked`.
 
-    Topics in `watched` that were not asked for stay as they were; others are dropped. A leader
-    with an older epoch than the known one is ignored, unless the topic was re-created.
+    Topics in `watched` that were not queried stay as they were; others are dropped. A leader with
+    an older epoch than the known one is ignored, unless the topic was re-created.
     """
     topics = _Topics(previous)
     topics.keep(watched - asked)
@@ -115,7 +115,6 @@ def advance(
         cluster_id=response.cluster_id or previous.cluster_id,
         controller_id=None if controller == NO_NODE else controller,
         nodes=MappingProxyType({b.node_id: (b.host, b.port) for b in response.brokers}),
-        racks=MappingProxyType({b.node_id: b.rack for b in response.brokers if b.rack}),
         leaders=MappingProxyType(topics.leaders),
         partition_counts=MappingProxyType(topics.partition_counts),
         topic_ids=MappingProxyType(topics.topic_ids),

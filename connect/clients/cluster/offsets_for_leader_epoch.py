@@ -1,7 +1,8 @@
-"""OffsetForLeaderEpoch over all leaders: where a leader's epoch ends in the log as it is now.
+"""Look up where a leader epoch ends in the current log, with OffsetForLeaderEpoch requests.
 
-What was read in an epoch is still there if the epoch ends at or after it; else the log was
-truncated, as after an unclean leader election, and has or gets other records there (KIP-320).
+A record that was read in an epoch is still there if the epoch ends after it. Otherwise the log was
+truncated, for example after an unclean leader election, and other records have or will get these
+offsets (KIP-320).
 """
 
 from __future__ import annotations
@@ -18,10 +19,7 @@ from connect.clients.cluster.metadata import TopicPartition
 from connect.clients.errors import error_from_code
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 
-__all__ = ["UNKNOWN_END", "EpochQuery", "epoch_ends"]
-
-UNKNOWN_END = -1
-"""The leader knows nothing of such an epoch."""
+__all__ = ["EpochQuery", "epoch_ends"]
 
 CONSUMER_REPLICA_ID = -1
 Topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
@@ -29,13 +27,13 @@ Partition = Topic.OffsetForLeaderPartition
 
 
 class EpochQuery:
-    """What is asked: the end of one epoch of each partition."""
+    """A query for the end of one epoch of each partition."""
 
     def __init__(self, epochs: Mapping[TopicPartition, int]) -> None:
         self._epochs = epochs
 
     def request(self, epochs: Mapping[TopicPartition, int], timeout_ms: int) -> Any:
-        """The request for the partitions of one leader, each with the leader epoch believed in."""
+        """Return the request for one leader's partitions, each with its known leader epoch."""
         by_topic: dict[str, list[Any]] = defaultdict(list)
         for (topic, partition), current in sorted(epochs.items()):
             by_topic[topic].append(
@@ -67,8 +65,11 @@ def epoch_ends(
     timeout_s: float,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Future[Mapping[TopicPartition, OffsetResult]]:
-    """The offset after the last record of each partition's epoch, or of the last one before it;
-    `UNKNOWN_END`, or why there is no answer. Retriable errors are tried again for `timeout_s`."""
+    """Return the end offset of each partition's epoch, or of the last epoch before it.
+
+    The result is `UNKNOWN_END` if the leader knows neither, or the partition's error. Retriable
+    errors are retried for `timeout_s`.
+    """
     wanted = dict(epochs)
     deadline = Deadline(timeout_s, clock)
 

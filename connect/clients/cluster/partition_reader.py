@@ -1,9 +1,10 @@
-"""Reads one partition's record batches as bytes, from one offset to another: blocking, and ahead.
+"""Read one partition's record batches as bytes, from a start to an end offset, with read-ahead.
 
-While the caller works on one answer the next one is already asked for, so that reading costs the
-longer of both. What comes out are whole fetch answers; their batches are views into one buffer,
-which is used again once nobody has a view of it.
-Follows the leader, and tries again what may pass. One thread at a time.
+The next fetch is already in flight while the caller works on the current response, so reading costs
+the longer of both. Each item is a whole fetch response; its batches are views into one buffer,
+which is reused once no view of it is left.
+
+The reader follows the leader and retries retriable errors. One thread at a time.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Literal, NamedTuple
 
 from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.wire.connection import WireConnection
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
 from connect.protocol.batches import BatchHeader, read_headers
+from connect.protocol.error_codes import code_facts
 from connect.protocol.messages import (
     FETCH_API,
     FETCH_VERSION,
@@ -37,7 +39,7 @@ __all__ = ["DEFAULT_FETCH_BYTES", "AnswerBuffers", "FetchedBatches", "PartitionR
 _LOG = logging.getLogger(__name__)
 
 DEFAULT_FETCH_BYTES = 8 * 1024 * 1024
-"""Two answers of one partition are held at a time: the one worked on, and the next."""
+"""Responses held at a time for one partition: the current one and the next."""
 
 DEFAULT_STALL_S = 60.0
 _WAIT_MS = 500
@@ -47,8 +49,10 @@ _NO_SESSION, _FINAL_EPOCH = 0, -1
 
 
 class FetchedBatches(NamedTuple):
-    """Whole batches, in order, with what the broker says of aborted transactions among them. The
-    first may begin before the offset that was asked for, and the last may end after it."""
+    """Whole batches, in order, and the aborted transactions that overlap them.
+
+    The first batch may begin before the requested offset, and the last may end after it.
+    """
 
     records: memoryview
     headers: list[BatchHeader]
@@ -57,16 +61,20 @@ class FetchedBatches(NamedTuple):
 
 
 class AnswerBuffers:
-    """Where fetch answers are received. One thread; costs the memory of the largest answers."""
+    """Buffers for fetch responses, for one thread. They grow to the size of the largest
+    responses.
+    """
 
     def __init__(self, kept: int = 3) -> None:
-        """So many are kept, at most. A reader whose caller is done with an answer before asking for
-        the next makes do with two."""
+        """Keep at most `kept` buffers.
+
+        Two are enough for a reader whose caller drops each response before it takes the next.
+        """
         self._most = kept
         self._kept: list[bytearray] = []
 
     def free_one(self) -> bytearray:
-        """One of which nobody has a view; a new one is empty."""
+        """Return a buffer of which no view is left. A new buffer is empty."""
         for buffer in self._kept:
             if self._unseen(buffer):
                 return buffer
@@ -79,16 +87,19 @@ class AnswerBuffers:
     def _unseen(buffer: bytearray) -> bool:
         try:
             buffer.append(0)
-        except BufferError:  # who has a view keeps the length as it is
+        except BufferError:  # A buffer with a view cannot be resized.
             return False
         buffer.pop()
         return True
 
 
 class PartitionReader:
-    """Iterate over it; then `close` it. Iterating raises what trying again does not help against,
-    such as `BrokerError` (OFFSET_OUT_OF_RANGE) where retention was faster, `CorruptData`, and
-    `DeadlineExceeded` where nothing came for `stall_s` seconds, with the last reason."""
+    """An iterator over fetch responses. The owner calls `close` afterwards.
+
+    Iteration raises fatal errors: `BrokerError` (OFFSET_OUT_OF_RANGE) if retention deleted the
+    offset, `CorruptData`, and `DeadlineExceeded` with the last reason if no data arrived for
+    `stall_s` seconds.
+    """
 
     def __init__(
         self,
@@ -104,14 +115,16 @@ class PartitionReader:
         stopped: threading.Event | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`link` watches the topic. Batches that hold offsets from `start` to before `end`; `end`
-        is not beyond what readers of this isolation may read. `buffers`: shared with other readers
-        of this thread. `stopped`: set from any thread, it ends the iteration soon, with
-        `DeadlineExceeded`."""
+        """Read the batches with offsets from `start` to before `end`.
+
+        `link` must watch the topic. `end` must not exceed the end for this isolation level.
+        `buffers` may be shared with other readers of this thread. Setting `stopped`, from any
+        thread, ends the iteration soon with `DeadlineExceeded`.
+        """
         self._link = link
         self._key = key
         self.position = start
-        """The first offset that was not read yet. May be set between two answers."""
+        """The next offset to read. May be set between two responses."""
         self._end = end
         self._isolation = isolation
         self._fetch_bytes = fetch_bytes
@@ -124,7 +137,7 @@ class PartitionReader:
         self._stopped = stopped or threading.Event()
 
     def close(self) -> None:
-        """May be called again."""
+        """Close the connections. May be called again."""
         if self._connection is not None:
             self._connection.close()
         self._connection, self._asked = None, None
@@ -149,7 +162,8 @@ class PartitionReader:
                 if not error.retriable:
                     raise
                 _LOG.debug("%s-%d: %s; trying again", *self._key, error)
-                reason = str(error)  # an error holds on to this frame, and so to an answer
+                # A stored error keeps this frame alive, and with it a response.
+                reason = str(error)
                 self._link.request_refresh((self._key[0],))
                 self._stopped.wait(min(_RETRY_S, deadline.remaining()))
                 continue
@@ -164,7 +178,7 @@ class PartitionReader:
     def _fetch(self, deadline: Deadline) -> FetchedPartition:
         if self._asked != self.position:
             if self._asked is not None:
-                self.close()  # an answer to something else is under way
+                self.close()  # The fetch in flight is for another offset.
             self._ask(deadline)
         connection = self._connection
         assert connection is not None
@@ -186,7 +200,7 @@ class PartitionReader:
         return answers[0]
 
     def _ask_ahead(self) -> None:
-        """Ask for what is next; if that fails, the next turn finds out."""
+        """Send the next fetch. If that fails, the next iteration reports it."""
         try:
             self._ask(Deadline(_ANSWER_S, self._clock))
         except ConnectError as error:

@@ -1,7 +1,7 @@
-"""Reads partitions of one topic from given offsets on, without a consumer group.
+"""Read partitions of one topic from given offsets, without a consumer group.
 
-librdkafka's consumer cannot do that: it asks for the coordinator of its `group.id` even where it
-only assigns partitions, so its user would need a permission on a group that does not exist. Java's
+librdkafka's consumer cannot do that: it looks up the coordinator of its `group.id` even if it only
+assigns partitions, so its user would need a permission on a group that does not exist. Java's
 consumer needs none, and neither does this reader.
 
 One thread owns a `TopicReader` and polls it; only `wake` may be called from other threads.
@@ -18,13 +18,14 @@ from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.fetch_connection import FetchConnection
 from connect.clients.cluster.list_offsets import OffsetResult
 from connect.clients.config.properties import wire_settings
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.wire.channel import BufferPool
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.aborted_transactions import AbortedTransactions
 from connect.protocol.batches import CONTROL, BatchHeader, abort_marker, read_headers
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import (
     FetchedPartition,
     FetchPartition,
@@ -42,12 +43,11 @@ _TURN_S = 1.0
 _PARTITION_BYTES = 1024 * 1024
 _POOL_BYTES = 16 * 1024 * 1024
 _RETRY_S = 0.1
-_OFFSET_OUT_OF_RANGE = 1
 _LOG_START = -2
 
 
 class LogRecord(NamedTuple):
-    """One record. `value` None: a tombstone."""
+    """One record. `value` None is a tombstone."""
 
     partition: int
     offset: int
@@ -58,8 +58,10 @@ class LogRecord(NamedTuple):
 
 
 class PartitionRecords(NamedTuple):
-    """Records of one partition, in order, and the offset that is read next. `records` is empty
-    where only transaction markers or aborted records were passed."""
+    """Records of one partition, in order, and the next offset to read.
+
+    `records` is empty if only transaction markers or aborted records were read.
+    """
 
     partition: int
     records: list[LogRecord]
@@ -67,8 +69,10 @@ class PartitionRecords(NamedTuple):
 
 
 class TopicReader:
-    """Lifecycle: `poll` again and again, then `close`. An offset that retention has deleted is
-    followed by the first one that is left."""
+    """A reader of one topic. Call `poll` repeatedly, then `close`.
+
+    If retention has deleted the next offset, reading continues at the first offset left.
+    """
 
     def __init__(
         self,
@@ -79,8 +83,11 @@ class TopicReader:
         read_committed: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`properties`: Java consumer properties. `positions`: first offset by partition. Raises
-        `ConfigError`."""
+        """Set the reader up.
+
+        `properties` are Java consumer properties, `positions` the first offset by partition. Raises
+        `ConfigError`.
+        """
         settings = wire_settings(properties)
         self._topic = topic
         self._positions = dict(positions)
@@ -104,31 +111,36 @@ class TopicReader:
 
     @property
     def well(self) -> bool:
-        """Whether the brokers let every partition be read."""
+        """Whether the brokers currently serve every partition."""
         return len(self._answered) == len(self._positions)
 
     @property
     def trouble(self) -> str | None:
-        """Why some partition is not read now, though that may pass; None where all are."""
+        """Why some partition cannot be read now, if the error is retriable; None if all can."""
         return self._trouble
 
     def position(self, partition: int) -> int:
-        """Everything before this offset was given out by `poll`, or passed over by `seek`."""
+        """Return the position: `poll` has returned, or `seek` has skipped, all offsets before
+        it.
+        """
         return self._given[partition]
 
     def end(self, partition: int) -> int | None:
-        """Where the partition ended, for its isolation level, when its broker last said so; None
-        where it has not said so yet."""
+        """Return the partition's last known end offset for its isolation level, or None if
+        unknown.
+        """
         return self._ends.get(partition)
 
     def poll(self, timeout_s: float) -> list[PartitionRecords]:
-        """Wait for records, `timeout_s` at the most. Raises what trying again does not help
-        against, such as TOPIC_AUTHORIZATION_FAILED; the reader is to be closed then."""
+        """Wait for records, at most `timeout_s`.
+
+        Raises fatal errors such as TOPIC_AUTHORIZATION_FAILED; then the reader must be closed.
+        """
         deadline = Deadline(timeout_s, self._clock)
         while not self._found and self._failure is None and not self._woken:
             self._loop.turn(min(_TURN_S, deadline.remaining()))
             for connection in self._connections.values():
-                connection.check()
+                connection.check_deadline(self._loop.now())
             if deadline.expired():
                 break
         self._woken = False
@@ -140,7 +152,7 @@ class TopicReader:
         return found
 
     def seek(self, partition: int, offset: int) -> None:
-        """Read this partition from this offset on, at once."""
+        """Continue reading this partition from this offset."""
         self._positions[partition] = self._given[partition] = offset
         self._found = [each for each in self._found if each.partition != partition]
         place = self._places.get(partition)
@@ -149,7 +161,7 @@ class TopicReader:
             place.pump()
 
     def wake(self) -> None:
-        """Make a waiting `poll` return. From any thread."""
+        """Make a waiting `poll` return. May be called from any thread."""
         self._loop.post(self._note_wake)
 
     def close(self) -> None:
@@ -163,11 +175,11 @@ class TopicReader:
         self._woken = True
 
     def _note_change(self) -> None:
-        """On the link's thread."""
+        """Note a metadata change. Runs on the link's thread."""
         self._loop.post(self._place)
 
     def _place(self) -> None:
-        """Fetch every partition from its present leader."""
+        """Assign each partition to a connection to its current leader."""
         failure, snapshot = self._link.failure, self._link.snapshot
         if failure is not None and not self.well:
             self._note_trouble(failure)
@@ -218,7 +230,7 @@ class TopicReader:
             number = answer.partition
             asked = connection.session.requested_offset((self._topic, number))
             if self._places.get(number) is not connection or asked != self._positions[number]:
-                continue  # the partition has moved, or was sought elsewhere
+                continue  # The partition has moved to another leader, or `seek` was called.
             if answer.error:
                 self._take_error(connection, number, answer.error)
                 continue
@@ -238,7 +250,7 @@ class TopicReader:
         if self._trouble is not None and self.well:
             _LOG.info("Reading topic %s works again", self._topic)
             self._trouble = None
-        connection.pump()  # the broker works while the records are decoded
+        connection.pump()  # The broker prepares the next response while these records are decoded.
         try:
             for answer, headers, asked in taken:
                 records = _records(answer, headers, asked)
@@ -249,7 +261,7 @@ class TopicReader:
 
     def _take_error(self, connection: FetchConnection, partition: int, code: int) -> None:
         self._answered.discard(partition)
-        if code == _OFFSET_OUT_OF_RANGE:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             connection.session.drop((self._topic, partition))
             self._places.pop(partition, None)
             self._ask_log_start(partition)
@@ -315,8 +327,10 @@ class TopicReader:
 
 
 def _records(answer: FetchedPartition, headers: list[BatchHeader], start: int) -> list[LogRecord]:
-    """The records from offset `start` on, without those of aborted transactions. Raises
-    `CorruptData`."""
+    """Return the records from offset `start` on, without those of aborted transactions.
+
+    Raises `CorruptData`.
+    """
     transactions = AbortedTransactions(answer.aborted)
     found: list[LogRecord] = []
     for header in headers:

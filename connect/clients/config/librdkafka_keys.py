@@ -1,7 +1,7 @@
-"""Which librdkafka property a Java client property becomes: the table, and nothing else.
+"""The table of librdkafka properties for Java client properties.
 
-Limits are librdkafka's own: a value beyond one is set to the limit, as what Java means by it
-("as long as possible") is kept that way.
+A value beyond librdkafka's limit is set to the limit, because that is closest to the Java meaning
+(usually "as long as possible").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INT_MAX: Final = 2_147_483_647
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """A Java key, and how its parsed value becomes librdkafka properties."""
+    """A Java key, and the conversion of its parsed value to librdkafka properties."""
 
     key: ConfigKey
     convert: Convert
@@ -57,8 +57,10 @@ def _number(
     kind: ConfigType = ConfigType.INT,
     minimum: int | None = 0,
 ) -> tuple[str, Mapped]:
-    """A number set on each of `targets` (or under its own name), within librdkafka's limits.
-    `minimum` is the least that Java takes."""
+    """Map a number to each of `targets` (or to its own name), within librdkafka's limits.
+
+    `minimum` is the smallest value that Java accepts.
+    """
 
     def convert(key: str, value: ConfigScalar) -> Mapping[str, Any]:
         assert isinstance(value, int)
@@ -71,7 +73,7 @@ _LONG = ConfigType.LONG
 
 
 def _socket_buffer(name: str, target: str) -> tuple[str, Mapped]:
-    """Java's -1 (leave it to the system) is librdkafka's 0."""
+    """Map a socket buffer size: Java's -1 (the system's default) is librdkafka's 0."""
     return _number(name, 0, 100_000_000, target, minimum=-1)
 
 
@@ -82,7 +84,8 @@ def _bootstrap(key: str, value: ConfigScalar) -> Mapping[str, Any]:
 
 def _metadata_max_age(_key: str, value: ConfigScalar) -> Mapping[str, Any]:
     assert isinstance(value, int)
-    # librdkafka refreshes at one interval and forgets after another, three times as long.
+    # librdkafka refreshes metadata at one interval and drops it after another one, three times as
+    # long.
     refresh = min(max(value, 10), 3_600_000)
     return {
         "topic.metadata.refresh.interval.ms": refresh,
@@ -163,7 +166,7 @@ def _auto_offset_reset(key: str, value: ConfigScalar) -> Mapping[str, Any]:
 
 def _fetch_max_bytes(_key: str, value: ConfigScalar) -> Mapping[str, Any]:
     assert isinstance(value, int)
-    # librdkafka wants message.max.bytes <= fetch.max.bytes <= receive.message.max.bytes - 512.
+    # librdkafka requires message.max.bytes <= fetch.max.bytes <= receive.message.max.bytes - 512.
     fetch = min(max(value, 1000), 2_147_483_135)
     return {
         "fetch.max.bytes": fetch,
@@ -182,7 +185,7 @@ def _assignors(key: str, value: ConfigScalar) -> Mapping[str, Any]:
     known = [names[name] for element in value if (name := element.rpartition(".")[2]) in names]
     if not known:
         raise invalid_value(key, value, f"must be among {', '.join(names)}")
-    # librdkafka does not mix cooperative and eager ones.
+    # librdkafka does not mix cooperative and eager assignors.
     return {key: ",".join(known[:1] if "cooperative-sticky" in known else known)}
 
 
@@ -225,7 +228,7 @@ KINDS: dict[ClientKind, dict[str, Mapped]] = {
     "admin": COMMON,
 }
 
-# Keys of Java's clients that nothing here corresponds to, with the reason where it helps.
+# Java client keys without a counterpart here, with the reason if it helps.
 WITHOUT_COUNTERPART: dict[str, str] = {
     "auto.include.jmx.reporter": "metrics are on the /metrics page",
     "default.api.timeout.ms": "each admin call has its own timeout",
@@ -284,5 +287,7 @@ _SAME_AS_OURS: dict[str, tuple[str, ...]] = {
 
 
 def is_our_own(name: str, value: str) -> bool:
-    """Whether that value asks for what is done anyway, so that no warning is due."""
+    """Return whether the value asks for the behaviour we have anyway, so that no warning is
+    needed.
+    """
     return value.strip() in _SAME_AS_OURS.get(name, ())

@@ -1,7 +1,7 @@
-"""From Java's client properties to our clients: librdkafka's names, and typed settings.
+"""Convert Java client properties to librdkafka properties and to typed settings.
 
-Values are checked as Java checks them. A key of Java's clients without a counterpart here is warned
-about once in a process; a key that no Kafka client knows is left to whoever it is for.
+Values are validated as in Java. A Java client key without a counterpart here is warned about once
+per process. Keys that no Kafka client knows are ignored.
 
 librdkafka keeps Java's defaults where they matter for correctness: `isolation.level`
 read_uncommitted, CRC checks, idempotent producers, no leftover groups.
@@ -9,7 +9,6 @@ read_uncommitted, CRC checks, idempotent producers, no leftover groups.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -49,7 +48,6 @@ __all__ = [
     "wire_settings",
 ]
 
-log = logging.getLogger(__name__)
 
 _ADDRESS = re.compile(r"(?:.*://)?(?:\[([0-9A-Fa-f:.%]+)\]|([0-9A-Za-z\-%._]+)):([0-9]{1,5})")
 _SECURITY_PROTOCOL = ConfigKey(
@@ -60,14 +58,15 @@ _SECURITY_PROTOCOL = ConfigKey(
 )
 _JAVA_BACKOFF_MS = {"reconnect.backoff": 50, "retry.backoff": 100}
 _JAVA_BACKOFF_MAX_MS = 1000
-# More requests in flight than this, and an idempotent producer's order is no longer kept.
+# The most requests in flight with which an idempotent producer keeps its order.
 MAX_IDEMPOTENT_IN_FLIGHT = 5
 
 
 def librdkafka_config(props: Mapping[str, str], kind: ClientKind) -> dict[str, Any]:
-    """The librdkafka configuration for these Java properties.
+    """Return the librdkafka configuration for these Java properties. It contains secrets in plain
+    text.
 
-    Raises ConfigError naming the Java key. The result holds secrets in the clear.
+    Raises ConfigError with the Java key.
     """
     given = _given(props)
     table = KINDS[kind]
@@ -94,7 +93,9 @@ def librdkafka_config(props: Mapping[str, str], kind: ClientKind) -> dict[str, A
 
 
 def wire_settings(props: Mapping[str, str]) -> WireSettings:
-    """Settings of raw connections. Raises ConfigError naming the key; reads key store files."""
+    """Return the settings of raw connections. Raises ConfigError with the key; reads key store
+    files.
+    """
     given = _given(props)
     parsed = _WIRE_DEF.parse(given)
     protocol = _security_protocol(given)
@@ -120,7 +121,7 @@ def wire_settings(props: Mapping[str, str]) -> WireSettings:
 
 
 def fetch_settings(props: Mapping[str, str]) -> FetchSettings:
-    """How to fetch, from a consumer's properties. Raises ConfigError naming the key."""
+    """Return the fetch settings of a consumer's properties. Raises ConfigError with the key."""
     parsed = _FETCH_DEF.parse(_given(props))
     resets: dict[str, AutoOffsetReset] = {"latest": "latest", "none": "none"}
     return FetchSettings(
@@ -135,7 +136,7 @@ def fetch_settings(props: Mapping[str, str]) -> FetchSettings:
 
 
 def produce_settings(props: Mapping[str, str]) -> ProduceSettings:
-    """How to produce, from a producer's properties. Raises ConfigError naming the key."""
+    """Return the produce settings of a producer's properties. Raises ConfigError with the key."""
     given = _given(props)
     parsed = _PRODUCE_DEF.parse(given)
     acks = parsed.string("acks")
@@ -163,7 +164,7 @@ def produce_settings(props: Mapping[str, str]) -> ProduceSettings:
 
 
 def _given(props: Mapping[str, str]) -> dict[str, str]:
-    """The properties trimmed as Java trims them, so that no client sees a blank at the end."""
+    """Return the properties trimmed as in Java, so that no client gets trailing blanks."""
     return {key: value.strip() for key, value in props.items() if value is not None}
 
 
@@ -185,8 +186,11 @@ def _security_protocol(given: Mapping[str, str]) -> str:
 
 
 def _order_backoff(config: dict[str, Any], prefix: str) -> None:
-    """As in Java, the longest wait follows the first where only that is set, and bounds it where
-    both are; librdkafka refuses a first wait longer than the longest."""
+    """Order the two backoff limits as in Java; librdkafka refuses a first wait above the longest.
+
+    If only the first wait is set, the longest is at least as long. If the longest is set, it bounds
+    the first.
+    """
     first, longest = config.get(f"{prefix}.ms"), config.get(f"{prefix}.max.ms")
     if first is not None and longest is None:
         config[f"{prefix}.max.ms"] = max(first, _JAVA_BACKOFF_MAX_MS)
@@ -195,7 +199,7 @@ def _order_backoff(config: dict[str, Any], prefix: str) -> None:
 
 
 def _complete_producer(config: dict[str, Any], given: Mapping[str, str]) -> None:
-    """Java's defaults, and librdkafka's own conditions between keys."""
+    """Apply Java's producer defaults and librdkafka's conditions between keys."""
     codec = config.get("compression.type")
     level_key = _LEVEL_KEYS.get(str(codec))
     if level_key is not None and level_key in given:
@@ -229,11 +233,11 @@ def _complete_consumer(config: dict[str, Any]) -> None:
     config.setdefault("isolation.level", "read_uncommitted")
     config.setdefault("check.crcs", True)
     if "max.poll.interval.ms" in config or "session.timeout.ms" in config:
-        # librdkafka wants the poll interval to be the longer one; Java does not mind.
+        # librdkafka requires the poll interval to be the longer one; Java does not.
         session = config.get("session.timeout.ms", 45_000)
         config["max.poll.interval.ms"] = max(config.get("max.poll.interval.ms", 300_000), session)
     if config.get("group.protocol") == "consumer":
-        # The broker decides these under the new protocol; librdkafka refuses them.
+        # With the new protocol the broker decides these, and librdkafka refuses them.
         for name in (
             "session.timeout.ms",
             "heartbeat.interval.ms",
@@ -284,7 +288,7 @@ def _compression(parsed: ParsedConfig) -> Compression | None:
         return None
     level_key = _LEVEL_KEYS.get(name)
     level = parsed.optional_integer(level_key) if level_key else None
-    # -1 is gzip's own default.
+    # -1 is gzip's own default level.
     return Compression(_CODECS[name], None if level == -1 and name == "gzip" else level)
 
 
@@ -303,7 +307,7 @@ def _number_keys(
     minimum: int,
     *names: str,
 ) -> list[ConfigKey]:
-    """Keys whose default is that of the field of the same name."""
+    """Return keys whose default is that of the settings field with the same name."""
     return [ConfigKey(name, kind, _defaults(settings, name), Range(minimum)) for name in names]
 
 

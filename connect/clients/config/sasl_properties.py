@@ -1,4 +1,4 @@
-"""SASL from Java's `sasl.*` properties: for librdkafka, and for kafka-python's mechanisms.
+"""Convert Java's `sasl.*` properties for librdkafka and for kafka-python's SASL mechanisms.
 
 | mechanism | login module | options |
 |---|---|---|
@@ -44,7 +44,9 @@ _UNSECURED_CLAIM = "unsecuredLoginStringClaim_"
 
 
 def sasl_mechanism(props: Mapping[str, str]) -> str:
-    """The mechanism; GSSAPI where none is set, as in Java. ConfigError for unknown ones."""
+    """Return the SASL mechanism, by default GSSAPI as in Java. Raises ConfigError for unknown
+    ones.
+    """
     mechanism = props.get("sasl.mechanism", "").strip() or "GSSAPI"
     if mechanism not in _MODULES:
         raise invalid_value("sasl.mechanism", mechanism, f"must be one of {', '.join(_MODULES)}")
@@ -52,7 +54,7 @@ def sasl_mechanism(props: Mapping[str, str]) -> str:
 
 
 def librdkafka_sasl(props: Mapping[str, str]) -> dict[str, Any]:
-    """librdkafka's SASL properties. Raises ConfigError for incomplete ones."""
+    """Return librdkafka's SASL properties. Raises ConfigError for incomplete ones."""
     mechanism = sasl_mechanism(props)
     module = _login_module(props, mechanism)
     config: dict[str, Any] = {"sasl.mechanism": mechanism}
@@ -65,7 +67,9 @@ def librdkafka_sasl(props: Mapping[str, str]) -> dict[str, Any]:
 
 
 def wire_sasl(props: Mapping[str, str]) -> dict[str, object]:
-    """Arguments of kafka-python's SASL mechanism. Raises ConfigError for incomplete ones."""
+    """Return the arguments of kafka-python's SASL mechanism. Raises ConfigError for incomplete
+    ones.
+    """
     mechanism = sasl_mechanism(props)
     module = _login_module(props, mechanism)
     if mechanism == "GSSAPI":
@@ -158,7 +162,7 @@ def _librdkafka_kerberos(props: Mapping[str, str], module: LoginModule) -> dict[
         config["sasl.kerberos.keytab"] = keytab
     kinit = props.get("sasl.kerberos.kinit.cmd")
     if not keytab:
-        # Nothing to renew with: the ticket of the credential cache is used as it is.
+        # Without a keytab there is nothing to renew: the ticket in the credential cache is used.
         config["sasl.kerberos.kinit.cmd"] = ""
     elif kinit:
         config["sasl.kerberos.kinit.cmd"] = (
@@ -202,7 +206,9 @@ def _librdkafka_oauth(props: Mapping[str, str], module: LoginModule) -> dict[str
 
 
 def _oauth_callback(provider: FileTokenProvider) -> Any:
-    """confluent-kafka's callback: token, its end in epoch seconds, principal, extensions."""
+    """Return confluent-kafka's callback, which gives token, expiry in epoch seconds, principal and
+    extensions.
+    """
 
     def fetch(_config: str) -> tuple[str, float, str, dict[str, str]]:
         token = provider.current()
@@ -222,7 +228,7 @@ def _token_provider(props: Mapping[str, str], module: LoginModule) -> object:
 
 
 def _token_url(props: Mapping[str, str]) -> str | Path | None:
-    """An http(s) URL, the path of a file: URL, or None: unsecured tokens."""
+    """Return an http(s) URL, the path of a file: URL, or None for unsecured tokens."""
     retriever = props.get(_OAUTH + "jwt.retriever.class", "").rpartition(".")[2]
     if retriever not in (
         "",
@@ -280,7 +286,7 @@ def _client_credentials(
 
 
 def _module_tls(module: LoginModule) -> dict[str, str]:
-    """TLS for the token endpoint: the login module's own `ssl.*` options, as in Java."""
+    """Return the login module's own `ssl.*` options, which Java uses for the token endpoint."""
     return {key: value for key, value in module.options.items() if key.startswith("ssl.")}
 
 

@@ -1,8 +1,8 @@
-"""Asks the coordinators of many groups at once, over connections of our own.
+"""Query the coordinators of many groups at once, over raw connections.
 
-One connection finds who coordinates which group, then each coordinator is asked for all of its
-groups on one. Retriable errors, such as a coordinator that moves or loads its log, are retried a
-few times.
+One connection finds the coordinator of each group; then each coordinator is queried for all of its
+groups. Retriable errors, such as a coordinator that moves or loads its log, are retried a few
+times.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ __all__ = ["Ask", "ask_coordinators", "slices"]
 T = TypeVar("T")
 Address = tuple[str, int]
 Ask = Callable[[WireConnection, Sequence[str]], Iterator[tuple[str, "T | ConnectError"]]]
-"""Asks one coordinator for some groups; gives each group's answer as it comes. May raise
-`ConnectError`: that is then the answer of the groups that have none."""
+"""Queries one coordinator for some groups, and yields each group's result as it arrives. If it
+raises `ConnectError`, that is the result of the remaining groups.
+"""
 
 _MANY_KEYS = 4
-"""The first version of FindCoordinator that asks for several groups at once."""
+"""The first version of FindCoordinator that accepts several groups."""
 _AT_ONCE = 128
 _TRIES = 5
 _RETRY_S, _RETRY_CAP_S = 0.2, 1.0
@@ -44,9 +45,9 @@ def ask_coordinators(
     deadline: Deadline,
     worth_trying: Callable[[ConnectError], bool] = is_retriable,
 ) -> dict[str, T | ConnectError]:
-    """The answers by group. A group whose coordinator could not be asked has the error.
+    """Return the results by group. A group whose coordinator cannot be queried has the error.
 
-    `worth_trying`: whether an error may be gone when the group is asked again.
+    `worth_trying` decides whether a group with this error is queried again.
     """
     found: dict[str, T | ConnectError] = {}
     waiting = list(dict.fromkeys(groups))
@@ -67,7 +68,7 @@ def ask_coordinators(
 
 
 def slices(groups: Sequence[str], size: int = _AT_ONCE) -> Iterator[Sequence[str]]:
-    """As many groups as one request asks for."""
+    """Yield as many groups as fit in one request."""
     return (groups[first : first + size] for first in range(0, len(groups), size))
 
 

@@ -1,8 +1,8 @@
-"""Finds out why a cluster cannot be reached, for clients that retry without reporting the reason.
+"""Find out why a cluster is unreachable, for clients that retry without reporting the reason.
 
-It opens a connection of its own to the bootstrap brokers, in turn, and gives the typed error of
-`open_connection`: wrong credentials, a certificate nobody trusts, the wrong security protocol, or
-just nobody there.
+A probe opens its own connection to the bootstrap brokers, in turn, and returns the typed error of
+`open_connection`, for example wrong credentials, an untrusted certificate, the wrong security
+protocol, or a refused connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from connect.errors import ConnectError
 
 __all__ = ["BootstrapProbe", "why_unreachable"]
 
-# Long enough for a broker that restarts to be back; and not to be in the log all the time.
+# Long enough for a broker to restart, and to keep the log short.
 _FIRST_S = 1.0
 _AGAIN_S = 30.0
 _ATTEMPT_S = 10.0
@@ -31,14 +31,17 @@ _CLOSE_S = 2.0
 
 
 def why_unreachable(properties: Mapping[str, str], deadline: Deadline) -> ConnectError | None:
-    """Why no bootstrap broker takes a client with these Java properties; None: one does. Raises
-    `ConfigError`."""
+    """Return why no bootstrap broker accepts a client with these Java properties, or None if one
+    does.
+
+    Raises `ConfigError`.
+    """
     failure: ConnectError | None = None
     settings = wire_settings(properties)
     for host, port in settings.bootstrap:
         try:
             with closing(open_connection(host, port, settings, deadline)) as connection:
-                # A listener that wants a login answers the greeting of a client without one, too.
+                # A listener that requires SASL answers ApiVersions of a client without it, too.
                 connection.call(MetadataRequest(topics=[]), deadline)
         except ConnectError as error:
             failure = error
@@ -50,7 +53,10 @@ def why_unreachable(properties: Mapping[str, str], deadline: Deadline) -> Connec
 
 
 class BootstrapProbe:
-    """Belongs to one thread. `on_outcome` is called on another when there is news for `step`."""
+    """A background check of the bootstrap brokers, owned by one thread.
+
+    `on_outcome` is called on another thread when `step` has a new result.
+    """
 
     def __init__(
         self, settings: WireSettings, clock: Clock, on_outcome: Callable[[], None]
@@ -63,13 +69,14 @@ class BootstrapProbe:
         self._running: Future[None] | None = None
         self._due: float | None = None
         self.failure: ConnectError | None = None
-        """Why the last attempt failed; None when it did not."""
+        """Why the last attempt failed; None if it succeeded."""
 
     def step(self, needed: bool) -> bool:
-        """Say whether the cluster is being missed. True: an attempt has ended since the last call.
+        """Tell the probe whether the cluster is unreachable. True if an attempt has ended since the
+        last call.
 
-        The first is made when it has been missed for a second, the next half a minute later, or at
-        once after a failure that time does not heal.
+        The first attempt starts after one second without the cluster. The next one follows half a
+        minute later, or at once after a fatal error.
         """
         if not needed:
             self._running = self._due = self.failure = None
@@ -89,7 +96,7 @@ class BootstrapProbe:
         return False
 
     def pause_s(self) -> float:
-        """How long nothing is to be done here."""
+        """Return the seconds until the probe has something to do."""
         if self._due is None or self._running is not None:
             return float("inf")
         return max(0.0, self._due - self._clock.monotonic())
@@ -101,7 +108,7 @@ class BootstrapProbe:
             self._cancellation.close()
 
     def _attempt(self) -> None:
-        """Return when some broker takes us, raise when none does."""
+        """Return if some broker accepts the client, raise if none does."""
         failure: ConnectError | None = None
         for host, port in self._settings.bootstrap:
             try:

@@ -1,9 +1,9 @@
-"""Sets the committed offsets of consumer groups from outside, with OffsetCommit requests of our
-own.
+"""Set committed offsets of consumer groups from outside, with raw OffsetCommit requests.
 
-As Java's admin client does: without a member id or a generation, which coordinators take for groups
-without members only. Not through librdkafka: confluent-kafka counts the end of the C string into an
-offset's metadata, and so stores a NUL that Java does not. Safe to use from any thread.
+As in Java's admin client, a request has no member id and no generation, and coordinators accept it
+only for groups without members. librdkafka is not used because confluent-kafka counts the
+terminating NUL of the C string into an offset's metadata, and stores a NUL that Java does not. Safe
+to use from any thread.
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ from connect.clients.groups.fetch_offsets import Committed
 from connect.clients.wire.connection import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connect.topic_partition import TopicPartition
 
 __all__ = ["commit_at", "commit_offsets"]
 
 GroupCommits = Mapping[TopicPartition, Committed]
-"""By topic and partition; those without an offset are left as they are."""
+"""Offsets by topic and partition. Partitions that are absent stay as they are."""
 
 _OLDEST, _NEWEST = 2, 9
-"""Earlier versions are not in kafka-python, later ones name topics by id."""
-_COORDINATOR_MOVES = frozenset({14, 15, 16})
-"""It loads its log, is being chosen, or is another one."""
+"""kafka-python lacks earlier versions; later ones name topics by id."""
+_COORDINATOR_MOVES = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
 
 Topic = OffsetCommitRequest.OffsetCommitRequestTopic
 Partition = Topic.OffsetCommitRequestPartition
@@ -40,8 +46,11 @@ Partition = Topic.OffsetCommitRequestPartition
 def commit_offsets(
     settings: WireSettings, commits: Mapping[str, GroupCommits], deadline: Deadline
 ) -> dict[str, ConnectError]:
-    """Commit for many groups. Returns those that failed, and why; some partitions of such a group
-    may have been set. A coordinator that moves or reads its log is asked again a few times."""
+    """Commit offsets of many groups. Return the groups that failed, and why.
+
+    Some partitions of a failed group may have been set. A coordinator that moves or loads its log
+    is asked again a few times.
+    """
     wanted = [group for group, offsets in commits.items() if _known(offsets)]
 
     def ask(
@@ -52,7 +61,7 @@ def commit_offsets(
                 commit_at(connection, group, commits[group], deadline)
             except ConnectError as error:
                 if broker_code(error) is None:
-                    raise  # of the connection: there is no asking for the others
+                    raise  # A connection error fails all remaining groups.
                 yield group, error
             else:
                 yield group, None
@@ -64,8 +73,11 @@ def commit_offsets(
 def commit_at(
     connection: WireConnection, group: str, offsets: GroupCommits, deadline: Deadline
 ) -> None:
-    """Commit for one group, at its coordinator. Raises `BrokerError` (UNKNOWN_MEMBER_ID) where it
-    has members, and for the first refused partition; the others are set."""
+    """Commit offsets of one group at its coordinator.
+
+    Raises `BrokerError` (UNKNOWN_MEMBER_ID) if the group has members, and the error of the first
+    refused partition; the other partitions are set.
+    """
     what = f"Setting offsets of group {group}"
     version = connection.version_of(
         OffsetCommitRequest.API_KEY, _NEWEST, lowest=_OLDEST, name="OffsetCommit"

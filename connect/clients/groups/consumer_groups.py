@@ -1,8 +1,8 @@
 """The consumer groups of a cluster and their committed offsets, many groups per call.
 
-Over one confluent-kafka admin client, and connections of our own for reading and setting what
-groups committed; safe to use from any thread. Groups of consumers only, of the classic and the new
-protocol (KIP-848), those without members included.
+Uses one confluent-kafka admin client, and raw connections for reading and setting offsets. Covers
+groups of the classic and the new consumer protocol (KIP-848), with and without members. Safe to use
+from any thread.
 """
 
 from __future__ import annotations
@@ -28,32 +28,36 @@ from connect.topic_partition import TopicPartition
 __all__ = ["Committed", "ConsumerGroups", "GroupListing"]
 
 EMPTY_STATE, DEAD_STATE, UNKNOWN_STATE = "EMPTY", "DEAD", "UNKNOWN"
-# librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
+# librdkafka has a timeout of its own; this one applies only if it never answers.
 _ANSWER_GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as the cluster lists it. `state`: as Java's GroupState, `EMPTY` for instance;
-    `UNKNOWN` where brokers before Kafka 2.6 were not asked for it by `list_groups`."""
+    """A group as listed by the cluster. `state` is as in Java's GroupState, for example `EMPTY`.
+
+    `state` is `UNKNOWN` for brokers before Kafka 2.6, unless `list_groups` was asked to query it.
+    """
 
     group: str
     state: str
 
     @property
     def empty(self) -> bool:
-        """Whether it has no members: then its offsets may be set."""
+        """Whether the group has no members, so that its offsets may be set."""
         return self.state == EMPTY_STATE
 
     @property
     def dead(self) -> bool:
-        """Whether it is being removed: as good as one that does not exist."""
+        """Whether the group is being removed. Treat it like a group that does not exist."""
         return self.state == DEAD_STATE
 
 
 class ConsumerGroups:
-    """Lists groups, reads and sets their offsets. Made from Java client properties; its owner calls
-    `close`."""
+    """A client that lists groups and reads and sets their offsets.
+
+    Made from Java client properties; its owner calls `close`.
+    """
 
     def __init__(self, props: Mapping[str, str]) -> None:
         self._log = factory.LibrdkafkaLog(props.get("client.id", "groups"))
@@ -68,11 +72,11 @@ class ConsumerGroups:
     def list_groups(
         self, deadline: Deadline, states_of: Collection[str] = ()
     ) -> dict[str, GroupListing]:
-        """All groups by their ids.
+        """Return all groups by id.
 
-        `states_of`: groups whose state has to be known, also where brokers do not list states;
-        then their coordinators are asked. Raises also where only some of the brokers answered: a
-        group that is missing from a list must not be taken for one that does not exist.
+        `states_of` names the groups whose state is needed. If brokers do not list states, the
+        coordinators of these groups are queried. Raises also if only some of the brokers answer, so
+        that no existing group is taken for a missing one.
         """
         what = "Listing consumer groups"
         future = self._open().list_consumer_groups(request_timeout=_timeout(deadline))
@@ -95,8 +99,10 @@ class ConsumerGroups:
     def committed(
         self, groups: Iterable[str], deadline: Deadline
     ) -> dict[str, dict[TopicPartition, Committed] | ConnectError]:
-        """What each group committed, by topic and partition; nothing for one that does not exist.
-        A group that could not be asked has its error."""
+        """Return each group's committed offsets, by topic and partition.
+
+        A group that does not exist has none. A group that cannot be queried has its error.
+        """
         self._open()
         return fetch_committed(self._wire, list(groups), deadline)
 
@@ -105,8 +111,11 @@ class ConsumerGroups:
         offsets: Mapping[str, Mapping[TopicPartition, Committed]],
         deadline: Deadline,
     ) -> dict[str, ConnectError]:
-        """Set these offsets of groups, which must have no members; others stay. Returns the groups
-        that failed, and why: `BrokerError` (UNKNOWN_MEMBER_ID) for one that has members."""
+        """Set these offsets of groups without members; other offsets stay.
+
+        Returns the groups that failed, and why: `BrokerError` (UNKNOWN_MEMBER_ID) for a group with
+        members.
+        """
         self._open()
         return commit_offsets(self._wire, offsets, deadline)
 
@@ -125,7 +134,7 @@ class ConsumerGroups:
         except concurrent.futures.TimeoutError as error:
             raise DeadlineExceeded(f"{what} got no response in time") from error
         finally:
-            # Only a poll hands librdkafka's log lines over; without it they pile up.
+            # librdkafka delivers log lines only to a poll; without one they pile up.
             if self._client is not None:
                 self._client.poll(0)
 

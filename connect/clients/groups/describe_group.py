@@ -1,4 +1,4 @@
-"""The members of a group of any protocol type: consumers, Connect workers, others."""
+"""Describe the members of a group of any protocol type: consumers, Connect workers, others."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from connect.clients.errors import error_from_code
 from connect.clients.wire.find_coordinator import Coordinated, any_broker, open_coordinator
 from connect.clock import Deadline
 from connect.loop import Backoff, retry
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["GroupPeer", "group_members", "may_describe_group"]
-
-_GROUP_ID_NOT_FOUND = 69
-_GROUP_AUTHORIZATION_FAILED = 30
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPeer:
-    """A member as its coordinator knows it."""
+    """A group member as its coordinator reports it."""
 
     member_id: str
     client_id: str
@@ -33,9 +31,10 @@ class GroupPeer:
 
 
 def group_members(props: Mapping[str, str], group: str, deadline: Deadline) -> list[GroupPeer]:
-    """The members of a group; none of one that does not exist. `props`: Java client properties.
+    """Return the members of a group; an empty list if the group does not exist.
 
-    Asks again what may pass until the deadline. Raises one of `connect.errors`.
+    `props` are Java client properties. Retries retriable errors until the deadline. Raises one of
+    `connect.errors`.
     """
     settings = wire_settings(props)
 
@@ -44,7 +43,7 @@ def group_members(props: Mapping[str, str], group: str, deadline: Deadline) -> l
             answer = connection.call(DescribeGroupsRequest(groups=[group]), deadline)
         peers: list[GroupPeer] = []
         for found in answer.groups:
-            if found.error_code and found.error_code != _GROUP_ID_NOT_FOUND:
+            if found.error_code and found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 what = f"Describing group {group}"
                 raise error_from_code(found.error_code, what, needs=f"Describe on group {group}")
             peers += [GroupPeer(m.member_id, m.client_id, m.client_host) for m in found.members]
@@ -54,11 +53,11 @@ def group_members(props: Mapping[str, str], group: str, deadline: Deadline) -> l
 
 
 def may_describe_group(props: Mapping[str, str], group: str, deadline: Deadline) -> bool:
-    """Whether this client has any permission on a group, be it there or not.
+    """Return whether this client has any permission on a group, whether or not the group exists.
 
-    Any broker knows, and is asked in place of the coordinator: asking for that would create the
-    topic of the brokers' group offsets, where it is not there yet. Raises one of `connect.errors`.
+    Any broker can answer. The coordinator is not used because looking it up would create the
+    offsets topic if it does not exist yet. Raises one of `connect.errors`.
     """
     with closing(any_broker(wire_settings(props), deadline)) as connection:
         answer = connection.call(DescribeGroupsRequest(groups=[group]), deadline)
-    return all(found.error_code != _GROUP_AUTHORIZATION_FAILED for found in answer.groups)
+    return all(found.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED for found in answer.groups)

@@ -1,9 +1,8 @@
-"""Reads committed offsets of consumer groups from their coordinators, over connections of our own.
+"""Read committed offsets of consumer groups from their coordinators, over raw connections.
 
-Not through librdkafka: its admin client reads a null pointer, and takes the process along, when a
-coordinator answers that it is none any more (NOT_COORDINATOR; librdkafka 2.16.1,
-`rd_kafka_handle_OffsetFetch` without a consumer). Safe to use from any thread: each call opens what
-it needs and closes it.
+librdkafka is not used because its admin client crashes the process with a null pointer when a
+coordinator answers NOT_COORDINATOR (librdkafka 2.16.1, `rd_kafka_handle_OffsetFetch` without a
+consumer). Safe to use from any thread: each call opens and closes its own connections.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from connect.clients.groups.ask_coordinators import ask_coordinators, slices
 from connect.clients.wire.connection import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connect.topic_partition import TopicPartition
 
 __all__ = ["Committed", "fetch_committed"]
 
 
 _MANY_GROUPS = 8
-"""The first version that asks for several groups at once."""
+"""The first version of OffsetFetch that accepts several groups."""
 _NEWEST = 9
-"""Later ones name topics by id."""
-_GROUP_ID_NOT_FOUND = 69
+"""The newest version before those that name topics by id."""
 
 
 class Committed(NamedTuple):
-    """A committed offset: the one to read next. `offset` None: forgotten by the broker.
+    """A committed offset: the next one to read. `offset` None means that the broker has none.
 
-    `metadata`: to the byte what the client committed; of C's clients it may end in a NUL.
+    `metadata` is exactly what the client committed; C clients may append a NUL.
     """
 
     offset: int | None
@@ -46,8 +45,10 @@ Found = dict[str, "Offsets | ConnectError"]
 
 
 def fetch_committed(settings: WireSettings, groups: Collection[str], deadline: Deadline) -> Found:
-    """By group; nothing for a group that does not exist. One that could not be asked has its
-    error."""
+    """Return the offsets by group. A group that does not exist has none.
+
+    A group that cannot be queried has its error.
+    """
 
     def ask(
         connection: WireConnection, own: Sequence[str]
@@ -67,7 +68,7 @@ def fetch_committed(settings: WireSettings, groups: Collection[str], deadline: D
 
 
 def _request(groups: Sequence[str], version: int) -> Any:
-    """For all topics of these groups."""
+    """Return a request for all topics of these groups."""
     if version < _MANY_GROUPS:
         return OffsetFetchRequest(version=version, group_id=groups[0], topics=None)
     one = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -77,7 +78,7 @@ def _request(groups: Sequence[str], version: int) -> Any:
 
 
 def _offsets(group: str, answer: Any) -> Offsets | ConnectError:
-    if answer.error_code == _GROUP_ID_NOT_FOUND:
+    if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return {}
     if answer.error_code:
         what = f"Reading the offsets of group {group}"

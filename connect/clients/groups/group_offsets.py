@@ -1,7 +1,7 @@
-"""The committed offsets of a consumer group: reading, setting and deleting them from outside.
+"""Read, set and delete the committed offsets of a consumer group from outside.
 
-Changing them needs a group without members. Each call opens what it needs and closes it; safe to
-use from any thread.
+Only offsets of a group without members can be changed. Safe to use from any thread: each call opens
+and closes its own connections.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from connect.clients.wire.find_coordinator import Coordinated, open_coordinator
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.loop import Backoff
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["GroupOffsets"]
 
@@ -34,20 +35,19 @@ _log = logging.getLogger(__name__)
 Partition = tuple[str, int]
 
 _RETRY_S, _RETRY_CAP_S = 0.2, 2.0
-_GROUP_ID_NOT_FOUND = 69
-# librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
+# librdkafka has a timeout of its own; this one applies only if it never answers.
 _ANSWER_GRACE_S = 5.0
 
 
 class GroupOffsets:
-    """Of one group. `properties`: Java properties of an admin client of its cluster."""
+    """The offsets of one group. `properties` are Java admin client properties."""
 
     def __init__(self, properties: Mapping[str, str], group: str) -> None:
         self._properties = dict(properties)
         self._group = group
 
     def read(self, deadline: Deadline) -> dict[Partition, int]:
-        """All committed offsets, by topic and partition; none for a group that does not exist."""
+        """Return all committed offsets by topic and partition; none if the group does not exist."""
         settings = wire_settings(self._properties)
         answer = fetch_committed(settings, [self._group], deadline)[self._group]
         if isinstance(answer, ConnectError):
@@ -72,7 +72,7 @@ class GroupOffsets:
         _with_patience(attempt, deadline)
 
     def delete(self, partitions: Collection[Partition], deadline: Deadline) -> None:
-        """Forget the offsets of these partitions. No error where there is no group."""
+        """Delete the offsets of these partitions. Does nothing if the group does not exist."""
         if not partitions:
             return
         _with_patience(lambda: self._delete(partitions, deadline), deadline)
@@ -84,7 +84,7 @@ class GroupOffsets:
             open_coordinator(settings, Coordinated.GROUP, self._group, deadline)
         ) as connection:
             answer = connection.call(self._delete_request(partitions), deadline)
-        if answer.error_code not in (0, _GROUP_ID_NOT_FOUND):
+        if answer.error_code not in (0, ErrorCode.GROUP_ID_NOT_FOUND):
             raise error_from_code(answer.error_code, what, needs=f"Delete on group {self._group}")
         for topic in answer.topics:
             for partition in topic.partitions:
@@ -97,7 +97,7 @@ class GroupOffsets:
                     )
 
     def delete_group(self, deadline: Deadline) -> None:
-        """Forget the group. No error where there is none."""
+        """Delete the group. Does nothing if it does not exist."""
         what = f"Deleting group {self._group}"
         timeout = max(0.1, deadline.remaining())
         client = factory.admin_client(self._properties)
@@ -106,7 +106,7 @@ class GroupOffsets:
             futures[self._group].result(timeout + _ANSWER_GRACE_S)
         except confluent_kafka.KafkaException as error:
             found = from_librdkafka(error, what, f"Delete on group {self._group}")
-            if broker_code(found) != _GROUP_ID_NOT_FOUND:
+            if broker_code(found) != ErrorCode.GROUP_ID_NOT_FOUND:
                 raise found from error
         except concurrent.futures.TimeoutError as error:
             raise DeadlineExceeded(f"{what} got no response within {timeout:g} s") from error
@@ -127,7 +127,7 @@ class GroupOffsets:
 
 
 def _with_patience(attempt: Callable[[], None], deadline: Deadline) -> None:
-    """Retry retriable errors: a coordinator that is being elected or is loading its log."""
+    """Retry retriable errors, such as a coordinator that is being elected or is loading its log."""
     backoff = Backoff(_RETRY_S, _RETRY_CAP_S)
     while True:
         try:

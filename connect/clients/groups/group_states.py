@@ -1,4 +1,6 @@
-"""The states of groups, for brokers that do not list them: before Kafka 2.6 (KIP-518)."""
+"""Look up group states with DescribeGroups, for brokers before Kafka 2.6, which do not list
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,23 @@ from connect.clients.groups.ask_coordinators import ask_coordinators, slices
 from connect.clients.wire.connection import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["fetch_states"]
 
-_GROUP_ID_NOT_FOUND = 69
 _DEAD = "Dead"
-# Version 6 only adds an error message.
+# Version 6 adds only an error message.
 _NEWEST = 5
 
 
 def fetch_states(
     settings: WireSettings, groups: Collection[str], deadline: Deadline
 ) -> dict[str, str | ConnectError]:
-    """By group, the state as its coordinator calls it: `Empty`, `Stable`, ...; `Dead` for a group
-    that does not exist. One that could not be asked has its error. Safe to call from any thread."""
+    """Return each group's state as its coordinator names it (`Empty`, `Stable`, ...).
+
+    A group that does not exist is `Dead`. A group that cannot be queried has its error. Safe to
+    call from any thread.
+    """
 
     def ask(
         connection: WireConnection, own: Sequence[str]
@@ -42,7 +47,7 @@ def fetch_states(
 
 
 def _state(group: str, code: int, state: str) -> str | ConnectError:
-    if code == _GROUP_ID_NOT_FOUND:
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
         return _DEAD
     if code:
         return error_from_code(code, f"Describing group {group}")

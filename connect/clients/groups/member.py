@@ -1,8 +1,8 @@
-"""A worker's membership in its Connect group: joining, heartbeats, rebalances, leaving.
+"""A worker's membership in its Connect group: join, heartbeat, rebalance, leave.
 
-Two threads. The owner's calls `poll` again and again; all callbacks run there. The member's own
+The owner's thread calls `poll` repeatedly, and all callbacks run there. The member's own thread
 sends heartbeats and waits for the coordinator, so that an owner who is busy starting or stopping
-tasks stays in the group, for as long as rebalance.timeout.ms. Classic group protocol, protocol type
+tasks stays in the group for up to rebalance.timeout.ms. Classic group protocol, protocol type
 `connect`, no static membership.
 """
 
@@ -34,27 +34,28 @@ __all__ = ["GroupCallbacks", "GroupMember", "GroupTimeouts"]
 
 log = logging.getLogger(__name__)
 
-# LeaveGroup is a courtesy: without it the group waits for the session timeout.
+# LeaveGroup is optional: without it the coordinator removes the member after the session timeout.
 _LEAVE_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 5.0
-# Of the time that closing gets; the rest is for the thread, which mostly ends at once.
+# Reserved out of the time to close, for the thread, which usually ends at once.
 _LEAVE_SHARE = 0.6
-# Also when no time is left: what closes connections must not run beside the thread.
+# Granted even if no time is left, because connections must not be closed while the thread runs.
 _LEAST_CLOSE_S = 0.5
-# So that nothing is overlooked for long, should a wake be missed.
+# Bounds the delay if a wake-up is missed.
 _LONGEST_WAIT_S = 10.0
-# How often within rebalance.timeout.ms an owner who waits says that it is alive.
+# How often within rebalance.timeout.ms a waiting owner reports that it is alive.
 _SIGNS_OF_LIFE = 3
 
 
 class GroupMember:
-    """One member. All methods belong to the owner's thread, but for `wakeup` and
-    `request_rejoin`. The member's thread starts with the object; `close` ends it.
+    """One member of a Connect group.
 
-    Errors that time may heal are tried again without end, and logged now and then. Others are
-    raised from `poll` and `ensure_active`: `AuthenticationFailed`, `BrokerError` for a group that
-    refuses us, `CorruptData` for brokers that speak another protocol, what a callback raises.
-    Polling again after them tries again.
+    Only the owner's thread may call its methods, except `wakeup` and `request_rejoin`. The member's
+    thread starts with the object, and `close` ends it.
+
+    Retriable errors are retried without end, and logged now and then. `poll` and `ensure_active`
+    raise other errors: `AuthenticationFailed`, `BrokerError` if the group refuses the member,
+    `CorruptData` if brokers use another protocol, and errors of callbacks. The next poll retries.
     """
 
     def __init__(
@@ -65,7 +66,8 @@ class GroupMember:
         callbacks: GroupCallbacks,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`properties` are the worker's, under Java's names; only those of clients are read.
+        """Start the member. `properties` are the worker's, with Java names; only client keys are
+        read.
 
         Raises `ConfigError`.
         """
@@ -77,7 +79,7 @@ class GroupMember:
                 value=timeouts.heartbeat_ms,
             )
         self.metrics = CoordinatorMetrics(clock)
-        """What it shows of itself, once its owner has registered it."""
+        """The member's metrics; its owner registers them."""
         settings = wire_settings(properties)
         self._group_id = group_id
         self._callbacks = callbacks
@@ -99,7 +101,7 @@ class GroupMember:
 
     @property
     def member_id(self) -> str:
-        """Our id in the group; empty while we have none. From any thread."""
+        """The member id; empty while the member has none. Thread-safe."""
         return self._coordinator.member_id
 
     @property
@@ -110,8 +112,9 @@ class GroupMember:
 
     @property
     def trouble(self) -> str | None:
-        """Why the group's coordinator is not reached; None where it is, or nothing has failed yet.
-        From any thread."""
+        """Why the group's coordinator is unreachable; None if it is reachable or nothing has failed
+        yet. Thread-safe.
+        """
         if self._coordinator.coordinator_id is not None:
             return None
         probed, failed = self._probe.failure, self._network.connections.last_failure
@@ -119,35 +122,36 @@ class GroupMember:
         return None if reason is None else f"no coordinator of group {self._group_id}: {reason}"
 
     def poll(self, timeout_s: float) -> None:
-        """Do what membership asks for: join, rejoin, call back. Say that the owner is alive.
+        """Do the pending group work: join, rejoin, run callbacks. Report that the owner is alive.
 
-        Returns after `timeout_s` at the latest; before that after `wakeup`, after each completed
-        rebalance, and after the loss of the coordinator. A join that is not done by then goes on,
-        and its callbacks wait for the next call.
+        Returns after `timeout_s` at the latest, and earlier after `wakeup`, a completed rebalance
+        or the loss of the coordinator. A join that takes longer goes on, and its callbacks run in
+        the next call.
         """
         joins = self._coordinator.joins
         self._run(timeout_s, lambda: self._coordinator.joins != joins)
 
     def ensure_active(self, timeout_s: float) -> bool:
-        """Poll until we are in the group and have no reason to rejoin. Whether that is so now: not
-        after `timeout_s`, a `wakeup`, or the loss of the coordinator."""
+        """Poll until the member is in the group with no need to rejoin. Return whether it is.
+
+        Returns False after `timeout_s`, a `wakeup`, or the loss of the coordinator.
+        """
         self._run(timeout_s, lambda: not self._needs_join())
         return not self._needs_join()
 
     def request_rejoin(self, reason: str) -> None:
-        """Rejoin at the next poll. Also while a rebalance is running: then once more after it.
-        From any thread."""
+        """Rejoin at the next poll, and once more after a rebalance in progress. Thread-safe."""
         self._coordinator.request_rejoin(reason)
 
     def wakeup(self) -> None:
-        """Make the running poll, or else the next one, return at once. From any thread."""
+        """Make the running or the next poll return at once. Thread-safe."""
         self._woken.set()
         self._calls.wake()
 
     def leave(self, reason: str, timeout_s: float = _LEAVE_TIMEOUT_S) -> None:
-        """Leave the group, so that it rebalances at once. A next `poll` would join again.
+        """Leave the group, so that it rebalances at once. The next `poll` would join again.
 
-        Never raises: the group finds out by itself when the session times out.
+        Never raises: without LeaveGroup the session times out.
         """
         self._coordinator.resting = True
         self._coordinator.has_assignment = False
@@ -165,8 +169,10 @@ class GroupMember:
     def close(
         self, reason: str = "the worker is shutting down", deadline: Deadline | None = None
     ) -> None:
-        """Leave if we are in the group, end the thread and all connections, by the deadline if
-        there is one. May be called again."""
+        """Leave the group, and end the thread and all connections by the deadline, if there is one.
+
+        May be called again.
+        """
         if self._closed:
             return
         self._closed = True
@@ -180,7 +186,7 @@ class GroupMember:
         self._network.close(min(_CLOSE_TIMEOUT_S, closing.remaining()))
         self._probe.close()
 
-    # One poll.
+    # A single poll.
 
     def _run(self, timeout_s: float, done: Callable[[], bool]) -> None:
         deadline = Deadline(timeout_s, self._clock)
@@ -206,7 +212,7 @@ class GroupMember:
             raise from_kafka_python(error, what, needs) from error
 
     def _step(self) -> None:
-        """Begin to join where needed; raise what joining ended with."""
+        """Start to join if needed. Raise the error of the last join."""
         joining = self._joining
         if joining is not None and joining.is_done:
             self._joining = None
@@ -232,7 +238,7 @@ class GroupMember:
         return woken
 
     def _check_evicted(self) -> None:
-        """Tell the owner if the group has put us out."""
+        """Call the owner if the coordinator removed this member."""
         coordinator = self._coordinator
         if coordinator.evicted and coordinator.has_assignment:
             coordinator.evicted = False
@@ -240,7 +246,7 @@ class GroupMember:
             self._callbacks.on_evicted()
 
     def _check_lost(self) -> bool:
-        """Whether the owner was told just now that the coordinator is lost."""
+        """Call the owner if the coordinator was lost. Return whether the call was made now."""
         self._find_out_why()
         coordinator = self._coordinator
         lost_at = coordinator.lost_at
@@ -265,7 +271,7 @@ class GroupMember:
         return min(pause, max(0.0, lost_at - time.monotonic()))
 
     def _find_out_why(self) -> None:
-        """Tell now and then why there is no coordinator; raise what trying again cannot help."""
+        """Log now and then why there is no coordinator. Raise fatal errors."""
         missing = self._joining is not None and self._coordinator.coordinator_id is None
         if not self._probe.step(missing):
             return
@@ -284,7 +290,7 @@ class GroupMember:
 
 
 def _wait(future: Future, timeout_s: float) -> bool:
-    """Whether a future of the network thread is done in time."""
+    """Return whether a future of the network thread is done in time."""
     done = threading.Event()
     future.add_both(lambda _: done.set())
     return done.wait(timeout_s)

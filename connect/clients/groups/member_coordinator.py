@@ -1,11 +1,11 @@
-"""The network side of a Connect group's member: kafka-python's coordinator on a thread of its own.
+"""The network side of a Connect group member: kafka-python's coordinator on its own thread.
 
-kafka-python finds the coordinator, sends heartbeats and knows what each answer means. Here is what
-Connect needs besides: callbacks run on the owner's thread while heartbeats go on, a dead connection
-is noticed within the session timeout, and a request to rejoin is never lost in a running one.
+kafka-python finds the coordinator, sends heartbeats and handles responses. This module adds the
+needs of Connect: callbacks run on the owner's thread while heartbeats go on, a dead connection is
+noticed within the session timeout, and a rejoin request during a rebalance is never lost.
 
-Everything here but `OwnerCalls.next` runs on the network thread, and is used by
-`connect.clients.groups.member` only.
+Everything except `OwnerCalls.next` runs on the network thread. Only `connect.clients.groups.member`
+uses it.
 """
 
 from __future__ import annotations
@@ -38,54 +38,62 @@ __all__ = ["GroupCallbacks", "GroupCoordinator", "OwnerCalls", "lost_at"]
 
 log = logging.getLogger(__name__)
 
-# The newest that say nothing which needs a newer kafka-python (reasons, skipped assignments).
+# The newest versions whose new fields (reasons, skipped assignments) can be ignored.
 _JOIN_VERSION = 7
 _SYNC_VERSION = 5
-# As Java's clients: time for the answer to a join that the coordinator holds back.
+# As in Java's clients: extra time for a JoinGroup response, which the coordinator delays.
 _JOIN_GRACE_MS = 5_000
 _REFUSAL_S = 1.0
 _LEFT_ON_POLL_TIMEOUT = "worker poll timeout has expired."
 
 
 class GroupCallbacks(Protocol):
-    """What a member does when the group changes. All are called on the owner's thread, from within
-    `GroupMember.poll` or `ensure_active`; heartbeats go on meanwhile. What they raise is raised
-    there."""
+    """Callbacks of a member when the group changes.
+
+    All run on the owner's thread, inside `GroupMember.poll` or `ensure_active`, while heartbeats go
+    on. Their errors are raised there.
+    """
 
     def metadata(self) -> list[tuple[str, bytes]]:
-        """The protocols to offer, the preferred first, each with this worker's metadata."""
+        """Return the protocols to offer, most preferred first, each with this worker's metadata."""
 
     def perform_assignment(
         self, leader_id: str, protocol: str, members: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
-        """As the leader: turn the members' metadata into their assignments, by member id."""
+        """Compute the assignments by member id from the members' metadata. Called on the leader."""
 
     def on_join_prepare(self) -> None:
-        """The group is about to rebalance, and we to join: once for each rebalance."""
+        """Prepare to rejoin. Called once for each rebalance."""
 
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> None:
-        """We are in the group, and this is what we shall run."""
+        """Accept the assignment after the member joined the group."""
 
     def on_coordinator_lost(self) -> None:
-        """The coordinator is lost, so other workers may run our work: stop it. The member rejoins
-        as soon as it can."""
+        """Stop the assigned work, because the coordinator is lost and other workers may take it
+        over.
+
+        The member rejoins as soon as it can.
+        """
 
     def on_evicted(self) -> None:
-        """The group has gone on without us, and others may run our work by now: stop it. The member
-        rejoins at once, and then hears what is still ours."""
+        """Stop the assigned work, because the coordinator removed this member and others may have
+        its work.
+
+        The member rejoins at once and then gets a new assignment.
+        """
 
 
 class OwnerCalls:
-    """Hands calls from the network thread to the owner's thread, and the results back."""
+    """Passes calls from the network thread to the owner's thread, and the results back."""
 
     def __init__(self, selector: NetworkSelector) -> None:
         self._selector = selector
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call on the owner's thread, whenever it waits next, and await the result."""
+        """Call a function on the owner's thread when it waits next, and await the result."""
         done = Future()
 
         def call() -> None:
@@ -103,11 +111,13 @@ class OwnerCalls:
         return await done
 
     def wake(self) -> None:
-        """End the owner's wait: there may be something for it to see. From any thread."""
+        """End the owner's wait. Thread-safe."""
         self._calls.put(None)
 
     def next(self, timeout_s: float) -> bool:
-        """On the owner's thread: run one call, or see one wake. Whether there was one in time."""
+        """Run one call, or consume one wake-up, on the owner's thread. Return whether there was one
+        in time.
+        """
         try:
             call = self._calls.get(timeout=timeout_s) if timeout_s > 0 else self._calls.get_nowait()
         except queue.Empty:
@@ -118,7 +128,9 @@ class OwnerCalls:
 
 
 class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
-    """A member of protocol type `connect`. See the module."""
+    """kafka-python's coordinator for a member of protocol type `connect`. Runs on the network
+    thread.
+    """
 
     def __init__(
         self,
@@ -139,16 +151,17 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         self._rejoin_requested = False
         self._next_lookup = 0.0
         self.joins = 0
-        """How many rebalances were completed, callbacks included."""
+        """The number of completed rebalances, including their callbacks."""
         self.has_assignment = False
-        """Whether there is something that the loss of the coordinator would take away."""
+        """Whether the member has an assignment that it would lose with the coordinator."""
         self.evicted = False
-        """Whether the group has put us out, and the owner is to be told."""
+        """Whether the coordinator removed this member and the owner must be told."""
         self.resting = True
-        """While true, nothing makes it join."""
+        """Prevents joins while true."""
         self.lost_at: float | None = None
-        """When, by `time.monotonic`, we are too long without a coordinator; None while we have one.
-        A heartbeat interval after the coordinator was lost, but by the end of the session."""
+        """The `time.monotonic` at which the missing coordinator counts as lost; None while there is
+        one. This is a heartbeat interval after its loss, but at the latest the end of the session.
+        """
         super().__init__(
             network.client,
             group_id=group_id,
@@ -177,7 +190,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
     def _perform_assignment(self, leader_id: str, protocol: str, members: Any) -> Any:
         raise AssertionError("the owner assigns, see _do_join_and_sync_async")
 
-    # When to join.
+    # Deciding when to join.
 
     def need_rejoin(self) -> bool:
         return not self.resting and (self._rejoin_requested or bool(self.rejoin_needed))
@@ -185,7 +198,8 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
     def request_rejoin(self, reason: str | None = None) -> None:
         if reason is not None:
             log.info("Group %s: rejoining: %s", self.group_id, reason)
-            # Stays set when it comes after our metadata went out: then that join was too early.
+            # A request that comes after our metadata was sent stays set, because that join was too
+            # early for it.
             self._rejoin_requested = True
         super().request_rejoin()
         self._calls.wake()
@@ -195,10 +209,10 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         self.evicted = self.has_assignment and not self.member_id
         self._calls.wake()
 
-    # Joining, with the owner's part on the owner's thread.
+    # Joining. Callbacks run on the owner's thread.
 
     async def stay_active_async(self) -> None:
-        """Join, however long it takes. Raises what trying again cannot help."""
+        """Join, however long it takes. Raises fatal errors."""
         while True:
             try:
                 await self.ensure_active_group_async()
@@ -232,7 +246,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             joined = await self._join()
             assignments: Mapping[str, bytes] = {}
             if joined.leader == joined.member_id:
-                # This may take the owner a while; the coordinator must hear from us.
+                # Callbacks may take long, and heartbeats must go on meanwhile.
                 self._completing = True
                 self._enable_heartbeat()
                 members = {member.member_id: bytes(member.metadata) for member in joined.members}
@@ -244,7 +258,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
                 )
             return await self._sync(assignments)
         except MemberIdRequiredError:
-            # The first answer that every new member gets.
+            # Every new member gets this response first.
             raise
         except KafkaError:
             self._metrics.rebalance_failed()
@@ -253,8 +267,11 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             self._completing = False
 
     def _notice_end_of_session(self) -> None:
-        """No heartbeat does that while we join. A coordinator that has our join keeps us; but not
-        if we are late with it, as after the process stood still."""
+        """Detect an expired session while joining, when no heartbeats do.
+
+        A coordinator that has our JoinGroup keeps the member. It does not if JoinGroup is late, for
+        example after the process was suspended.
+        """
         late = time.monotonic() - self._last_heard > self._timeouts.session_ms / 1000
         if late and self.has_assignment:
             self.evicted = True
@@ -279,7 +296,8 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             self.config["request_timeout_ms"], self._timeouts.rebalance_ms + _JOIN_GRACE_MS
         )
         sent = time.monotonic()
-        # A coordinator that is none refuses at once; one that holds the join back has taken it.
+        # A broker that is not the coordinator refuses at once; one that delays the response has
+        # accepted it.
         taken = self._net.call_later(_REFUSAL_S, self._heard)
         try:
             response = await self._ask(request, timeout_ms)
@@ -307,7 +325,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         return assignment
 
     async def _ask(self, request: Any, timeout_ms: float) -> Any:
-        """Send to the coordinator; it counts as dead when it does not answer."""
+        """Send a request to the coordinator. Mark the coordinator dead if it does not answer."""
         node_id = self.coordinator_id
         try:
             return await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
@@ -315,10 +333,10 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             self._failed_request(node_id, request, error)
             raise
 
-    # Heartbeats, and the coordinator's death.
+    # Heartbeats and coordinator failure.
 
     def stable(self) -> bool:
-        """Whether to send heartbeats: in a group, or as a leader that is assigning."""
+        """Return whether to send heartbeats: in a group, or while assigning as its leader."""
         joining = self._completing and self.state is MemberState.REBALANCING
         return joining or bool(super().stable())
 
@@ -333,7 +351,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         )
         sent = time.monotonic()
         left_ms = self._timeouts.session_ms - (sent - self._last_heard) * 1000
-        # A silent coordinator is given up when the session ends, not when requests time out.
+        # Give up a silent coordinator when the session ends, not when requests time out.
         timeout_ms = min(max(left_ms, 1), self.config["request_timeout_ms"])
         self._metrics.heartbeat_sent()
         response = await self._ask(request, timeout_ms)
@@ -348,7 +366,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         self._calls.wake()
 
     async def _send_group_coordinator_request(self) -> Any:
-        # The answer may name a broker that is down, again and again.
+        # The response may name a broker that is down again and again.
         pause_s = self._next_lookup - time.monotonic()
         if pause_s > 0:
             await self._net.sleep(pause_s)
@@ -356,7 +374,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         if not self._manager.bootstrapped:
             await self._manager.bootstrap_async()
         found = await super()._send_group_coordinator_request()
-        # Whether it has us still is to be known at once, not a heartbeat interval later.
+        # Send a heartbeat at once to learn whether the new coordinator still has this member.
         self.heartbeat.fail_heartbeat()
         return found
 
@@ -372,14 +390,17 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             self._heard()
             raise
         except GroupAuthorizationFailedError:
-            # Joining tells the owner.
+            # The join callback informs the owner.
             self.request_rejoin()
             raise
         self._heard()
 
     def _beat_was_heard(self) -> None:
-        """The coordinator counts the session from when it got the heartbeat: after we sent it, but
-        perhaps long before we read its answer, if the process stood still."""
+        """Count the session from when the heartbeat was sent, not from when its response was read.
+
+        The coordinator counts from when it received the heartbeat. The response may be read much
+        later if the process was suspended.
+        """
         self.heartbeat.last_receive = self.heartbeat.last_send
 
     @property
@@ -391,7 +412,7 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             log.info("Group %s: found its coordinator", self.group_id)
             self.lost_at = None
 
-    # Leaving.
+    # Leaving the group.
 
     async def maybe_leave_group_async(
         self, reason: str | None = None, timeout_ms: float | None = None
@@ -408,7 +429,10 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
 
 
 def lost_at(now: float, heard: float, timeouts: GroupTimeouts) -> float:
-    """When a member whose coordinator is dead since `now`, and which heard from it last at `heard`,
-    has to act as if it had lost its place: others may have it once the session is over. Pure."""
+    """Return when a member must stop its work after its coordinator died at `now`.
+
+    `heard` is the time of the last response. Other workers may get the work when the session ends.
+    Pure.
+    """
     session_end = heard + timeouts.session_ms / 1000
     return max(now, min(now + timeouts.heartbeat_ms / 1000, session_end))

@@ -1,7 +1,7 @@
-"""The connections of a group's member: kafka-python's client on a thread of its own.
+"""Connections of a group member: kafka-python's client on its own thread.
 
-What kafka-python leaves open is closed here: sockets that never connected, or failed in the TLS
-handshake. Used by `connect.clients.groups.member` and its coordinator only.
+Closes the sockets that kafka-python leaves open: those that never connected or failed in the TLS
+handshake. Only `connect.clients.groups.member` and its coordinator use this module.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from connect.clients.config.settings import WireSettings
 
 __all__ = ["GroupNetwork", "GroupTimeouts", "dead_after_ms"]
 
-# Their reports are of use to those who write clients; what operators need is logged here.
+# kafka-python's log lines help developers of clients; operators get ours.
 _CHATTY = ("kafka.coordinator", "kafka.net", "kafka.cluster", "kafka.future")
-# kafka-python chooses the maker of its sockets by the scheme of a proxy; this one has no proxy.
+# kafka-python chooses the socket class by a proxy's scheme; this one uses no proxy.
 _SCHEME = "unproxied"
 
 
 class GroupTimeouts(NamedTuple):
-    """Java's session.timeout.ms, rebalance.timeout.ms and heartbeat.interval.ms of a worker."""
+    """Settings with Java's names: session.timeout.ms, rebalance.timeout.ms,
+    heartbeat.interval.ms.
+    """
 
     session_ms: int = 10_000
     rebalance_ms: int = 60_000
@@ -37,7 +39,7 @@ class GroupTimeouts(NamedTuple):
 
 
 class _Socket(KafkaNetSocket):  # type: ignore[misc]
-    """Plain TCP sockets that are closed when they do not connect."""
+    """A plain TCP socket that is closed if it does not connect."""
 
     SCHEMES = (_SCHEME,)
 
@@ -64,7 +66,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         return connection
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        """A connected transport. Raises `KafkaConnectionError`."""
+        """Return a connected transport. Raises `KafkaConnectionError`."""
         sock = await create_connection(
             self._net,
             node.host,
@@ -89,7 +91,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         return transport
 
     def forget_failures(self) -> None:
-        """Try again also where a broker refused our credentials: they may be mended there."""
+        """Allow a retry after refused credentials, because they may be fixed on the broker."""
         self._auth_failures.clear()
 
     def _note(self, error: BaseException) -> None:
@@ -104,24 +106,24 @@ class GroupNetwork:
             logger = logging.getLogger(name)
             if logger.level == logging.NOTSET:
                 logger.setLevel(logging.CRITICAL)
-        # The thread may have to wait for the interpreter; that is no news.
+        # The thread may wait for the GIL, which needs no log line.
         self.selector = NetworkSelector(client_id=settings.client_id, slow_task_threshold_secs=0)
         self.connections = _Connections(self.selector, **_client_config(settings, timeouts))
         self.client = KafkaNetClient(net=self.selector, manager=self.connections)
         self.selector.start()
 
     def start(self, coroutine: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a coroutine on the network thread; its kafka-python future. From any thread."""
+        """Run a coroutine on the network thread. Return its kafka-python future. Thread-safe."""
         return self.selector.call_soon_with_future(coroutine, *arguments)
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs: until it is closed, or kafka-python fails by itself."""
+        """Whether the thread runs. It ends when closed, or if kafka-python fails."""
         thread = self.selector._io_thread
         return thread is not None and thread.is_alive()
 
     def close(self, timeout_s: float) -> None:
-        """End the thread first, so that nothing runs beside what closes the connections."""
+        """End the thread, then close the connections, so that nothing uses them meanwhile."""
         self.selector.stop(timeout_s * 1000)
         self.client.close()
 
@@ -149,14 +151,19 @@ def _bracketed(host: str) -> str:
 
 
 def dead_after_ms(timeouts: GroupTimeouts) -> int:
-    """For how long a connection may be silent until it counts as dead. A join is sent within a
-    heartbeat interval of the last heartbeat, from which the coordinator counts the session."""
+    """Return how long a connection may be silent before it counts as dead.
+
+    A join is sent within a heartbeat interval of the last heartbeat, from which the coordinator
+    counts the session.
+    """
     return max(timeouts.heartbeat_ms, timeouts.session_ms - timeouts.heartbeat_ms)
 
 
 def _socket_options(timeouts: GroupTimeouts) -> list[tuple[int, int, int]]:
-    """So that the system finds a dead connection within the session timeout, also while the
-    coordinator holds a join back and nothing is sent."""
+    """Return socket options for finding a dead connection within the session timeout.
+
+    They work also while nothing is sent because the coordinator delays a JoinGroup response.
+    """
     beat_s = max(1, timeouts.heartbeat_ms // 1000)
     beats = max(1, timeouts.session_ms // timeouts.heartbeat_ms - 1)
     wanted = {

@@ -1,4 +1,4 @@
-"""Access control entries of topics, as values with Java's names. Pure."""
+"""Topic ACLs as values with Java's names. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ __all__ = ["TOPIC_ACLS", "Acl"]
 
 
 class Acl(NamedTuple):
-    """One entry for a topic, or for those that `pattern` says. Enumerations by Java's names:
-    `pattern` LITERAL or PREFIXED, `operation` READ, WRITE, ALL, ..., `permission` ALLOW or DENY."""
+    """One ACL entry for topics.
+
+    The fields have Java's enum names: `pattern` LITERAL or PREFIXED, `operation` READ, WRITE, ALL,
+    ..., `permission` ALLOW or DENY.
+    """
 
     topic: str
     pattern: str
@@ -56,7 +59,7 @@ class Acl(NamedTuple):
         )
 
 
-# None is any, which confluent-kafka's types do not know.
+# None matches any value; confluent-kafka's type annotations lack it.
 TOPIC_ACLS = AclBindingFilter(
     ResourceType.TOPIC,
     None,  # type: ignore[arg-type]
@@ -66,4 +69,4 @@ TOPIC_ACLS = AclBindingFilter(
     AclOperation.ANY,
     AclPermissionType.ANY,
 )
-"""All entries whose resource is a topic."""
+"""Return a filter for all topic ACLs."""

@@ -1,4 +1,5 @@
-"""Topics, their configs and ACLs on one cluster: typed, blocking calls of confluent-kafka's admin.
+"""Manage topics, their configs and ACLs with typed, blocking calls of confluent-kafka's admin
+client.
 
 Every call takes a timeout in seconds and raises one of `connect.errors`. Safe to use from several
 threads at once.
@@ -20,7 +21,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from connect.clients.errors import broker_code, code_facts, from_librdkafka, translated
+from connect.clients.errors import broker_code, from_librdkafka, translated
 from connect.clients.librdkafka import factory
 from connect.clients.librdkafka.acls import TOPIC_ACLS, Acl
 from connect.clients.librdkafka.descriptions import (
@@ -32,6 +33,7 @@ from connect.clients.librdkafka.descriptions import (
     topic_description,
 )
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.topic_partition import TopicPartition
 
 __all__ = ["Admin"]
@@ -39,19 +41,16 @@ __all__ = ["Admin"]
 DEFAULT_TIMEOUT_S = 60.0
 """Java's default.api.timeout.ms."""
 
-# librdkafka keeps to the timeout it is given; this only guards against it not answering at all.
+# librdkafka has a timeout of its own; this one applies only if it never answers.
 _ANSWER_GRACE_S = 5.0
 
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_TOPIC_AUTHORIZATION_FAILED = 29
-_TOPIC_ALREADY_EXISTS = 36
 
-# The topics that brokers themselves call internal (Java's `Topic`); Java's listings leave them out.
+# Topics that brokers themselves call internal (Java's `Topic`). Java's listings omit them too.
 BROKER_INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 )
 
-# confluent-kafka leaves these two without types.
+# confluent-kafka has no type annotations for these two.
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
@@ -59,7 +58,7 @@ K = TypeVar("K")
 
 
 class Admin:
-    """One admin client. Made from Java client properties; its owner calls `close`."""
+    """An admin client made from Java client properties. Its owner calls `close`."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         self._log = factory.LibrdkafkaLog(props.get("client.id", "admin"))
@@ -71,7 +70,7 @@ class Admin:
         self._client = None
 
     def cluster_id(self, timeout: float = DEFAULT_TIMEOUT_S) -> str:
-        """The cluster's id, the same on every broker of it."""
+        """Return the cluster id, which is the same on every broker."""
         client = self._open()
         result = self._answer(
             "Describing the cluster", client.describe_cluster(request_timeout=timeout), timeout
@@ -79,7 +78,9 @@ class Admin:
         return str(result.cluster_id)
 
     def broker_count(self, timeout: float = DEFAULT_TIMEOUT_S) -> int:
-        """How many brokers are up: the largest replication factor a topic can be created with."""
+        """Return the number of running brokers, which is the largest possible replication
+        factor.
+        """
         result = self._answer(
             "Describing the cluster",
             self._open().describe_cluster(request_timeout=timeout),
@@ -88,7 +89,7 @@ class Admin:
         return len(result.nodes)
 
     def list_topics(self, timeout: float = DEFAULT_TIMEOUT_S) -> dict[str, int]:
-        """Every topic but the brokers' own internal ones, with its number of partitions."""
+        """Return every topic except the brokers' internal ones, with its number of partitions."""
         client = self._open()
         with translated("Listing topics"):
             metadata = client.list_topics(timeout=timeout)
@@ -102,24 +103,28 @@ class Admin:
     def describe_topics(
         self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
     ) -> dict[str, TopicDescription]:
-        """These topics' partitions; a topic that does not exist is absent from the answer."""
+        """Return the descriptions of these topics, without those that do not exist."""
         described = {}
         for name, found in self._asked_for(names, timeout).items():
             if isinstance(found, TopicDescription):
                 described[name] = found
-            elif broker_code(found) != _UNKNOWN_TOPIC_OR_PARTITION:
+            elif broker_code(found) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise found
         return described
 
     def forbidden_topics(
         self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
     ) -> set[str]:
-        """Those of these topics that this client may not describe, be they there or not: listings
-        leave them out without a word."""
+        """Return those of these topics that this client may not describe, whether or not they
+        exist.
+
+        Listings silently omit such topics.
+        """
         return {
             name
             for name, found in self._asked_for(names, timeout).items()
-            if isinstance(found, ConnectError) and broker_code(found) == _TOPIC_AUTHORIZATION_FAILED
+            if isinstance(found, ConnectError)
+            and broker_code(found) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         }
 
     def _asked_for(
@@ -152,9 +157,9 @@ class Admin:
         configs: Mapping[str, str] | None = None,
         timeout: float = DEFAULT_TIMEOUT_S,
     ) -> bool:
-        """Create a topic. False: it exists already, and nothing about it was changed.
+        """Create a topic. Return False, without any change, if it exists already.
 
-        `partitions` and `replication_factor` -1: the broker's defaults.
+        -1 for `partitions` and `replication_factor` means the broker's default.
         """
         client = self._open()
         topic = NewTopic(
@@ -168,13 +173,13 @@ class Admin:
         try:
             self._answer(f"Creating topic {name}", future, timeout, f"Create on topic {name}")
         except ConnectError as error:
-            if broker_code(error) == _TOPIC_ALREADY_EXISTS:
+            if broker_code(error) == ErrorCode.TOPIC_ALREADY_EXISTS:
                 return False
             raise
         return True
 
     def create_partitions(self, name: str, total: int, timeout: float = DEFAULT_TIMEOUT_S) -> None:
-        """Give a topic `total` partitions; it must have fewer."""
+        """Increase the partitions of a topic to `total`."""
         client = self._open()
         what = f"Raising topic {name} to {total} partitions"
         with translated(what):
@@ -189,8 +194,10 @@ class Admin:
         *,
         missing_ok: bool = False,
     ) -> dict[str, list[ConfigEntry]]:
-        """All configs of these topics, defaults included. Raises if any topic does not exist;
-        with `missing_ok` it is absent from the answer."""
+        """Return all configs of these topics, including defaults.
+
+        Raises if a topic does not exist; with `missing_ok` it is absent from the result.
+        """
         if not names:
             return {}
         client = self._open()
@@ -206,15 +213,17 @@ class Admin:
                     self._answer(what, future, timeout, needs)
                 )
             except ConnectError as error:
-                if not missing_ok or broker_code(error) != _UNKNOWN_TOPIC_OR_PARTITION:
+                if not missing_ok or broker_code(error) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
         return described
 
     def alter_topic_configs(
         self, changes: Mapping[str, Sequence[ConfigChange]], timeout: float = DEFAULT_TIMEOUT_S
     ) -> dict[str, ConnectError]:
-        """Change these configs of topics and no others (KIP-339). Returns the topics none of whose
-        configs was changed, and why."""
+        """Change these topic configs and no others (KIP-339).
+
+        Returns the error of each topic that failed; none of its configs has changed.
+        """
         if not changes:
             return {}
         resources = [
@@ -240,8 +249,10 @@ class Admin:
         )
 
     def describe_topic_acls(self, timeout: float = DEFAULT_TIMEOUT_S) -> list[Acl]:
-        """Every access control entry for topics. None, too, where there is no authorizer:
-        librdkafka does not tell."""
+        """Return all ACLs of topics.
+
+        The list is empty also if the cluster has no authorizer, as librdkafka does not report that.
+        """
         what = "Describing the ACLs of topics"
         with translated(what):
             future = self._open().describe_acls(TOPIC_ACLS, request_timeout=timeout)
@@ -251,7 +262,7 @@ class Admin:
     def create_acls(
         self, acls: Collection[Acl], timeout: float = DEFAULT_TIMEOUT_S
     ) -> dict[Acl, ConnectError]:
-        """Create these; one that exists already is none the worse. Returns what failed."""
+        """Create these ACLs, and return those that failed. An ACL may exist already."""
         if not acls:
             return {}
         bindings = {acl.binding(): acl for acl in acls}
@@ -283,13 +294,13 @@ class Admin:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float = DEFAULT_TIMEOUT_S
     ) -> dict[TopicPartition, int]:
-        """The offset after the newest record of each (topic, partition), transactions ignored."""
+        """Return the end offset of each (topic, partition), ignoring transactions."""
         return self._offsets(partitions, _LATEST, "end", timeout)
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float = DEFAULT_TIMEOUT_S
     ) -> dict[TopicPartition, int]:
-        """The first offset each (topic, partition) still has."""
+        """Return the log start offset of each (topic, partition)."""
         return self._offsets(partitions, _EARLIEST, "beginning", timeout)
 
     def offsets_for_timestamp(
@@ -298,16 +309,20 @@ class Admin:
         timestamp_ms: int,
         timeout: float = DEFAULT_TIMEOUT_S,
     ) -> dict[TopicPartition, int]:
-        """Of each (topic, partition), the first offset whose record is as young as `timestamp_ms`
-        or younger; -1 where all are older."""
+        """Return each partition's first offset with a timestamp of at least `timestamp_ms`.
+
+        The offset is -1 if all records are older.
+        """
         spec = OffsetSpec.for_timestamp(timestamp_ms)
         return self._offsets(partitions, spec, f"{timestamp_ms} ms", timeout)
 
     def records_at(
         self, times: Mapping[TopicPartition, int], timeout: float = DEFAULT_TIMEOUT_S
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Of each (topic, partition), offset and timestamp of the first record that is as young as
-        its time (ms) or younger; (-1, -1) where all are older."""
+        """Return offset and timestamp of each partition's first record at or after its time (ms).
+
+        The result is (-1, -1) if all records are older.
+        """
         query = {
             confluent_kafka.TopicPartition(*key): OffsetSpec.for_timestamp(at)
             for key, at in times.items()
@@ -339,10 +354,10 @@ class Admin:
             code = broker_code(error)
             if code is None or not code_facts(code).stale_metadata:
                 raise
-            # librdkafka asks the leaders it remembers, with their epochs, and after an answer like
-            # this one goes on to; where it remembers that there was none, it does not ask at all.
-            # Only a request for metadata teaches it better, its own after minutes; for all topics,
-            # because asking for one by name may create it.
+            # librdkafka queries the leaders in its cache, with their epochs, and keeps doing so
+            # after this error. If its cache has no leader, it sends no query. Only a metadata
+            # request refreshes the cache, and its own comes after minutes. The request is for all
+            # topics because asking for one by name may create it.
             with translated("Looking for the leaders of topics"):
                 self._open().list_topics(timeout=timeout)
             return self._listed_once(query, which, timeout)
@@ -383,6 +398,6 @@ class Admin:
         except concurrent.futures.TimeoutError as error:
             raise DeadlineExceeded(f"{what} got no response within {timeout:g} s") from error
         finally:
-            # Only a poll hands librdkafka's log lines over; without it they pile up.
+            # librdkafka delivers log lines only to a poll; without one they pile up.
             if self._client is not None:
                 self._client.poll(0)

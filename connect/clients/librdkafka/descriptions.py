@@ -1,4 +1,4 @@
-"""Topics and their configs, as a cluster describes them and as it is told to change them."""
+"""Descriptions of topics and their configs, and changes of configs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One config of a topic, as its cluster describes it. `value` None: sensitive, or not set."""
+    """One config of a topic as its cluster describes it. `value` None: sensitive, or not set."""
 
     name: str
     value: str | None
@@ -34,7 +34,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A config to set, or with `value` None to go back to the cluster's own default."""
+    """A config to set. `value` None resets it to the cluster's default."""
 
     name: str
     value: str | None
@@ -42,12 +42,11 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """`leader` None: there is none now."""
+    """A partition of a topic. `leader` None: it has none at the moment."""
 
     partition: int
     leader: int | None
     replicas: tuple[int, ...]
-    in_sync_replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class TopicDescription:
 
 
 def incremental_entry(change: ConfigChange) -> confluent_kafka.admin.ConfigEntry:
-    """A change as confluent-kafka wants it."""
+    """Return a change as confluent-kafka's type."""
     operation = AlterConfigOpType.DELETE if change.value is None else AlterConfigOpType.SET
     return confluent_kafka.admin.ConfigEntry(
         change.name, change.value, incremental_operation=operation
@@ -67,7 +66,7 @@ def incremental_entry(change: ConfigChange) -> confluent_kafka.admin.ConfigEntry
 
 
 def topic_description(result: Any) -> TopicDescription:
-    """What confluent-kafka's admin answered of a topic."""
+    """Return our description of a topic from confluent-kafka's."""
     return TopicDescription(
         name=result.name,
         topic_id=str(result.topic_id),
@@ -77,7 +76,6 @@ def topic_description(result: Any) -> TopicDescription:
                 partition=info.id,
                 leader=None if info.leader is None else info.leader.id,
                 replicas=tuple(node.id for node in info.replicas),
-                in_sync_replicas=tuple(node.id for node in info.isr),
             )
             for info in result.partitions
         ),
@@ -85,7 +83,7 @@ def topic_description(result: Any) -> TopicDescription:
 
 
 def config_entries(result: Mapping[str, Any]) -> list[ConfigEntry]:
-    """What confluent-kafka's admin answered of a topic's configs."""
+    """Return our descriptions of a topic's configs from confluent-kafka's."""
     return [
         ConfigEntry(
             name=entry.name,

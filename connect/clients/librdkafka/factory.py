@@ -1,7 +1,7 @@
-"""Makes librdkafka clients from Java client properties, with their logs in Python's logging.
+"""Make librdkafka clients from Java client properties, with their logs in Python's logging.
 
-Callers own what they get and close it. librdkafka writes its log lines into the client's event
-queue; they reach Python while the owner polls, so every owner polls.
+Callers own the clients and close them. librdkafka writes its log lines into the client's event
+queue. They reach Python only while the owner polls, so every owner polls.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ ClientKind = Literal["producer", "consumer", "admin"]
 
 LOGGER_NAME = "connect.clients.librdkafka"
 
-# Often enough to see that a cluster is still away, seldom enough to read the rest of the log.
+# Often enough to show that a cluster is still unreachable, without flooding the log.
 _REPEAT_S = 30.0
 
 
 class LibrdkafkaLog:
-    """Passes librdkafka's log lines on, at the level they deserve here.
+    """Forwards librdkafka's log lines at suitable levels.
 
-    librdkafka calls a lost connection an error, on every attempt; it reconnects by itself, and a
-    call that really fails raises. So its errors are warnings, one of each kind in `_REPEAT_S`
-    seconds, and once the owner has begun to close its client nothing is worth a line. What is held
-    back still shows at debug level. Safe to call from any thread.
+    librdkafka logs a lost connection as an error on every attempt, although it reconnects by itself
+    and a call that fails raises. Its errors are therefore logged as warnings, one of each kind in
+    `_REPEAT_S` seconds, and not at all once the owner has begun to close its client. Suppressed
+    lines are logged at debug level. Safe to call from any thread.
     """
 
     def __init__(self, client_id: str, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -45,8 +45,9 @@ class LibrdkafkaLog:
         self.closing = False
 
     def log(self, level: int, text: str, *args: Any) -> None:
-        """The method of `logging.Logger` that confluent-kafka calls, with the kind of line as the
-        first argument."""
+        """Log one line. confluent-kafka calls this like `logging.Logger.log`, with the kind
+        first.
+        """
         quiet = self.closing or level <= logging.INFO or not self._due(args[0] if args else text)
         shown_level = logging.DEBUG if quiet else logging.WARNING
         self._logger.log(shown_level, f"[{self._client_id}] {text}", *args)
@@ -65,7 +66,7 @@ def _config(
 ) -> dict[str, Any]:
     config = librdkafka_config(props, kind)
     config.update(overrides or {})
-    # Idle connections are closed by brokers every few minutes: normal, and not worth a line.
+    # Brokers close idle connections every few minutes. This is normal and not worth a log line.
     config.setdefault("log.connection.close", False)
     return config
 
@@ -86,9 +87,10 @@ def admin_client(
     overrides: Mapping[str, Any] | None = None,
     log: LibrdkafkaLog | None = None,
 ) -> AdminClient:
-    """An admin client from Java properties. Raises `ConfigError` for values librdkafka refuses.
+    """Return an admin client from Java properties. Raises `ConfigError` for values librdkafka
+    refuses.
 
-    `overrides` are librdkafka's own names, applied last.
+    `overrides` have librdkafka's names and are applied last.
     """
     config = _config(props, "admin", overrides)
     try:
@@ -103,9 +105,11 @@ def producer(
     overrides: Mapping[str, Any] | None = None,
     log: LibrdkafkaLog | None = None,
 ) -> confluent_kafka.Producer:
-    """A producer from Java properties; records go where Java's default partitioner puts them."""
+    """Return a producer from Java properties. It partitions records like Java's default
+    partitioner.
+    """
     config = _config(props, "producer", overrides)
-    # Equal to Java's for every key that is not null; records without a key go anywhere.
+    # Same as Java for every key that is not null; records without a key go to any partition.
     config.setdefault("partitioner", "murmur2_random")
     try:
         return confluent_kafka.Producer(config, logger=log or _log_for(config, "producer"))
@@ -119,10 +123,10 @@ def consumer(
     overrides: Mapping[str, Any] | None = None,
     log: LibrdkafkaLog | None = None,
 ) -> confluent_kafka.Consumer:
-    """A member of the consumer group `group.id`, from Java properties or `overrides`.
+    """Return a member of the consumer group `group.id`, from Java properties or `overrides`.
 
-    Not for reading assigned partitions without a group: librdkafka asks for the coordinator of its
-    group even then, which needs a permission on that group. `TopicReader` does that.
+    Use `TopicReader` to read assigned partitions without a group: librdkafka looks up the
+    coordinator of its group even then, which needs a permission on that group.
     """
     fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False}
     config = _config(props, "consumer", {**fixed, **(overrides or {})})

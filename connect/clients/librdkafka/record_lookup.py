@@ -1,4 +1,4 @@
-"""Reads single records of a partition by their offsets."""
+"""Read single records of a partition by offset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ __all__ = ["read_records"]
 
 _POLL_S = 0.2
 _NEAR = 2_000
-"""Records that are read over rather than sought over: a seek drops what was fetched ahead."""
+"""Gaps up to this many records are read, not skipped with a seek, because a seek drops prefetched
+data.
+"""
 
 
 def read_records(
@@ -22,11 +24,11 @@ def read_records(
     offsets: Collection[int],
     deadline: Deadline,
 ) -> dict[int, tuple[bytes, bytes | None]]:
-    """Key and value of the records at these offsets; those that compaction or retention removed,
-    and those beyond the end of the log, are left out.
+    """Return key and value of the records at these offsets.
 
-    `properties`: Java consumer properties. Raises one of `connect.errors`; `DeadlineExceeded` when
-    the records did not come in time.
+    Offsets that compaction or retention removed, or beyond the log end, are absent. `properties`
+    are Java consumer properties. Raises one of `connect.errors`; `DeadlineExceeded` if the records
+    did not arrive in time.
     """
     found: dict[int, tuple[bytes, bytes | None]] = {}
     if not offsets:
@@ -50,13 +52,13 @@ def read_records(
 
 
 def _runs(offsets: list[int]) -> list[tuple[int, int]]:
-    """First and last offset of each group of offsets that are near one another."""
+    """Return the first and last offset of each group of offsets that are close together."""
     starts = [offsets[0], *(b for a, b in pairwise(offsets) if b - a > _NEAR)]
     ends = [*(a for a, b in pairwise(offsets) if b - a > _NEAR), offsets[-1]]
     return list(zip(starts, ends, strict=True))
 
 
 def _passed(reader: TopicReader, partition: int, offset: int) -> bool:
-    """Whether everything up to `offset` was read, or the log ends before it."""
+    """Return whether everything up to `offset` was read, or the log ends before it."""
     position, end = reader.position(partition), reader.end(partition)
     return position > offset or (end is not None and position >= end)

@@ -1,7 +1,7 @@
 """A producer with the thread that serves its callbacks.
 
 librdkafka delivers acknowledgements only to a thread that polls. `RecordSender` owns that thread,
-so that whoever sends may be busy elsewhere and still hears of every acknowledgement at once.
+so that the sending thread may do other work and acknowledgements still arrive at once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["Delivered", "RecordSender", "transactional_properties"]
 _log = logging.getLogger(__name__)
 
 Delivered = Callable[[ConnectError | None, RecordMetadata | None], None]
-"""Called once for each record, on the sender's thread: an error, or where the record is."""
+"""Called once for each record, on the sender's thread, with an error or the record's metadata."""
 
-# How long the polling thread sleeps inside librdkafka, at most; a delivery wakes it at once. Idle
-# it sleeps longer: hundreds of idle tasks in one process cost a fifth of a core otherwise.
+# The longest that the polling thread sleeps inside librdkafka; a delivery wakes it at once. When
+# idle it sleeps longer: otherwise hundreds of idle tasks in one process use a fifth of a core.
 _POLL_S = 0.1
 _IDLE_POLL_S = 0.5
 _ANY_PARTITION = -1
@@ -37,21 +37,21 @@ _ANY_PARTITION = -1
 def transactional_properties(
     properties: Mapping[str, str], transactional_id: str
 ) -> dict[str, str]:
-    """A producer's properties, Java's names, with what writing in transactions requires."""
+    """Return a producer's Java properties with the settings that transactions require."""
     own = {
         **properties,
         "enable.idempotence": "true",
         "transactional.id": transactional_id,
     }
-    # Where a transaction ends, deliveries end: librdkafka refuses a longer time for them.
+    # Deliveries end with their transaction: librdkafka refuses a longer delivery timeout.
     own.pop("delivery.timeout.ms", None)
     return own
 
 
 class RecordSender:
-    """Sends records through one librdkafka producer. Safe to use from several threads.
+    """Sends records through one librdkafka producer. Thread-safe.
 
-    Delivered to callbacks in the producer's order. The owner calls `close` once.
+    Callbacks run in the producer's order. The owner calls `close` once.
     """
 
     def __init__(
@@ -69,8 +69,10 @@ class RecordSender:
 
     @property
     def producer(self) -> confluent_kafka.Producer:
-        """The producer itself, for transactions. This sender polls and closes it. Raises
-        `ConnectError` after `close`."""
+        """The producer, for transactions. This sender polls and closes it.
+
+        Raises `ConnectError` after `close`.
+        """
         producer = self._producer
         if producer is None:
             raise ConnectError(f"{self._thread.name} is closed")
@@ -87,10 +89,11 @@ class RecordSender:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Queue one record. `partition` None: by the key, as Java does; `timestamp_ms` None: now.
+        """Queue one record.
 
-        librdkafka takes the timestamp 0 for now, too. Raises `RetriableError` when the producer's
-        queue is full, and whatever librdkafka refuses at once; then `delivered` is not called.
+        `partition` None lets the key decide, as in Java. `timestamp_ms` None means now, and
+        librdkafka treats 0 as now, too. Raises `RetriableError` if the producer's queue is full,
+        and errors that librdkafka reports at once; then `delivered` is not called.
         """
 
         def on_delivery(
@@ -117,7 +120,7 @@ class RecordSender:
     def send_future(
         self, topic: str, key: bytes | None, value: bytes | None, **place: Any
     ) -> Future[RecordMetadata]:
-        """Queue one record; the future has its place, or the error. Keywords as in `send`."""
+        """Queue one record. The future has its metadata or the error. Keywords are as in `send`."""
         future: Future[RecordMetadata] = Future()
 
         def delivered(error: ConnectError | None, metadata: RecordMetadata | None) -> None:
@@ -130,13 +133,15 @@ class RecordSender:
         return future
 
     def flush(self, deadline: Deadline) -> bool:
-        """Wait until everything queued was delivered or failed. False: time ran out."""
+        """Wait until everything queued was delivered or failed. Return False after the deadline."""
         return _flushed(self.producer, deadline.remaining())
 
     def close(self, deadline: Deadline) -> None:
-        """Flush as long as the deadline allows, give up the rest (their callbacks get an error),
-        and close the connections. With no time left the thread, which has nothing more to do, and
-        the connections end a moment later. A second call does nothing."""
+        """Flush until the deadline, fail the rest, and close the connections.
+
+        Callbacks of failed records get an error. If no time is left, the thread and the connections
+        end a moment later. May be called again.
+        """
         self._librdkafka_log.closing = True
         producer, self._producer = self._producer, None
         if producer is None:
@@ -146,8 +151,9 @@ class RecordSender:
             producer.purge()
             _flushed(producer, _POLL_S)
         self._stopping.set()
-        # librdkafka's threads and memory go with the last reference: the thread's. Who owned this
-        # sender may be part of a cycle, which Python looks for only now and then.
+        # librdkafka's threads and memory are freed with the last reference, which is the thread's.
+        # The owner of this sender may be part of a reference cycle, which Python collects only now
+        # and then.
         del producer
         self._thread.join(deadline.remaining() if delivered else 2 * _POLL_S)
         if not delivered and self._thread.is_alive():
@@ -159,7 +165,7 @@ class RecordSender:
             try:
                 pause_s = _POLL_S if producer.poll(pause_s) else _IDLE_POLL_S
             except confluent_kafka.KafkaException as error:
-                # A fatal one: whatever is asked of the producer next fails with it.
+                # The error is fatal: the next call of the producer fails with it.
                 _log.debug("%s: %s", self._thread.name, error)
                 self._stopping.wait(_POLL_S)
             except Exception:  # noqa: BLE001 - the top of a thread; a callback's error lands here
@@ -170,7 +176,7 @@ def _flushed(producer: confluent_kafka.Producer, seconds: float) -> bool:
     try:
         return bool(producer.flush(seconds) == 0)
     except confluent_kafka.KafkaException as error:
-        # A fatal error of a transactional producer comes with whatever is called first.
+        # Any call of a transactional producer may raise its fatal error.
         _log.debug("Flushing: %s", error)
         return False
 

@@ -1,8 +1,8 @@
-"""A log kept in a compacted Kafka topic: replay to the end, follow it, append, wait for the end.
+"""A log in a compacted Kafka topic: replay to the end, follow it, append, wait for the end.
 
-Connect keeps configs, offsets and statuses this way (KafkaBasedLog in Java). One thread of the log
-reads all partitions, without joining any group, and hands every record to `on_record`. What the
-records mean is the caller's business.
+Connect stores configs, offsets and statuses this way (KafkaBasedLog in Java). One thread of the log
+reads all partitions, without a consumer group, and passes every record to `on_record`. The caller
+interprets the records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from connect.clients.cluster.topic_reader import LogRecord, TopicReader
-from connect.clients.errors import broker_code
+from connect.clients.errors import broker_code, refused_or_unsupported
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry
 from connect.clients.librdkafka.record_sender import RecordSender
@@ -22,18 +22,19 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
 from connect.loop import Backoff, retry
 from connect.plugin import RecordMetadata
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["LogRecord", "TopicLog", "TopicSpec", "ensure_compacted_topic"]
 
 _log = logging.getLogger(__name__)
 
-# How long a poll sleeps when nothing arrives. A stop wakes it.
+# The longest poll without records. A stop wakes it.
 _POLL_S = 1.0
-# A stop waits this long for the reading thread, which has nothing to finish: at least and at most.
+# Bounds of how long a stop waits for the reading thread, which has nothing to finish.
 _LEAST_STOP_S, _LAST_POLL_S = 0.5, 2.0
-# Waits between tries to read what may not be read.
+# Backoff between reads that the broker refuses.
 _REFUSED_FIRST_S, _REFUSED_CAP_S = 1.0, 15.0
-# Java writes its logs so: every record durable before the next, in order, and without giving up.
+# As in Java: every record is durable before the next, in order, with unlimited retries.
 _PRODUCER_PROPERTIES = {
     "acks": "all",
     "max.in.flight.requests.per.connection": "1",
@@ -42,19 +43,16 @@ _PRODUCER_PROPERTIES = {
     "linger.ms": "0",
 }
 
-_NOT_ALLOWED_OR_UNSUPPORTED = frozenset({29, 31, 35})
-"""TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION."""
-_INVALID_REPLICATION_FACTOR = 38
-"""Passes when brokers that are still starting have registered; Java tries again on it, too."""
-
 _CLEANUP_POLICY = "cleanup.policy"
 _COMPACT = "compact"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """What a log's topic is created with. -1: the broker's default. `configs`: extra topic configs;
-    the cleanup policy is always compact."""
+    """Settings for creating a log's topic. -1 means the broker's default.
+
+    `configs` are extra topic configs; the cleanup policy is always compact.
+    """
 
     name: str
     partitions: int = 1
@@ -63,10 +61,10 @@ class TopicSpec:
 
 
 def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) -> None:
-    """Create the topic; where it exists, insist that it is compacted and nothing else.
+    """Create the topic. If it exists, check that it is compacted.
 
-    Raises `ConfigError` for another cleanup policy. Where creating or describing is not allowed,
-    the topic is assumed to be there and fit, as Java does.
+    Raises `ConfigError` for another cleanup policy. If creating or describing is not allowed, the
+    topic is assumed to exist with the right policy, as in Java.
     """
 
     def create() -> bool:
@@ -80,9 +78,10 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
                 timeout=max(1.0, deadline.remaining()),
             )
         except ConnectError as error:
-            if broker_code(error) in _NOT_ALLOWED_OR_UNSUPPORTED:
+            if refused_or_unsupported(error):
                 return False
-            if broker_code(error) == _INVALID_REPLICATION_FACTOR:
+            if broker_code(error) == ErrorCode.INVALID_REPLICATION_FACTOR:
+                # Passes when brokers that are still starting have registered, as in Java.
                 raise RetriableError(str(error)) from error
             raise
 
@@ -91,13 +90,13 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
         return
 
     def describe() -> Mapping[str, Sequence[ConfigEntry]]:
-        # A topic that another worker has just created is not known to every broker yet.
+        # Not every broker knows a topic yet that another worker has just created.
         return admin.describe_topic_configs([spec.name], max(1.0, deadline.remaining()))
 
     try:
         entries = retry(describe, deadline, Backoff(0.1, 1.0))
     except ConnectError as error:
-        if broker_code(error) in _NOT_ALLOWED_OR_UNSUPPORTED:
+        if refused_or_unsupported(error):
             return
         raise
     policy = next((e.value for e in entries[spec.name] if e.name == _CLEANUP_POLICY), None)
@@ -112,8 +111,9 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
 
 
 class _Refused(Exception):
-    """A broker answered a read with an `error` that does not pass by itself, but that people may
-    remedy: permissions that were taken away, say."""
+    """A broker refused a read with an `error` that only an operator can fix, such as a missing
+    permission.
+    """
 
     def __init__(self, error: ConnectError) -> None:
         super().__init__(str(error))
@@ -121,16 +121,17 @@ class _Refused(Exception):
 
 
 class TopicLog:
-    """The log. Lifecycle: `start`, then anything, then `stop`, all called by one owner.
+    """A log. Its owner calls `start` first and `stop` last.
 
     `send` and `read_to_end` are safe from any thread. `on_record` is called on the reading thread,
-    in each partition's order; an exception from it ends the log, and later calls raise it. Where
-    the brokers refuse to be read from, calls raise that, and reading is tried again all the while.
-    `client_properties` are Java client properties, used for reading, writing and administration;
-    the settings the log depends on are forced, those of its producer as far as
-    `producer_properties` does not say otherwise. `consumer_properties` and `admin_properties` take
-    their place for reading and administration. `create` None: the topic must exist. `after`: what
-    is before these offsets, by partition, is not read.
+    in each partition's order. An exception from it ends the log, and later calls raise it. If
+    brokers refuse reads, calls raise that error while reading is retried.
+
+    `client_properties` are Java client properties for reading, writing and administration. The
+    settings that the log depends on are forced; `producer_properties` may override those of its
+    producer. `consumer_properties` and `admin_properties` replace `client_properties` for reading
+    and administration. With `create` None the topic must exist. `after` gives the offsets, by
+    partition, from which to read.
     """
 
     def __init__(
@@ -169,17 +170,17 @@ class TopicLog:
 
     @property
     def partitions(self) -> int:
-        """How many partitions the topic has; known after `start`."""
+        """The topic's number of partitions; known after `start`."""
         return len(self._positions)
 
     @property
     def positions(self) -> Mapping[int, int]:
-        """How far it was read: the next offset of each partition."""
+        """The next offset to read of each partition."""
         with self._moved:
             return dict(self._positions)
 
     def start(self, deadline: Deadline) -> None:
-        """Create or check the topic, and read it to its present end."""
+        """Create or check the topic, and read it to its current end."""
         self._admin = Admin(self._admin_properties)
         if self._create is not None:
             ensure_compacted_topic(self._admin, self._create, deadline)
@@ -193,13 +194,14 @@ class TopicLog:
     def send(
         self, key: bytes | None, value: bytes | None, *, partition: int | None = None
     ) -> Future[RecordMetadata]:
-        """Append a record; the future completes when all in-sync replicas have it."""
+        """Append a record. The future completes when all in-sync replicas have it."""
         return self._open_sender().send_future(self._topic, key, value, partition=partition)
 
     def read_to_end(self, deadline: Deadline) -> None:
-        """Wait until everything that was in the log when called, own sends included, was read.
+        """Wait until all records that the log has at the time of the call were read, including own
+        sends.
 
-        Raises `DeadlineExceeded`, or what made reading impossible.
+        Raises `DeadlineExceeded`, or the error that prevents reading.
         """
         if self._sender is not None and not self._sender.flush(deadline):
             raise DeadlineExceeded(f"Writing to topic {self._topic} did not finish in time")
@@ -222,7 +224,7 @@ class TopicLog:
         )
 
     def stop(self, deadline: Deadline) -> None:
-        """Finish what was sent, as far as the deadline allows, and close everything."""
+        """Finish pending sends, as far as the deadline allows, and close everything."""
         if self._sender is not None:
             self._sender.close(deadline)
         self._stopping.set()
@@ -275,7 +277,7 @@ class TopicLog:
             key: self._after.get(key[1], 0) if self._after.get(key[1], 0) <= end else 0
             for key, end in ends.items()
         }
-        # A topic that ends before that was created again: all of it is new.
+        # A topic that ends before the position was re-created, so all of its records are new.
         return {key[1]: max(offset, after[key]) for key, offset in found.items()}
 
     def _ends(self, deadline: Deadline) -> dict[int, int]:
@@ -284,7 +286,7 @@ class TopicLog:
         return {partition: offset for (_, partition), offset in found.items()}
 
     def _read(self) -> None:
-        """The reading thread."""
+        """Read until a stop. Runs as the reading thread."""
         backoff = Backoff(_REFUSED_FIRST_S, _REFUSED_CAP_S)
         try:
             while not self._stopping.is_set():
@@ -306,7 +308,7 @@ class TopicLog:
             self._moved.notify_all()
 
     def _read_on(self, backoff: Backoff) -> None:
-        """Read from where it was got to, until a stop. Raises `_Refused`."""
+        """Read from the current positions until a stop. Raises `_Refused`."""
         reader = TopicReader(
             self._consumer_properties,
             self._topic,

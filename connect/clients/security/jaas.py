@@ -3,7 +3,7 @@
     org.apache.kafka...PlainLoginModule required username="u" password="p";
 
 Values may be quoted with `"` or `'`, with backslash escapes inside; `//` and `/* */` comments are
-skipped. No error made here repeats the text, for it holds the password.
+skipped. Errors never quote the text, because it contains the password.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", "a": "\a", "v
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """One entry. `name`: the class without its package; `options` may hold secrets."""
+    """One JAAS entry. `name` is the class without its package; `options` may hold secrets."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """The one login module of `text`. Raises ConfigError saying what is wrong, not with what."""
+    """Parse the single login module of `text`. Raises ConfigError, which does not quote the
+    text.
+    """
     tokens = _tokens(text)
     words = iter(tokens)
     module = _word(words, "a login module's class")

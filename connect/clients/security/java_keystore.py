@@ -1,4 +1,4 @@
-"""Java's own key store format, JKS, as `keytool -storetype JKS` writes it.
+"""Read Java's key store format JKS, as written by `keytool -storetype JKS`.
 
 Layout (big-endian): magic 0xFEEDFEED, version 2 (or 1), count; then entries: tag (1 private key,
 2 trusted certificate), alias UTF, creation time in ms (8 bytes), and
@@ -9,8 +9,9 @@ Layout (big-endian): magic 0xFEEDFEED, version 2 (or 1), count; then entries: ta
 A certificate is: type UTF (version 2 only), length, DER. At the end the SHA-1 digest over the
 password in UTF-16BE, the words "Mighty Aphrodite" and everything before.
 
-A private key is protected by Sun's own algorithm (OID 1.3.6.1.4.1.42.2.17.1.1): 20 bytes of salt,
-the key XORed with a SHA-1 chain begun at password and salt, and a SHA-1 digest of password and key.
+A private key is protected by a proprietary algorithm of Sun (OID 1.3.6.1.4.1.42.2.17.1.1): 20 bytes
+of salt, the key XORed with a SHA-1 chain that starts from password and salt, and a SHA-1 digest of
+password and key.
 """
 
 from __future__ import annotations
@@ -32,33 +33,35 @@ _SUN_KEY_PROTECTOR = bytes.fromhex("060a2b060104012a02110101")
 
 
 class WrongPassword(CorruptData):
-    """The digest does not fit: the password is wrong, or the bytes were changed."""
+    """The digest does not match: the password is wrong, or the bytes were changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class JksEntry:
-    """A private key with its chain, or (without key) one trusted certificate. All DER."""
+    """A private key with its certificate chain, or one trusted certificate without a key. All
+    DER.
+    """
 
     alias: str
     certificates: tuple[bytes, ...]
     protected_key: bytes | None = field(default=None, repr=False)
 
     def private_key(self, password: str) -> bytes:
-        """The key as PKCS#8 DER. Raises WrongPassword."""
+        """Return the key as PKCS#8 DER. Raises WrongPassword."""
         if self.protected_key is None:
             raise CorruptData(f"Entry {self.alias} holds no private key")
         return _unprotect(self.protected_key, password)
 
 
 def is_jks(data: bytes) -> bool:
-    """Whether these bytes begin as a JKS store does."""
+    """Return whether these bytes start like a JKS store."""
     return data[:4] == _MAGIC.to_bytes(4, "big")
 
 
 def read_jks(data: bytes, password: str | None) -> list[JksEntry]:
-    """The entries of a store. Without a password its digest is not checked, as in Java.
+    """Return the entries of a store. Without a password its digest is not checked, as in Java.
 
-    Raises WrongPassword, or CorruptData for bytes that are no JKS store.
+    Raises WrongPassword, or CorruptData for bytes that are not a JKS store.
     """
     if not is_jks(data) or len(data) < 12 + _DIGEST_SIZE:
         raise CorruptData("Not a JKS key store")
@@ -74,7 +77,7 @@ def read_jks(data: bytes, password: str | None) -> list[JksEntry]:
 
 
 class _Reader:
-    """Takes values off the front of bytes."""
+    """A read position in bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -149,7 +152,7 @@ def _unprotect(protected: bytes, password: str) -> bytes:
 
 
 def _encrypted_data(protected: bytes) -> bytes:
-    """The OCTET STRING of `SEQUENCE { SEQUENCE { OID, ... }, OCTET STRING }`."""
+    """Return the OCTET STRING of `SEQUENCE { SEQUENCE { OID, ... }, OCTET STRING }`."""
     outer, _ = _der_value(protected, 0)
     algorithm, after = _der_value(outer, 0)
     if not algorithm.startswith(_SUN_KEY_PROTECTOR):
@@ -161,7 +164,7 @@ def _encrypted_data(protected: bytes) -> bytes:
 
 
 def _der_value(data: bytes, at: int) -> tuple[bytes, int]:
-    """The content of the DER element at `at`, and where the next one begins."""
+    """Return the content of the DER element at `at`, and the position after it."""
     try:
         size, start = data[at + 1], at + 2
         if size & 0x80:

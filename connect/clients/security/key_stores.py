@@ -1,8 +1,8 @@
-"""Java's key and trust stores as PEM: files in PEM, PKCS12 or JKS, or PEM text in the properties.
+"""Java's key and trust stores as PEM, from PEM, PKCS12 or JKS files or PEM text in properties.
 
-The format of a file is told from its content, as keytool writes PKCS12 where JKS is asked for, and
-Java reads either under either name. Nothing is cached: a changed file is seen by the next client.
-No error made here holds a password or key material.
+A file's format is detected from its content, because keytool writes PKCS12 even for JKS, and Java
+reads either under either name. Nothing is cached, so the next client sees a changed file. Errors
+contain no password and no key material.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _JCEKS_MAGIC = bytes.fromhex("cececece")
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A client's private key and its certificate chain as PEM, its own certificate first."""
+    """A client's private key and its certificate chain as PEM, with its own certificate first."""
 
     certificate_chain: str
     private_key: PrivateKeyTypes = field(repr=False)
 
 
 def read_key_pair(props: Mapping[str, str]) -> KeyPair | None:
-    """The client's key from `ssl.keystore.*`; None where none is given.
+    """Return the client's key from `ssl.keystore.*`, or None if it is not configured.
 
-    Raises ConfigError naming the key at fault.
+    Raises ConfigError with the key at fault.
     """
     _check_type(props, "ssl.keystore.type")
     chain, key = props.get("ssl.keystore.certificate.chain"), props.get("ssl.keystore.key")
@@ -79,8 +79,10 @@ def read_key_pair(props: Mapping[str, str]) -> KeyPair | None:
 
 
 def read_trusted_certificates(props: Mapping[str, str]) -> str | None:
-    """The certificates of `ssl.truststore.*` as PEM; None where none are given, which means the
-    system's own. Raises ConfigError naming the key at fault."""
+    """Return the certificates of `ssl.truststore.*` as PEM, or None for the system's own.
+
+    Raises ConfigError with the key at fault.
+    """
     _check_type(props, "ssl.truststore.type")
     text, location = props.get("ssl.truststore.certificates"), props.get("ssl.truststore.location")
     if text:
@@ -214,8 +216,10 @@ def _bad_password(key: str, location: str) -> ConfigError:
 
 
 def _pem_blocks(text: str) -> list[tuple[str, str]]:
-    """(label, block) of each PEM block, its base64 put on lines of its own: people keep PEM in
-    properties on a single line, with blanks."""
+    """Return (label, block) of each PEM block, with its base64 wrapped into lines.
+
+    Users often keep PEM in properties on a single line with blanks.
+    """
     blocks = []
     for label, body in _PEM_BLOCK.findall(text):
         headers, _, base64 = body.rpartition("\n\n") if "Proc-Type" in body else ("", "", body)
@@ -263,7 +267,7 @@ def _certificate(der: bytes) -> x509.Certificate:
 
 
 def _chain_of(certificates: list[x509.Certificate]) -> str:
-    """The first certificate and its issuers in order: stores keep them in any order."""
+    """Return the first certificate and its issuers in order. Stores keep them in any order."""
     chain, rest = certificates[:1], certificates[1:]
     while rest:
         issuer = next((one for one in rest if one.subject == chain[-1].issuer), None)

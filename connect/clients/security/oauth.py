@@ -1,7 +1,7 @@
-"""OAUTHBEARER tokens: got with client credentials, read from a file, or unsecured for tests.
+"""OAUTHBEARER tokens from client credentials or a file, or unsecured ones for tests.
 
-librdkafka gets its own tokens where it can; a file it cannot read, so it is given this one through
-a callback. Tokens and secrets are never logged, nor part of an error.
+librdkafka gets its own tokens where it can. It cannot read them from a file and then gets them
+through a callback. Tokens and secrets are never part of a log line or an error.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ __all__ = [
     "UnsecuredTokenProvider",
 ]
 
-# Where a token endpoint says nothing about a token's life.
+# The assumed lifetime of a token if the endpoint does not report one.
 _DEFAULT_LIFE_S = 300.0
-# Renew after this part of a token's life: Java's sasl.login.refresh.window.factor.
+# The share of a token's lifetime after which it is renewed: Java's
+# sasl.login.refresh.window.factor.
 _RENEW_AFTER = 0.8
 _HTTP_TIMEOUT_S = 10.0
 _UNSECURED_LIFE_S = 3600.0
@@ -42,7 +43,7 @@ _UNSECURED_LIFE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and when it ends, in epoch ms."""
+    """A token and its expiry time in epoch ms."""
 
     text: str = field(repr=False)
     expires_ms: int
@@ -50,22 +51,24 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """How tokens are asked for: OAuth 2 client credentials grant (RFC 6749, 4.4)."""
+    """A token request: OAuth 2 client credentials grant (RFC 6749, 4.4)."""
 
     url: str
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
     url_encode: bool = False
-    """RFC 6749 wants id and secret URL-encoded in the header; many servers do not."""
+    """Whether to URL-encode id and secret in the header: RFC 6749 requires it, many servers do
+    not.
+    """
     connect_timeout_s: float = _HTTP_TIMEOUT_S
     ssl_context: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
 
 
 class _Provider(AbstractTokenProvider):  # type: ignore[misc]
-    """A kafka-python token provider that keeps its token until most of its life has passed.
+    """A kafka-python token provider that keeps a token for most of its lifetime.
 
-    Safe to call from any thread; one caller renews while the others wait.
+    Safe to call from any thread; one caller renews the token while the others wait.
     """
 
     def __init__(self, extensions: Mapping[str, str], clock: Clock = SYSTEM_CLOCK) -> None:
@@ -77,11 +80,11 @@ class _Provider(AbstractTokenProvider):  # type: ignore[misc]
         self._renew_at_ms = 0
 
     def token(self) -> str:
-        """A token that is valid now. Raises `BrokerUnavailable` or `ConfigError`."""
+        """Return a valid token. Raises `BrokerUnavailable` or `ConfigError`."""
         return self.current().text
 
     def current(self) -> Token:
-        """A token that is valid now, with its end."""
+        """Return a valid token with its expiry time."""
         with self._lock:
             now_ms = self._clock.now_ms()
             if self._token is None or now_ms >= self._renew_at_ms:
@@ -91,16 +94,16 @@ class _Provider(AbstractTokenProvider):  # type: ignore[misc]
             return self._token
 
     def extensions(self) -> dict[str, str]:
-        """SASL extensions to send along (RFC 7628)."""
+        """Return the SASL extensions to send (RFC 7628)."""
         return self._extensions
 
     @abstractmethod
     def _renew(self, now_ms: int) -> Token:
-        """A new token."""
+        """Get a new token."""
 
 
 class ClientCredentialsProvider(_Provider):
-    """Asks an OAuth server over HTTP, waiting at most its connect timeout."""
+    """Gets tokens from an OAuth server over HTTP, within its connect timeout."""
 
     def __init__(
         self,
@@ -158,7 +161,7 @@ class ClientCredentialsProvider(_Provider):
 
 
 class FileTokenProvider(_Provider):
-    """Reads a token that something else keeps fresh in a file, such as a Kubernetes token."""
+    """Reads a token from a file that another program renews, such as a Kubernetes token."""
 
     def __init__(
         self, path: Path, extensions: Mapping[str, str], clock: Clock = SYSTEM_CLOCK
@@ -178,7 +181,7 @@ class FileTokenProvider(_Provider):
 
 
 class UnsecuredTokenProvider(_Provider):
-    """Makes unsigned tokens, which brokers take only where they are set up for tests."""
+    """Makes unsigned tokens, which only brokers configured for tests accept."""
 
     def __init__(
         self, claims: Mapping[str, Any], extensions: Mapping[str, str], clock: Clock = SYSTEM_CLOCK
@@ -208,7 +211,7 @@ def _token_of(answer: object, url: str, now_ms: int) -> Token:
 
 
 def _expiry_ms(token: str, now_ms: int) -> int:
-    """The `exp` claim of a JWT; of an opaque token, a life that is surely short enough."""
+    """Return the `exp` claim of a JWT; for an opaque token, a time that is surely early enough."""
     fallback = now_ms + int(_DEFAULT_LIFE_S * 1000)
     parts = token.split(".")
     if len(parts) != 3:

@@ -1,7 +1,7 @@
-"""TLS from Java's `ssl.*` properties: for librdkafka, and as an `SSLContext` for raw connections.
+"""Convert Java's `ssl.*` properties for librdkafka, and to an `SSLContext` for raw connections.
 
-Java's names for cipher suites are the registered ones (TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256);
-OpenSSL's are others (ECDHE-RSA-AES128-GCM-SHA256). Both spellings are taken.
+Cipher suites may have their registered names, as in Java (TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+or OpenSSL's (ECDHE-RSA-AES128-GCM-SHA256).
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ _CLIENT_AUTH = {
     "required": ssl.CERT_REQUIRED,
 }
 _TLS13_SUITE = re.compile(r"TLS_(?!.*_WITH_)")
-# TLS_RSA_WITH_X is a key exchange that OpenSSL leaves out of the name.
+# OpenSSL omits the key exchange of TLS_RSA_WITH_X from the name.
 _KEY_EXCHANGE = re.compile(r"^TLS_(?:RSA_WITH|(.+?)_WITH)_")
 _AES = re.compile(r"AES_(128|256)_(GCM|CCM|CBC)")
 
 
 def verifies_hostname(props: Mapping[str, str]) -> bool:
-    """Whether a broker's certificate must name its host: unless the algorithm is set empty."""
+    """Return whether a broker's certificate must match its host name: not if the algorithm is
+    empty.
+    """
     key = "ssl.endpoint.identification.algorithm"
     algorithm = props.get(key, "https").strip().lower()
     if algorithm not in ("https", "", "none"):
@@ -55,7 +57,7 @@ def verifies_hostname(props: Mapping[str, str]) -> bool:
 
 
 def librdkafka_tls(props: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's TLS properties. Raises ConfigError for stores that cannot be read."""
+    """Return librdkafka's TLS properties. Raises ConfigError for unreadable stores."""
     _refuse_java_classes(props)
     config = {
         "ssl.endpoint.identification.algorithm": "https" if verifies_hostname(props) else "none"
@@ -80,11 +82,11 @@ def librdkafka_tls(props: Mapping[str, str]) -> dict[str, str]:
 
 
 def ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
-    """A client context. Raises ConfigError for stores, versions or ciphers that cannot be used."""
+    """Return a client context. Raises ConfigError for unusable stores, versions or ciphers."""
     _refuse_java_classes(props)
     trusted = read_trusted_certificates(props)
     context = ssl.create_default_context(cadata=trusted)
-    # A trust store may hold a broker's own or an intermediate certificate, as in Java.
+    # As in Java, a trust store may contain a broker's own or an intermediate certificate.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.check_hostname = verifies_hostname(props)
     _set_versions_and_ciphers(context, props)
@@ -95,8 +97,11 @@ def ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def server_ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
-    """A server's context. `ssl.client.auth` (none, requested, required) says whether clients show
-    a certificate that the trust store vouches for. Raises ConfigError."""
+    """Return a server context. Raises ConfigError.
+
+    `ssl.client.auth` (none, requested, required) decides whether clients must show a certificate
+    that the trust store verifies.
+    """
     _refuse_java_classes(props)
     pair = read_key_pair(props)
     if pair is None:
@@ -148,7 +153,10 @@ def _key_pem(pair: KeyPair, passphrase: bytes | None) -> str:
 
 
 def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """`SSLContext` takes files only: the key goes through one under a passphrase used once."""
+    """Load a key pair through a temporary file, because `SSLContext` reads only files.
+
+    The file is encrypted with a one-time passphrase.
+    """
     passphrase = secrets.token_hex(32)
     with tempfile.TemporaryDirectory(prefix="connect-tls-") as directory:
         path = Path(directory) / "pair.pem"
@@ -163,7 +171,7 @@ def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 
 def _enabled_versions(props: Mapping[str, str]) -> tuple[str, ...]:
-    """The TLS versions to use, oldest first: the enabled ones, up to `ssl.protocol`."""
+    """Return the TLS versions to use, oldest first: the enabled ones, up to `ssl.protocol`."""
     enabled = _strings(props, "ssl.enabled.protocols") or _DEFAULT_VERSIONS
     for name in enabled:
         if name not in _VERSIONS:
@@ -180,7 +188,9 @@ def _enabled_versions(props: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _openssl_ciphers(props: Mapping[str, str]) -> str:
-    """The suites in OpenSSL's list syntax; those of TLS 1.3 cannot be chosen one by one."""
+    """Return the suites in OpenSSL's list syntax. TLS 1.3 suites cannot be selected
+    individually.
+    """
     suites = _strings(props, "ssl.cipher.suites")
     older = [suite for suite in suites if not _TLS13_SUITE.match(suite)]
     if len(older) != len(suites):

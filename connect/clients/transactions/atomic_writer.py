@@ -1,6 +1,6 @@
-"""Writes several records as one, and fences out whoever wrote before under the same name.
+"""Write several records in one transaction, and fence earlier writers with the same id.
 
-For small writes that must be seen whole or not at all; data copied in transactions goes elsewhere.
+For small writes that must be visible as a whole. Transactional copying uses `coordinator`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from connect.errors import ConnectError
 
 __all__ = ["TransactionalSender"]
 
-# librdkafka wants a positive timeout.
+# librdkafka requires a positive timeout.
 _LEAST_S = 0.1
 
 _FORCED = {"acks": "all", "linger.ms": "0"}
 
 
 class TransactionalSender:
-    """A producer with a transactional id. Not safe for threads: its owner takes turns.
+    """A producer with a transactional id. Not thread-safe.
 
-    After any error the only thing left is to `close` it.
+    After any error only `close` may be called.
     """
 
     def __init__(self, properties: Mapping[str, str], transactional_id: str) -> None:
@@ -34,7 +34,7 @@ class TransactionalSender:
         self._sender = RecordSender(forced)
 
     def claim(self, deadline: Deadline) -> None:
-        """Fence out all earlier producers of this transactional id, ending what they left open."""
+        """Fence earlier producers of this transactional id and abort their open transactions."""
         try:
             with translated(f"Claiming the transactional id {self._id}"):
                 self._sender.producer.init_transactions(max(_LEAST_S, deadline.remaining()))
@@ -44,9 +44,10 @@ class TransactionalSender:
     def write(
         self, topic: str, records: Iterable[tuple[bytes, bytes | None]], deadline: Deadline
     ) -> None:
-        """Write all records, (key, value) each, in one transaction; returns when it is committed.
+        """Write all (key, value) records in one transaction, and return when it is committed.
 
-        Raises `ConnectError` when it may not be: also when someone else has claimed the id since.
+        Raises `ConnectError` if the commit may have failed, for example because another producer
+        has claimed the id.
         """
         failures: list[ConnectError] = []
 
@@ -63,6 +64,8 @@ class TransactionalSender:
             raise failures[0]
 
     def close(self, deadline: Deadline) -> None:
-        """Close the connections. A transaction left open ends with the next `claim`, or when the
-        broker's time for it is over."""
+        """Close the connections.
+
+        An open transaction is aborted by the next `claim`, or after its transaction timeout.
+        """
         self._sender.close(deadline)

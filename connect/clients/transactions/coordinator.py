@@ -1,15 +1,14 @@
-"""The transaction coordinator's client for one transactional id; the caller writes the batches
-itself.
+"""A client of the transaction coordinator for one transactional id. The caller writes the batches.
 
-InitProducerId claims the id, AddPartitionsToTxn opens a transaction and adds to it, EndTxn ends it.
-These are the versions of clients before KIP-890's second part (AddPartitionsToTxn up to 3, EndTxn
-up to 4), which every broker speaks and which keep the producer's epoch from one commit to the next;
-brokers of today verify each partition's first batch with the coordinator. After an abort the epoch
-is bumped (KIP-360), so that no batch that was still on its way gets into a later transaction.
+InitProducerId claims the id, AddPartitionsToTxn opens a transaction and adds partitions to it, and
+EndTxn ends it. The versions are those before KIP-890's second part (AddPartitionsToTxn up to 3,
+EndTxn up to 4): every broker supports them, and the producer's epoch stays the same between
+commits. Current brokers verify each partition's first batch with the coordinator. After an abort
+the epoch is bumped (KIP-360), so that no delayed batch gets into a later transaction.
 
-Requests are made one after the other on a thread of its own. What passes by itself (a coordinator
-that moves or is away, a transaction whose markers are still being written) is tried again without
-end; `trouble` says what it is.
+Requests are made one after the other on a thread of its own. Retriable errors (a coordinator that
+moves or is unreachable, a transaction whose markers are still being written) are retried without
+end, and `trouble` holds the reason.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from kafka.protocol.producer import (
 )
 
 from connect.clients.config.settings import WireSettings
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.transactions.producer import ProducerFenced
 from connect.clients.transactions.remedies import with_transaction_remedy
 from connect.clients.wire.api_versions import ApiNeed, BrokerApis
@@ -40,6 +39,7 @@ from connect.clients.wire.find_coordinator import Coordinated, any_broker, coord
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerError, BrokerUnavailable, ConnectError, RetriableBrokerError
 from connect.loop import Backoff
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import TopicPartition
 
 __all__ = ["CLAIM", "ProducerIdentity", "TransactionCoordinator", "TransactionSpoilt"]
@@ -50,45 +50,42 @@ _log = logging.getLogger(__name__)
 _ADD_VERSION, _END_VERSION, _INIT_VERSION = 3, 4, 5
 
 CLAIM = ApiNeed(InitProducerIdRequest.API_KEY, "InitProducerId", 3, _INIT_VERSION)
-"""Before version 3 (KIP-360, Kafka 2.5) a producer cannot say which epoch it has. One that was
-fenced out would take the id from its successor after an abort, without noticing."""
+"""The first InitProducerId version that carries the producer's epoch (KIP-360, Kafka 2.5). With an
+older one, a fenced producer could take the id back from its successor after an abort, unnoticed.
+"""
 
-UNSUPPORTED_VERSION = 35
 
-COORDINATOR_NOT_AVAILABLE = 15
-NOT_COORDINATOR = 16
-UNKNOWN_TOPIC_OR_PARTITION = 3
-TOPIC_AUTHORIZATION_FAILED = 29
-INVALID_PRODUCER_EPOCH = 47
-INVALID_TXN_STATE = 48
-INVALID_PRODUCER_ID_MAPPING = 49
-CONCURRENT_TRANSACTIONS = 51
-OPERATION_NOT_ATTEMPTED = 55
-UNKNOWN_PRODUCER_ID = 59
-PRODUCER_FENCED = 90
-TRANSACTION_ABORTABLE = 120
-
-_FENCED = frozenset({INVALID_PRODUCER_EPOCH, PRODUCER_FENCED})
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 _OF_A_PARTITION = frozenset(
-    {UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, OPERATION_NOT_ATTEMPTED}
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+    }
 )
-_SPOILT = frozenset({INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE})
-_NOTHING_TO_ABORT = frozenset({INVALID_TXN_STATE, *_SPOILT})
-_ELSEWHERE = frozenset({COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+_SPOILT = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+_NOTHING_TO_ABORT = frozenset({ErrorCode.INVALID_TXN_STATE, *_SPOILT})
+_ELSEWHERE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 
-# The markers of a transaction are written within milliseconds of its end: the next one can begin.
+# A transaction's markers are written within milliseconds after its end; then the next can begin.
 _MARKERS_FIRST_S, _MARKERS_CAP_S = 0.002, 0.05
 _RETRY_FIRST_S, _RETRY_CAP_S = 0.05, 1.0
 _TROUBLE_S, _SAY_S = 5.0, 30.0
-# Any broker knows the coordinator: one that is silent for so long is not waited for.
+# Any broker knows the coordinator, so one that is silent for this long is not waited for.
 _FIND_S = 10.0
-# To end a transaction that nobody will commit; otherwise it ends with transaction.timeout.ms.
+# The time to abort a transaction on close; otherwise it ends after transaction.timeout.ms.
 _ABORT_AT_CLOSE_S = 2.0
 _JOIN_S = 1.0
 
 
 class TransactionSpoilt(ConnectError):
-    """The open transaction cannot be committed any more, surely was not, and has to be aborted."""
+    """The open transaction was not committed, cannot be any more, and must be aborted."""
 
     abortable = True
 
@@ -102,11 +99,12 @@ class ProducerIdentity:
 
 
 class TransactionCoordinator:
-    """See the module. Nothing is opened before `claim`. Public methods return at once, but `close`,
-    and may be called from any thread; futures complete on the coordinator's own thread.
+    """The transaction coordinator client. It opens no connection before `claim`.
 
-    A future fails with `ProducerFenced` when another producer has the id, or the transaction
-    outlived its time; `TransactionSpoilt`: abort it; any other error is for good.
+    Public methods may be called from any thread. Only `close` blocks; futures complete on the
+    client's own thread. A future fails with `ProducerFenced` if another producer has the id or the
+    transaction timed out, and with `TransactionSpoilt` if the transaction must be aborted. Any
+    other error is fatal.
     """
 
     def __init__(
@@ -129,48 +127,57 @@ class TransactionCoordinator:
         self._open = False
         self._closed = False
         self.trouble: str | None = None
-        """Why the request under way is not answered yet; None while there is nothing to say."""
+        """Why the request in progress has no response yet; None if it has no problem."""
 
     @property
     def identity(self) -> ProducerIdentity:
-        """Of the present epoch. Raises `ConnectError` before `claim` is done."""
+        """The identity with the current epoch. Raises `ConnectError` before `claim` is done."""
         if self._identity is None:
             raise ConnectError(f"The transactional id {self.transactional_id} was not claimed")
         return self._identity
 
     def claim(self) -> Future[None]:
-        """Fence out all earlier producers of the id, ending what they left open."""
+        """Fence earlier producers of the id and abort their open transactions."""
         return self._submit(lambda: self._init(None))
 
     def adopt(self, identity: ProducerIdentity) -> None:
-        """Use a producer id and epoch that were obtained elsewhere, instead of calling `claim`. No
-        transaction may be open."""
+        """Use a producer id and epoch from elsewhere, instead of calling `claim`.
+
+        No transaction may be open.
+        """
         self._identity = identity
 
     def confirm(self) -> Future[None]:
-        """Completes if no other producer has claimed the id since; fails with `ProducerFenced`
-        otherwise. There is another `identity` then. Only while no transaction is open."""
+        """Check that no other producer has claimed the id; fails with `ProducerFenced` otherwise.
+
+        `identity` changes. Call it only while no transaction is open.
+        """
         return self._submit(lambda: self._init(self.identity))
 
     def add(self, partitions: Collection[TopicPartition]) -> Future[Mapping[TopicPartition, int]]:
-        """Make these partitions part of the transaction, which begins with the first: protocol
-        error codes, 0 where it is done. Where one is refused, the others are not attempted."""
+        """Add partitions to the transaction; the first call begins it.
+
+        Returns protocol error codes, 0 for success. If one partition is refused, none is added.
+        """
         wanted = tuple(partitions)
         return self._submit(lambda: self._add(wanted))
 
     def commit(self) -> Future[None]:
-        """End the transaction: all its batches, which were acknowledged, are there for readers of
-        committed records."""
+        """Commit the transaction, after all of its batches were acknowledged."""
         return self._submit(self._commit)
 
     def abort(self) -> Future[None]:
-        """End the transaction, if there is one: nothing of it is ever seen. There is another
-        `identity` then, whose sequence numbers begin anew."""
+        """Abort the transaction, if one is open. `identity` changes, and sequence numbers start
+        again at 0.
+        """
         return self._submit(self._abort)
 
     def close(self) -> None:
-        """End the thread and the connection, at once. What is open is aborted, if that is possible
-        within two seconds, so that readers need not wait. May be called again."""
+        """End the thread and close the connection, and abort an open transaction within two
+        seconds.
+
+        The abort saves consumers the wait for the transaction timeout. May be called again.
+        """
         if self._closed:
             return
         self._closed = True
@@ -183,7 +190,7 @@ class TransactionCoordinator:
                 return
         self._cancellation.close()
 
-    # The thread.
+    # The coordinator's thread.
 
     def _submit(self, step: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
@@ -250,13 +257,13 @@ class TransactionCoordinator:
                     _log.warning("%s is still waiting: %s", self.transactional_id, error)
                 if now - began > _TROUBLE_S:
                     self.trouble = str(error)
-                waits = markers if code == CONCURRENT_TRANSACTIONS else others
+                waits = markers if code == ErrorCode.CONCURRENT_TRANSACTIONS else others
                 self._cancellation.wait(waits.next())
             else:
                 self.trouble = None
                 return result
 
-    # The requests, on the thread.
+    # Requests, on the coordinator's thread.
 
     def _init(self, current: ProducerIdentity | None) -> None:
         connection = self._coordinator()
@@ -266,7 +273,7 @@ class TransactionCoordinator:
                 f"Broker {connection} does not support exactly-once: it {lack} (KIP-360)."
                 f" Upgrade the"
                 " cluster to Kafka 2.5 or newer, or turn exactly.once.source.support off",
-                UNSUPPORTED_VERSION,
+                ErrorCode.UNSUPPORTED_VERSION,
             )
         request = InitProducerIdRequest(
             version=connection.version_of(InitProducerIdRequest.API_KEY, _INIT_VERSION),
@@ -296,7 +303,7 @@ class TransactionCoordinator:
                 for name, numbers in topics.items()
             ],
         )
-        # Also when the answer is lost: it may have begun.
+        # Set also if the response was lost, because the transaction may have begun.
         self._open = True
         answer = self._call(connection, request)
         codes = {
@@ -337,7 +344,7 @@ class TransactionCoordinator:
         )
 
     def _judge(self, code: int, what: str) -> None:
-        """Raise the error for an error code."""
+        """Raise the exception for an error code; return for 0."""
         if code == 0:
             return
         what = f"{what} ({self.transactional_id})"
@@ -352,7 +359,7 @@ class TransactionCoordinator:
             raise TransactionSpoilt(f"{what} failed: {code_facts(code).name}")
         raise self._with_remedy(error_from_code(code, what))
 
-    # The connection, on the thread.
+    # The connection, on the coordinator's thread.
 
     def _call(self, connection: WireConnection, request: Any) -> Any:
         limit = Deadline(self._settings.request_timeout_ms / 1000, self._clock)
@@ -367,7 +374,7 @@ class TransactionCoordinator:
     def _connect(self, limit: Deadline, cancellation: Cancellation | None) -> WireConnection:
         servers = self._settings.bootstrap
         first = self._rotation % max(1, len(servers))
-        self._rotation += 1  # the next attempt asks another one
+        self._rotation += 1  # The next attempt uses another broker.
         asked = replace(self._settings, bootstrap=(*servers[first:], *servers[:first]))
         soon = Deadline(min(_FIND_S, limit.remaining()), self._clock)
         with closing(any_broker(asked, soon, cancellation)) as connection:

@@ -1,8 +1,8 @@
-"""Fences out transactional producers: what Java's `Admin.fenceProducers` does (KIP-618).
+"""Fence transactional producers, like Java's `Admin.fenceProducers` (KIP-618).
 
-A new producer id or epoch for a transactional id makes whoever had it before unable to write, and
-ends the transaction it left open. Asking for one needs no producer: it is one request to the id's
-coordinator. Who keeps what it answers can write with it, or have somebody else write.
+A new producer id or epoch for a transactional id fences its earlier producers and aborts their open
+transactions. One request to the id's coordinator does that; no producer is needed. The new producer
+id and epoch may be used for writing.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from connect.clients.wire.find_coordinator import (
 )
 from connect.errors import BrokerError, BrokerUnavailable, ConnectError, Interrupted
 from connect.loop import Backoff, retry
+from connect.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from connect.clients.config.settings import WireSettings
@@ -43,15 +44,13 @@ _log = logging.getLogger(__name__)
 _RETRY_S, _RETRY_CAP_S = 0.05, 1.0
 _CONNECTIONS = 8
 _IDS_PER_CONNECTION = 100
-# Nothing is ever written with the ids that are asked for here: their transactions need no time.
+# Nothing is written with these ids, so their transactions need no time.
 _TRANSACTION_TIMEOUT_MS = 1000
 
-# The newest version whose fields are all understood here.
+# The newest version whose fields are all handled here.
 _INIT_VERSION = 5
-_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-_TRANSACTIONAL_ID_NOT_FOUND = 105
 
-# Ids that are to be tried again, and why the last of them is.
+# Ids to retry, each with the error of its last attempt.
 _Left = tuple[list[str], ConnectError | None]
 _Claimed = dict[str, ProducerIdentity]
 
@@ -62,12 +61,12 @@ def fence_producers(
     deadline: Deadline,
     cancellation: Cancellation | None = None,
 ) -> None:
-    """Returns when no earlier producer of these ids can write any more.
+    """Fence all earlier producers of these ids.
 
-    `properties` are an admin client's, Java's names. At most eight connections at a time.
-    Coordinators that move or are still ending a transaction are asked again until the deadline;
-    then, and for what is not allowed, the `ConnectError` of the last answer is raised. Once it is
-    cancelled: `Interrupted`. Blocks; safe to call from any thread.
+    `properties` are Java admin client properties. Uses at most eight connections at a time.
+    Coordinators that move or still end a transaction are asked again until the deadline; then the
+    last error is raised, and fatal ones at once. Raises `Interrupted` when cancelled. Blocks; safe
+    to call from any thread.
     """
     claim_producers(
         wire_settings(properties),
@@ -86,8 +85,10 @@ def claim_producers(
     timeout_ms: int,
     cancellation: Cancellation | None = None,
 ) -> dict[str, ProducerIdentity]:
-    """As `fence_producers`; by transactional id, whom its batches are now to be stamped with.
-    `timeout_ms`: how long its transactions may last."""
+    """Fence producers as `fence_producers` does. Return the new identity of each transactional id.
+
+    `timeout_ms` is the transaction timeout.
+    """
     claimed: _Claimed = {}
     pending = sorted(set(transactional_ids))
     backoff = Backoff(_RETRY_S, _RETRY_CAP_S)
@@ -112,10 +113,12 @@ def was_claimed(
     deadline: Deadline,
     cancellation: Cancellation | None = None,
 ) -> bool:
-    """Whether the brokers know of a producer of this id: they forget it where nothing was written
-    for a week (`transactional.id.expiration.ms`). Yes, too, where they cannot say (before 3.0); no
-    where we may not even ask about it: then we never wrote with it. Raises `Interrupted` once it is
-    cancelled."""
+    """Return whether the brokers know a producer of this id.
+
+    They forget an id a week after its last write (`transactional.id.expiration.ms`). Returns True
+    if brokers cannot tell (before 3.0), and False if this client may not describe the id, because
+    then it never wrote with it. Raises `Interrupted` when cancelled.
+    """
 
     def ask() -> bool:
         opened = open_coordinator(
@@ -126,7 +129,7 @@ def was_claimed(
                 return True
             request = DescribeTransactionsRequest(version=0, transactional_ids=[transactional_id])
             (state,) = connection.call(request, deadline).transaction_states
-        if state.error_code == _TRANSACTIONAL_ID_NOT_FOUND:
+        if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return False
         if state.error_code:
             what = f"Describing the producer {transactional_id}"
@@ -141,7 +144,7 @@ def was_claimed(
     try:
         return retry(ask, deadline, Backoff(_RETRY_S, _RETRY_CAP_S), pause)
     except BrokerError as error:
-        if error.code != _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise
         return False
     except ConnectError as error:
@@ -150,8 +153,9 @@ def was_claimed(
 
 
 class _Round(NamedTuple):
-    """Settings that all transactional ids of one fencing call share. `claimed` is called with each
-    result."""
+    """Settings shared by all transactional ids of one call. `claimed` is called with each
+    result.
+    """
 
     settings: WireSettings
     timeout_ms: int
@@ -161,7 +165,7 @@ class _Round(NamedTuple):
 
 
 def _attempt(work: _Round, ids: Sequence[str]) -> _Left:
-    """Raises what trying again does not help."""
+    """Try to fence these ids. Return those to retry; raise fatal errors."""
     left: list[str] = []
     last: ConnectError | None = None
     by_coordinator: dict[Address, list[str]] = {}
@@ -215,7 +219,7 @@ def _fence_at(address: Address, ids: Sequence[str], work: _Round) -> _Left:
 
 
 def _fence(connection: WireConnection, name: str, work: _Round) -> ConnectError | None:
-    """Why it has to be tried again; None: it is done."""
+    """Fence one id. Return the error if it must be retried, or None."""
     request = InitProducerIdRequest(
         version=connection.version_of(InitProducerIdRequest.API_KEY, _INIT_VERSION),
         transactional_id=name,
@@ -233,7 +237,7 @@ def _fence(connection: WireConnection, name: str, work: _Round) -> ConnectError 
 
 
 def _retriable(error: ConnectError) -> ConnectError:
-    """The error, for those who go on with the rest. Raises it where trying again cannot help."""
+    """Return the error if it is retriable, raise it if not."""
     if not error.retriable:
         raise error
     return error
@@ -247,7 +251,7 @@ def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 def _check(cancellation: Cancellation | None, error: ConnectError) -> None:
-    """Raise, if it is cancelled. `error`: what asking ended with, then or before."""
+    """Raise if cancelled, with `error` as the last known error."""
     if cancellation is not None and cancellation.is_set():
         raise Interrupted("Fencing out producers was cancelled") from error
 

@@ -1,7 +1,7 @@
-"""A producer whose records are seen in whole transactions or not at all.
+"""A transactional producer whose calls can be interrupted.
 
-librdkafka's calls are cut into slices, each of which goes on where the last one stopped: a cluster
-that is away is waited for as long as the caller likes, and no longer.
+librdkafka's blocking calls are cut into slices, each of which continues the last one, so that the
+caller decides how long to wait for an unreachable cluster.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["KeepTrying", "ProducerFenced", "TransactionalProducer"]
 _log = logging.getLogger(__name__)
 
 KeepTrying = Callable[[], bool]
-"""Asked every few seconds while the cluster does not answer."""
+"""Returns whether to go on. Called every few seconds while the cluster does not answer."""
 
 _SLICE_S = 0.5
-# Between two lines in the log about the same wait.
+# The time between two log lines about the same wait.
 _SAY_S = 30.0
 _FLUSH_S = 10.0
-# To end a transaction that nobody will commit; otherwise it ends with transaction.timeout.ms.
+# The time to abort a transaction on close; otherwise it ends after transaction.timeout.ms.
 _ABORT_AT_CLOSE_S = 2.0
 
 _FENCED = frozenset(
@@ -47,15 +47,17 @@ _FENCED = frozenset(
 
 
 class ProducerFenced(ConnectError):
-    """A newer producer has the transactional id, or the transaction outlived its time. Nothing of
-    the open transaction was committed; this producer can only be closed."""
+    """A newer producer has the transactional id, or the transaction timed out.
+
+    Nothing of the open transaction was committed, and this producer can only be closed.
+    """
 
 
 class TransactionalProducer:
     """One producer, for one thread.
 
-    `properties`: Java's; the transactional id, idempotence and the time for deliveries are set
-    here. Nothing is opened before `claim`. The owner calls `close` once.
+    `properties` are Java's; the transactional id, idempotence and delivery timeout are overridden.
+    No connection is opened before `claim`. The owner calls `close` once.
     """
 
     def __init__(
@@ -74,17 +76,20 @@ class TransactionalProducer:
         self._made: RecordSender | None = None
         self._open = False
         self._dead = False
-        # A commit or abort that nobody waited for to the end; librdkafka takes no other call then.
+        # An unfinished commit or abort; librdkafka accepts no other call until it is finished.
         self._ending = False
 
     @property
     def open(self) -> bool:
-        """Whether a transaction was begun and not ended."""
+        """Whether a transaction is open."""
         return self._open
 
     def claim(self, keep_trying: KeepTrying) -> bool:
-        """Fence out all earlier producers of the id, ending what they left open. False: not done,
-        and no longer wanted. Before everything else, once."""
+        """Fence earlier producers of the id and abort their open transactions. Call this first,
+        once.
+
+        Returns False if `keep_trying` ended the wait.
+        """
         self._made = RecordSender(self._properties)
         return self._sliced(
             "Claiming the transactional id", self._sender.producer.init_transactions, keep_trying
@@ -111,7 +116,7 @@ class TransactionalProducer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Queue a record of the open transaction; as `RecordSender.send`."""
+        """Queue a record of the open transaction, as `RecordSender.send` does."""
         try:
             self._sender.send(
                 topic,
@@ -131,7 +136,7 @@ class TransactionalProducer:
     def send_future(
         self, topic: str, key: bytes | None, value: bytes | None
     ) -> Future[RecordMetadata]:
-        """Queue a record of the open transaction, once there is room for it."""
+        """Wait for room in the queue, and queue a record of the open transaction."""
         try:
             return self._sender.send_future(topic, key, value)
         except RetriableError:
@@ -139,10 +144,11 @@ class TransactionalProducer:
             return self._sender.send_future(topic, key, value)
 
     def commit(self, keep_trying: KeepTrying) -> bool:
-        """Wait for every record, and commit. False: nobody knows yet, and it is no longer wanted;
-        only calling `commit` again makes sense then.
+        """Wait for every record, and commit.
 
-        Raises `ProducerFenced`, or what made committing impossible; the transaction is aborted.
+        Returns False if `keep_trying` ended the wait; the outcome is then unknown, and only
+        `commit` may be called. Raises `ProducerFenced`, or the error that prevents the commit; then
+        the transaction is aborted.
         """
         if self._sliced("Committing", self._sender.producer.commit_transaction, keep_trying):
             self._open = False
@@ -150,14 +156,14 @@ class TransactionalProducer:
         return False
 
     def abort(self, keep_trying: KeepTrying) -> bool:
-        """Drop everything since `begin`. False as for `commit`."""
+        """Abort the transaction. Returns False as `commit` does."""
         if self._sliced("Aborting", self._sender.producer.abort_transaction, keep_trying):
             self._open = False
             return True
         return False
 
     def close(self) -> None:
-        """Close the connections. What is open is aborted, if that is possible at once."""
+        """Close the connections, and abort an open transaction if that is possible at once."""
         if self._made is None:
             return
         if self._open and not self._dead and not self._ending:

@@ -1,4 +1,4 @@
-"""Advice for users when a cluster refuses a transactional producer."""
+"""Remedies to add to errors when a cluster refuses a transactional producer."""
 
 from __future__ import annotations
 
@@ -6,29 +6,28 @@ from collections.abc import Mapping
 
 from connect.clients.errors import broker_code
 from connect.errors import BrokerError, ConnectError, DeadlineExceeded
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["TRANSACTION_TIMEOUT", "transaction_timeout", "with_transaction_remedy"]
 
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
-"""The producer's property."""
+"""The producer property of the transaction timeout."""
 
 _DEFAULT_TIMEOUT_MS = "60000"
 
-_CLUSTER_AUTHORIZATION_FAILED = 31
-_INVALID_TRANSACTION_TIMEOUT = 50
-_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-
 
 def transaction_timeout(properties: Mapping[str, str]) -> str:
-    """What a producer of these properties asks for, in milliseconds."""
+    """Return the transaction timeout of a producer with these properties, in milliseconds."""
     return properties.get(TRANSACTION_TIMEOUT, _DEFAULT_TIMEOUT_MS)
 
 
 def with_transaction_remedy(
     error: ConnectError, transactional_id: str, timeout_ms: str
 ) -> ConnectError:
-    """The error, with what to do about it where that is known. `timeout_ms`: what the producer
-    asked for as its transaction.timeout.ms."""
+    """Return the error with a remedy added, if one is known.
+
+    `timeout_ms` is the producer's transaction.timeout.ms.
+    """
     if isinstance(error, DeadlineExceeded):
         return DeadlineExceeded(
             f"{error}; no transaction coordinator of the cluster responds: check that topic"
@@ -36,11 +35,11 @@ def with_transaction_remedy(
             f" many brokers as transaction.state.log.replication.factor"
         )
     code = broker_code(error)
-    if code == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         remedy = f"grant Write and Describe on the transactional id {transactional_id}"
-    elif code == _CLUSTER_AUTHORIZATION_FAILED:
+    elif code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         remedy = f"grant Write on the transactional id {transactional_id}, or IdempotentWrite"
-    elif code == _INVALID_TRANSACTION_TIMEOUT:
+    elif code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
         remedy = (
             f"lower the producer's transaction.timeout.ms, which is {timeout_ms}, or raise the"
             " brokers' transaction.max.timeout.ms"

@@ -1,4 +1,4 @@
-"""Compares the API versions of a cluster's brokers with those that are needed."""
+"""Compare the API versions of a cluster's brokers with those that this program needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ApiNeed(NamedTuple):
 
 
 class BrokerApis(NamedTuple):
-    """The versions that a broker takes. `address`: host and port."""
+    """The API versions that a broker supports. `address` is host and port."""
 
     address: str
     versions: Mapping[int, tuple[int, int]]
@@ -34,25 +34,31 @@ class BrokerApis(NamedTuple):
 
     @property
     def before_3_0(self) -> bool:
-        """Whether it is older than Kafka 3.0, which brought DescribeTransactions."""
+        """Whether the broker is older than Kafka 3.0, which added DescribeTransactions."""
         return _DESCRIBE_TRANSACTIONS not in self.versions
 
     def lacks(self, need: ApiNeed) -> str | None:
-        """What it speaks instead, as the end of a sentence about the broker; None if it has it."""
+        """Return why the broker lacks this API, as the end of a sentence about it, or None if it
+        has it.
+        """
         offered = self.versions.get(need.api_key)
         if offered is None:
-            return f"does not know {need.name}, of which version {need.lowest} is needed"
+            return f"does not support {need.name}; version {need.lowest} is needed"
         lowest, highest = offered
         if highest < need.lowest:
-            return f"speaks {need.name} up to version {highest}, and {need.lowest} is needed"
+            return f"supports {need.name} up to version {highest}; version {need.lowest} is needed"
         if lowest > need.highest:
-            return f"speaks {need.name} from version {lowest} on, and {need.highest} is needed"
+            return (
+                f"supports {need.name} from version {lowest} on; version {need.highest} is needed"
+            )
         return None
 
 
 def broker_apis(props: Mapping[str, str], deadline: Deadline) -> BrokerApis:
-    """What the first bootstrap server that answers speaks; for the other brokers it is taken to be
-    the same, as in a cluster that is not being upgraded. `props`: Java client properties. Raises
-    one of `connect.errors`. Blocks; safe to call from any thread."""
+    """Return the API versions of the first bootstrap server that answers.
+
+    The other brokers are assumed to have the same versions. `props` are Java client properties.
+    Raises one of `connect.errors`. Blocks; safe to call from any thread.
+    """
     with closing(any_broker(wire_settings(props), deadline)) as connection:
         return BrokerApis(str(connection), dict(connection.api_versions))

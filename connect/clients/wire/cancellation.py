@@ -1,6 +1,6 @@
-"""A flag that also wakes whoever waits on a socket, so that closing never waits for a network.
+"""A flag that also wakes threads that wait on sockets, so that closing never waits for the network.
 
-One owner makes it, sets it once and closes it after every thread that waits on it has ended.
+The owner creates it, sets it once, and closes it after all waiting threads have ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["Cancellation"]
 
 
 class Cancellation:
-    """Set once, from any thread; stays set. Its descriptor is readable from then on."""
+    """A flag that any thread can set, for good. Its descriptor is readable once it is set."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
@@ -22,7 +22,7 @@ class Cancellation:
         self._closed = False
 
     def cancel(self) -> None:
-        """Wake all that wait, now and later. May be called again, and after `close`."""
+        """Set the flag and wake all waiting threads. May be called again, and after `close`."""
         with self._lock:
             if not self._set and not self._closed:
                 self._writer.send(b"\0")
@@ -32,11 +32,11 @@ class Cancellation:
         return self._set
 
     def fileno(self) -> int:
-        """The descriptor to poll for reading, beside the socket that is waited for."""
+        """Return a descriptor to poll for reading together with a socket."""
         return self._reader.fileno()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds`; whether it is set."""
+        """Wait at most `seconds`. Return whether the flag is set."""
         if not self._set:
             poller = select.poll()
             poller.register(self._reader, select.POLLIN)
@@ -44,7 +44,7 @@ class Cancellation:
         return self._set
 
     def close(self) -> None:
-        """Give the descriptors back. Nobody may wait any more."""
+        """Close the descriptors. No thread may wait any more."""
         with self._lock:
             self._closed = True
             self._reader.close()

@@ -1,12 +1,11 @@
-"""A connection to one broker that a selector loop speaks on: raw requests out, raw responses in.
+"""A non-blocking connection to one broker that sends and receives raw bytes on a selector loop.
 
-`Channel` takes over the socket of a `WireConnection` (already authenticated), makes it
-non-blocking, and from then on belongs to one thread: the one that runs the selector. Requests are
-lists of buffers, sent with `sendmsg` and never joined; each response lands in one buffer of its
-own, from a pool, and is handed to its callback as it is. The channel knows nothing of what the
-bytes mean.
+`Channel` takes over the authenticated socket of a `WireConnection` and makes it non-blocking. From
+then on it belongs to the selector's thread. Requests are lists of buffers, sent with `sendmsg` and
+never joined. Each response is received into a pooled buffer of its own and passed to its callback
+undecoded.
 
-Not here: reconnecting (the owner does it), retries, and which version to speak.
+The owner handles reconnects, retries and API versions.
 """
 
 from __future__ import annotations
@@ -28,40 +27,41 @@ __all__ = ["Buffer", "BufferPool", "Channel", "Response"]
 Buffer = memoryview | bytearray | bytes
 
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
-"""Above any fetch we ask for; a length beyond it is not a length."""
+"""Above any fetch size in use; a larger length field is invalid."""
 
 _MAX_IOVECS = 256
-"""Buffers for one sendmsg: well below the kernel's limit of 1,024."""
+"""Buffers for one sendmsg, well below the kernel's limit of 1,024."""
 
 _RESPONSES_A_TURN = 4
-"""A broker that answers faster than we work must not keep the loop from everything else."""
+"""Responses handled per turn, so that a fast broker does not block other work on the loop."""
 
 _BELIEVED_BYTES = 16 * 1024 * 1024
-"""A response's claimed size is believed so far before any of it has come: what a fetch asks for at
-the most, by default. What is larger gets its memory as it comes."""
+"""The memory reserved for a response before its bytes arrive: the default maximum of a fetch. A
+larger response gets its memory as it arrives.
+"""
 
 _POOL_GRANULE = 1024 * 1024
 _SIZE = struct.Struct(">i")
-# Of Linux's struct tcp_info: `tcpi_rtt`, in microseconds.
+# In Linux's struct tcp_info: `tcpi_rtt`, in microseconds.
 _TCP_INFO_BYTES, _RTT_AT, _RTT = 104, 68, struct.Struct("=I")
 _CORRELATION = struct.Struct(">i")
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, InterruptedError)
 
 
 class BufferPool:
-    """Reusable response buffers, so that large responses do not cost fresh pages each time.
+    """Reusable response buffers, so that large responses do not need fresh memory pages.
 
-    Owned by one thread. Buffers below one granule (1 MiB) are not pooled.
+    Owned by one thread. Buffers smaller than one granule (1 MiB) are not pooled.
     """
 
     def __init__(self, max_free: int) -> None:
-        """Args: max_free: bytes kept for reuse at most."""
+        """Keep at most `max_free` bytes for reuse."""
         self._free: list[bytearray] = []
         self._free_bytes = 0
         self._max_free = max_free
 
     def acquire(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes."""
+        """Return a buffer of at least `size` bytes."""
         if size < _POOL_GRANULE:
             return bytearray(size)
         best: int | None = None
@@ -76,7 +76,7 @@ class BufferPool:
         return bytearray(-(-size // _POOL_GRANULE) * _POOL_GRANULE)
 
     def release(self, buffer: bytearray) -> None:
-        """Give a buffer back. The caller must hold no view of it any more."""
+        """Give a buffer back. The caller must hold no view of it."""
         size = len(buffer)
         if size < _POOL_GRANULE or self._free_bytes + size > self._max_free:
             return
@@ -86,7 +86,7 @@ class BufferPool:
 
 @dataclass(slots=True)
 class Response:
-    """One response: its pooled buffer and the view of the body after the correlation id."""
+    """One response: its pooled buffer, and a view of the body after the correlation id."""
 
     buffer: bytearray
     body: memoryview
@@ -130,22 +130,23 @@ class Channel:
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their response."""
+        """Requests without a response yet."""
         return len(self._awaited)
 
     @property
     def wants_write(self) -> bool:
-        """Whether bytes wait for the socket to take them."""
+        """Whether bytes wait to be written to the socket."""
         return bool(self._out)
 
     @property
     def next_deadline(self) -> float | None:
-        """Monotonic time at which the oldest request counts as lost; None when there is none."""
+        """Monotonic time at which the oldest request times out; None if there is none."""
         return self._awaited[0].deadline if self._awaited else None
 
     def round_trip_s(self) -> float:
-        """Round-trip time to the broker in seconds, from TCP_INFO; 0 if the platform does not
-        report it."""
+        """Return the round-trip time to the broker in seconds, from TCP_INFO, or 0 if
+        unavailable.
+        """
         info = getattr(socket, "TCP_INFO", None)
         if sys.platform != "linux" or info is None:
             return 0.0
@@ -157,7 +158,9 @@ class Channel:
         return float(microseconds) / 1e6
 
     def postpone(self, seconds: float) -> None:
-        """The broker reads nothing for so long (a quota): give what waits that much more time."""
+        """Extend the timeouts of pending requests, because a quota mutes the connection this
+        long.
+        """
         for awaited in self._awaited:
             awaited.deadline += seconds
 
@@ -170,13 +173,13 @@ class Channel:
         deadline: float,
         on_response: Callable[[Response], None],
     ) -> None:
-        """Queue a request and send what the socket takes now.
+        """Queue a request, and send as much as the socket accepts.
 
-        The buffers must not change until the response came or the channel was closed.
-        `deadline` is monotonic seconds.
+        The buffers must not change until the response arrives or the channel is closed. `deadline`
+        is in monotonic seconds.
 
         Raises:
-            BrokerUnavailable: the connection is gone.
+            BrokerUnavailable: the connection is lost.
         """
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         head = encode_request_header(api, version, self._correlation_id, self._client_id, body_size)
@@ -186,7 +189,9 @@ class Channel:
         self.flush()
 
     def flush(self) -> None:
-        """Send as much as the socket takes. Raises BrokerUnavailable when it is gone."""
+        """Send as much as the socket accepts. Raises BrokerUnavailable if the connection is
+        lost.
+        """
         try:
             while self._out:
                 sent = self._send_some()
@@ -219,14 +224,14 @@ class Channel:
             out.popleft()
 
     def receive(self) -> None:
-        """Read what the socket has, and call the callback of each response that is whole.
+        """Read from the socket, and call the callback of each complete response.
 
-        After a few responses others have their turn, though the socket may have more: it is still
-        readable then. A callback may close the channel.
+        Returns after a few responses so that other channels get their turn; the socket stays
+        readable. A callback may close the channel.
 
         Raises:
             BrokerUnavailable: the broker closed the connection.
-            CorruptData: a length or correlation id that cannot be.
+            CorruptData: a length or correlation id is invalid.
         """
         enough = self.responses + _RESPONSES_A_TURN
         while not self._closed and self._fill():
@@ -241,11 +246,11 @@ class Channel:
                 return
 
     def _has_decrypted(self) -> bool:
-        """Whether bytes wait inside TLS, where no selector sees them."""
+        """Return whether decrypted bytes wait inside TLS, where a selector cannot see them."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def _fill(self) -> bool:
-        """Read until the wanted bytes are there (True) or the socket has no more (False)."""
+        """Read until the expected bytes arrived (True) or the socket has no more (False)."""
         target = self._incoming_view
         view = memoryview(self._size_bytes) if target is None else target
         try:
@@ -272,7 +277,7 @@ class Channel:
         self._got = 0
 
     def _grow_body(self, buffer: bytearray) -> None:
-        """All that there was room for has come, and it is not the whole response."""
+        """Enlarge the buffer of a response that is longer than the memory reserved so far."""
         grown = self._pool.acquire(min(self._size, 2 * len(buffer)))
         grown[: self._got] = buffer[: self._got]
         self._incoming_view = None
@@ -297,7 +302,7 @@ class Channel:
         awaited.on_response(Response(buffer, memoryview(buffer)[4:size]))
 
     def close(self) -> None:
-        """Close the socket and forget what was waiting: callbacks are not called any more."""
+        """Close the socket. Callbacks of pending requests are not called any more."""
         self._closed = True
         self._out.clear()
         self._awaited.clear()

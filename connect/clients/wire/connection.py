@@ -1,13 +1,12 @@
-"""One authenticated connection to one broker: TCP, TLS, ApiVersions, SASL, then plain calls.
+"""An authenticated connection to one broker for single requests: TCP, TLS, ApiVersions, SASL.
 
-`open_connection` makes it, `WireConnection.call` asks one thing and waits for the answer. It is
-not a client: no retries, no metadata, no pipelining. The copier takes the socket of such a
-connection and speaks on it by itself.
+`open_connection` opens it, and `WireConnection.call` sends one request and waits for the response.
+It has no retries, metadata or pipelining. The copier takes over the socket of such a connection.
 
-Sockets are non-blocking from the start; every wait here is a poll with a deadline. A connection
-belongs to one thread at a time.
+Sockets are non-blocking from the start; every wait is a poll with a deadline. A connection belongs
+to one thread at a time.
 
-Frames, as the Kafka protocol has them, big-endian:
+Frames of the Kafka protocol, big-endian:
 
     size int32 | correlation id int32 | rest of the header and the body, `size` - 4 bytes
 """
@@ -37,6 +36,7 @@ from connect.errors import (
     ConnectError,
     CorruptData,
 )
+from connect.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from connect.clients.config.settings import WireSettings
@@ -49,23 +49,22 @@ prepare_responses()
 
 T = TypeVar("T")
 
-# Java brokers refuse larger requests by default (socket.request.max.bytes); no answer to the small
-# requests made here comes near.
+# By default Java brokers refuse larger requests (socket.request.max.bytes). Responses to the small
+# requests made here are far below.
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 CLIENT_SOFTWARE_NAME = "kafka-connect-mirror"
-# The first version that says who the client is (KIP-511). Version 4 only widens the feature list.
+# The first version that names the client (KIP-511). Version 4 only widens the feature list.
 API_VERSIONS_VERSION = 3
-UNSUPPORTED_VERSION = 35
-# Content type "alert" and major version 3: how a TLS record looks to one who expects a length.
+# The first bytes of a TLS alert (content type and major version 3), as read in place of a length.
 TLS_ALERT = 0x1503
-# A frame's claimed size is believed so far before any of it has come.
+# The memory reserved for a frame before its bytes arrive.
 FIRST_BUFFER_BYTES = 64 * 1024
 
 
 class WireConnection:
-    """A connection on which one request at a time is made. Not thread-safe.
+    """A connection for one request at a time. Not thread-safe.
 
-    After an error of `call` other than "no common version", the connection is closed.
+    Any error of `call` except "no common version" closes the connection.
     """
 
     def __init__(
@@ -77,15 +76,16 @@ class WireConnection:
         cancellation: Cancellation | None = None,
     ) -> None:
         self.sock = sock
-        """Non-blocking; an `ssl.SSLSocket` under TLS. No unread bytes between calls."""
+        """Non-blocking; an `ssl.SSLSocket` with TLS. Has no unread bytes between calls."""
         self.host = host
         self.port = port
         self.client_id = client_id
         self.api_versions: Mapping[int, tuple[int, int]] = {}
-        """Api key -> (lowest, highest) version the broker takes."""
+        """Api key -> (lowest, highest) version that the broker supports."""
         self.session_lifetime_ms = 0
-        """How long the broker accepts this SASL session (KIP-368), counted from the
-        authentication; 0: without end. Open a new connection before that."""
+        """How long the broker accepts this SASL session (KIP-368), counted from the authentication;
+        0 means no limit. Open a new connection before it ends.
+        """
         self._cancellation = cancellation
         self._correlation_id = 0
         self._proven = False
@@ -94,29 +94,29 @@ class WireConnection:
         return f"{self.host}:{self.port}"
 
     def version_of(self, api_key: int, highest: int, lowest: int = 0, name: str = "") -> int:
-        """The newest version of an api that both sides know, within `lowest`..`highest`.
+        """Return the newest version of an API that both sides support, within `lowest`..`highest`.
 
-        Raises `BrokerError` (UNSUPPORTED_VERSION) when there is none.
+        Raises `BrokerError` (UNSUPPORTED_VERSION) if there is none.
         """
         offered = self.api_versions.get(api_key)
         label = name or f"api {api_key}"
         if offered is None:
-            raise BrokerError(f"{self} does not support {label}", UNSUPPORTED_VERSION)
+            raise BrokerError(f"{self} does not support {label}", ErrorCode.UNSUPPORTED_VERSION)
         if lowest > offered[1] or highest < offered[0]:
             raise BrokerError(
                 f"{self} supports versions {offered[0]} to {offered[1]} of {label}; this program"
                 f" needs {lowest} to {highest}",
-                UNSUPPORTED_VERSION,
+                ErrorCode.UNSUPPORTED_VERSION,
             )
         return min(highest, offered[1])
 
     def call(self, request: Any, deadline: Deadline) -> Any:
-        """Send a kafka-python request and wait for its response, decoded.
+        """Send a kafka-python request and return its decoded response.
 
-        A request without a version gets the newest that both sides know. Raises `BrokerError` when
-        there is none, `BrokerUnavailable` when the connection is lost, `DeadlineExceeded`,
-        `AuthenticationFailed` when the broker refuses our certificate, and `CorruptData` when the
-        answer is not one.
+        A request without a version gets the newest that both sides support. Raises `BrokerError` if
+        there is none, `BrokerUnavailable` if the connection is lost, `DeadlineExceeded`,
+        `AuthenticationFailed` if the broker refuses our certificate, and `CorruptData` if the
+        response is invalid.
         """
         what = f"{request.name} to {self}"
         deadline.check(what)
@@ -130,15 +130,15 @@ class WireConnection:
             return decode_response(request, self._receive_frame(deadline, what), what)
 
         response = self._or_close(ask, what)
-        # Every listener answers ApiVersions; whatever else it answers shows that protocols match.
+        # Every listener answers ApiVersions; any answer to another request shows that the protocols
+        # match.
         self._proven = self._proven or request.API_KEY != ApiVersionsRequest.API_KEY
         return response
 
     def send_raw(self, frame: bytes, correlation_id: int, deadline: Deadline, what: str) -> None:
-        """Send a request that is already encoded, its size and header included.
+        """Send an encoded request, including its size and header. Raises the errors of `call`.
 
-        Its answer is taken by `receive_raw`, before anything else is asked. `what` names it in
-        errors, which are those of `call`.
+        Call `receive_raw` before the next request. `what` names the request in errors.
         """
         self._correlation_id = correlation_id
         self._or_close(lambda: self._send(frame, deadline, what), what)
@@ -146,15 +146,17 @@ class WireConnection:
     def receive_raw(
         self, deadline: Deadline, what: str, buffer: bytearray | None = None
     ) -> memoryview:
-        """The body of the answer to `send_raw`, behind the correlation id.
+        """Return the body of the response to `send_raw`, after the correlation id.
 
-        `buffer`: where it is received, and made longer as needed; nobody has a view of it. Fresh
-        memory costs more than what is received into it.
+        It is received into `buffer`, which is enlarged as needed and must have no views. Reusing a
+        buffer avoids the cost of fresh memory.
         """
         return self._or_close(lambda: self._receive_frame(deadline, what, buffer), what)[4:]
 
     def _or_close(self, act: Callable[[], T], what: str) -> T:
-        """What a failed act leaves behind on the connection nobody can make sense of."""
+        """Run `act`, and close the connection if it fails, because unread bytes would be
+        misread.
+        """
         try:
             return act()
         except OSError as error:
@@ -165,7 +167,7 @@ class WireConnection:
             raise
 
     def detach_cancellation(self) -> None:
-        """From now on only deadlines end a wait: for handing the connection to a new owner."""
+        """Let only deadlines end a wait from now on, before a new owner takes the connection."""
         self._cancellation = None
 
     def close(self) -> None:
@@ -232,7 +234,9 @@ class WireConnection:
     def _receive(
         self, size: int, deadline: Deadline, what: str, buffer: bytearray | None = None
     ) -> memoryview:
-        """Memory is taken as bytes come: what a frame says of its size may be wrong."""
+        """Receive a frame, allocating memory as bytes arrive, because its length field may be
+        wrong.
+        """
         data = bytearray() if buffer is None else buffer
         done = 0
         while done < size:
@@ -243,7 +247,7 @@ class WireConnection:
         return memoryview(data)[:size]
 
     def _receive_some(self, into: memoryview, deadline: Deadline, what: str) -> int:
-        """How much came: something, or an error is raised."""
+        """Receive at least one byte, or raise. Return the number of bytes."""
         while True:
             try:
                 count = self.sock.recv_into(into)
@@ -268,20 +272,20 @@ def open_connection(
     deadline: Deadline,
     cancellation: Cancellation | None = None,
 ) -> WireConnection:
-    """Connect to a broker: TCP, TLS and SASL as `settings` say, and ask what it speaks.
+    """Connect to a broker with TCP, TLS and SASL as in `settings`, and read its API versions.
 
-    All addresses the name resolves to are tried in order, each for at most
+    All addresses of the host name are tried in order, each for at most
     socket.connection.setup.timeout.ms. Setting `cancellation` ends the attempt early; the
     connection stays bound to it until `detach_cancellation`.
 
-    Raises `BrokerUnavailable` or `DeadlineExceeded` when it may work later, and
-    `AuthenticationFailed` when it will not without another configuration.
+    Raises `BrokerUnavailable` or `DeadlineExceeded` if a retry may succeed, and
+    `AuthenticationFailed` if the configuration must change.
     """
     sock = tcp.connect(host, port, settings, deadline, cancellation)
     connection = WireConnection(sock, host, port, settings.client_id, cancellation)
     try:
         if settings.ssl_context is not None:
-            # The name with a final dot is for the resolver only; certificates do not carry it.
+            # Only the resolver gets the name with a final dot; certificates do not contain it.
             connection.sock = settings.ssl_context.wrap_socket(
                 sock, server_hostname=host.rstrip("."), do_handshake_on_connect=False
             )
@@ -305,7 +309,7 @@ def _api_versions(connection: WireConnection, deadline: Deadline) -> dict[int, t
         client_software_version=_software_version(),
     )
     response = connection.call(request, deadline)
-    if response.error_code == UNSUPPORTED_VERSION:
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         response = connection.call(ApiVersionsRequest(version=0), deadline)
     if response.error_code:
         raise error_from_code(response.error_code, f"ApiVersionsRequest to {connection}")
@@ -317,12 +321,12 @@ def _software_version() -> str:
     try:
         return metadata.version(CLIENT_SOFTWARE_NAME)
     except metadata.PackageNotFoundError:
-        # Run from a source tree that was not installed.
+        # The source tree is not installed as a package.
         return "unknown"
 
 
 def _connection_error(error: OSError, what: str) -> ConnectError:
-    """A lost connection may come back; a refused certificate or a wrong protocol will not."""
+    """Return a retriable error for a lost connection, and a fatal one for TLS errors."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationFailed(
             f"{what} failed: the broker's certificate is not accepted: {error.verify_message}; "

@@ -1,4 +1,4 @@
-"""Which broker answers for a group or a transactional id, over connections of one's own."""
+"""Find the coordinator of a group or a transactional id, over raw connections."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Address = tuple[str, int]
 
 
 class Coordinated(Enum):
-    """The kind of a coordinator; the values are FindCoordinator's `key_type`."""
+    """The kind of a coordinator. The values are FindCoordinator's `key_type`."""
 
     GROUP = 0
     TRANSACTION = 1
 
     @property
     def resource(self) -> str:
-        """Its type of resource in ACLs, in words."""
+        """The resource type in ACLs, in words."""
         return "group" if self is Coordinated.GROUP else "transactional id"
 
 
 def any_broker(
     settings: WireSettings, deadline: Deadline, cancellation: Cancellation | None = None
 ) -> WireConnection:
-    """A connection to the first bootstrap server that answers, for the caller to close.
+    """Open a connection to the first bootstrap server that answers; the caller closes it.
 
-    Raises what the last of them raised.
+    Raises the error of the last server if none answers.
     """
     last: ConnectError = BrokerUnavailable("No bootstrap server is configured")
     for host, port in settings.bootstrap:
@@ -55,7 +55,7 @@ def any_broker(
 def coordinator_address(
     connection: WireConnection, kind: Coordinated, name: str, deadline: Deadline
 ) -> Address:
-    """Host and port of the coordinator. Raises a retriable error while there is none."""
+    """Return host and port of the coordinator. Raises a retriable error if there is none yet."""
     request = FindCoordinatorRequest(key=name, key_type=kind.value, coordinator_keys=[name])
     answer = connection.call(request, deadline)
     found = answer.coordinators[0] if answer.coordinators else answer
@@ -75,7 +75,7 @@ def open_coordinator(
     deadline: Deadline,
     cancellation: Cancellation | None = None,
 ) -> WireConnection:
-    """A connection to the coordinator, for the caller to close."""
+    """Open a connection to the coordinator; the caller closes it."""
     with closing(any_broker(settings, deadline, cancellation)) as connection:
         host, port = coordinator_address(connection, kind, name, deadline)
     return open_connection(host, port, settings, deadline, cancellation)

@@ -1,11 +1,11 @@
-"""Makes kafka-python's classes for responses before threads need them.
+"""Create kafka-python's response classes before threads need them.
 
-kafka-python 3.0.12 makes the class of a response's version when it is first asked for, and
-registers it, weakly, as the one that decodes that response. When two threads are first at the same
-time, the class that stays registered may be the one that nobody keeps: from then on every such
-response ends in a `ReferenceError`, in all clients of the process. `prepare_responses` makes all of
-them at once; `connect.clients.wire.connection` calls it while it is imported, before anybody has a
-connection."""
+kafka-python 3.0.12 creates the class of a response version on first use, and registers it by a weak
+reference for decoding. If two threads do this at the same time, the registered class may be the one
+that is garbage-collected; then every such response raises `ReferenceError` in all clients of the
+process. `prepare_responses` creates all classes at once; `connect.clients.wire.connection` calls it
+on import, before any connection exists.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["prepare_responses", "response_classes"]
 
 
 def response_classes() -> Iterator[Any]:
-    """Those that are defined, each once, without their versions."""
+    """Yield the defined response classes, each once, without their versions."""
     waiting = [ApiMessage]
     while waiting:
         for found in waiting.pop().__subclasses__():
@@ -33,7 +33,7 @@ def response_classes() -> Iterator[Any]:
 
 
 def prepare_responses() -> None:
-    """Takes 20 ms. Not at the same time as anything that decodes."""
+    """Create the classes of all versions. Takes 20 ms; nothing may decode responses meanwhile."""
     for found in response_classes():
         for version in range(found.min_version, found.max_version + 1):
             found[version]

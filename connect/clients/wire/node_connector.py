@@ -1,4 +1,4 @@
-"""Opens connections to the nodes of one cluster, not more often than the backoff allows."""
+"""Open connections to the nodes of one cluster, as often as the reconnect backoff allows."""
 
 from __future__ import annotations
 
@@ -11,23 +11,13 @@ from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clock import Clock, Deadline
 from connect.errors import BrokerUnavailable, ConnectError
 
-__all__ = ["Address", "KeptConnection", "NodeConnector", "exponential_backoff"]
+__all__ = ["Address", "KeptConnection", "NodeConnector"]
 
 Address = tuple[str, int]
 
-# As in Java's clients: enough to spread clients that lost the same broker at the same moment.
-JITTER = 0.2
-
-
-def exponential_backoff(first_ms: int, max_ms: int, attempt: int) -> float:
-    """Seconds to wait before attempt number `attempt` + 1: doubling, with jitter, capped."""
-    doubled = first_ms * 2.0 ** min(attempt, 30)
-    jittered = min(doubled, float(max_ms)) * random.uniform(1 - JITTER, 1 + JITTER)
-    return min(jittered, float(max_ms)) / 1000
-
 
 class NodeConnector:
-    """Safe to call from any thread; each address backs off by itself."""
+    """Opens connections with a backoff for each address. Safe to call from any thread."""
 
     def __init__(self, settings: WireSettings, cancellation: Cancellation, clock: Clock) -> None:
         self._settings = settings
@@ -37,7 +27,7 @@ class NodeConnector:
         self._failures: dict[Address, tuple[int, float]] = {}
 
     def open(self, address: Address, deadline: Deadline) -> WireConnection:
-        """Wait until the address may be tried again, then connect. Raises as `open_connection`."""
+        """Wait for the address's backoff, then connect. Raises the errors of `open_connection`."""
         pause = self._pause(address)
         if pause > deadline.remaining():
             self._cancellation.wait(deadline.remaining())
@@ -57,13 +47,11 @@ class NodeConnector:
         return connection
 
     def failed(self, address: Address) -> None:
-        """Back off from this address, twice as long as the last time."""
+        """Double the backoff of this address."""
         settings = self._settings
         with self._lock:
             count, _ = self._failures.get(address, (0, 0.0))
-            pause = exponential_backoff(
-                settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, count
-            )
+            pause = settings.reconnect_backoff_s(count)
             self._failures[address] = (count + 1, self._clock.monotonic() + pause)
 
     def succeeded(self, address: Address) -> None:
@@ -77,7 +65,7 @@ class NodeConnector:
 
 
 class KeptConnection:
-    """One connection of one thread: opened when needed, replaced before its session ends."""
+    """A connection for one thread, opened when needed and replaced before its SASL session ends."""
 
     def __init__(self, connector: NodeConnector, clock: Clock) -> None:
         self._connector = connector
@@ -87,14 +75,14 @@ class KeptConnection:
         self._expires = 0.0
 
     def get(self, address: Address, deadline: Deadline) -> WireConnection:
-        """The open connection, to whatever node, or a new one to `address`."""
+        """Return the open connection, to whichever node, or open one to `address`."""
         if self._connection is not None and self._clock.monotonic() < self._expires:
             return self._connection
         self.close()
         self._address = address
         self._connection = self._connector.open(address, deadline)
         lifetime_ms = self._connection.session_lifetime_ms
-        # As Java's clients do, so that not all of them authenticate again at once.
+        # As in Java's clients, so that not all of them reauthenticate at once.
         share = random.uniform(0.85, 0.95)
         self._expires = (
             self._clock.monotonic() + lifetime_ms / 1000 * share if lifetime_ms else float("inf")
@@ -106,7 +94,7 @@ class KeptConnection:
             self._connector.succeeded(self._address)
 
     def lost(self) -> None:
-        """The connection was opened but of no use: back off from its address as well."""
+        """Drop a connection that was opened but failed, and back off from its address."""
         if self._connection is not None and self._address is not None:
             self._connector.failed(self._address)
         self.close()

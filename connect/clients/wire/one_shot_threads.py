@@ -1,11 +1,10 @@
-"""Functions run each on a thread of its own, all known to one owner until they have ended.
+"""Functions that run on a thread of their own, tracked by one owner until they end.
 
-For work that waits on one network peer, whose hanging must not hold up anything else.
+For work that waits on one network peer, so that a peer that hangs delays nothing else.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,11 +16,10 @@ from connect.errors import BrokerUnavailable
 __all__ = ["OneShotThreads"]
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 
 
 class OneShotThreads:
-    """Starts threads and ends with them. Safe to call from any thread."""
+    """Starts one-shot threads and waits for them. Safe to call from any thread."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -32,9 +30,9 @@ class OneShotThreads:
     def run(
         self, what: str, function: Callable[[], T], discard: Callable[[T], None] | None = None
     ) -> Future[T]:
-        """Run `function` on a new thread. Its outcome completes the future, on that thread.
+        """Run `function` on a new thread, which completes the future.
 
-        `discard` gets a result that nobody can take any more: the owner closed meanwhile.
+        `discard` gets the result if the owner closed meanwhile, so that nobody can take it.
         """
         future: Future[T] = Future()
         thread = threading.Thread(
@@ -52,17 +50,17 @@ class OneShotThreads:
         return future
 
     def runs_here(self) -> bool:
-        """Whether the caller runs on a thread that `run` started."""
+        """Return whether the caller runs on a thread that `run` started."""
         with self._lock:
             return threading.current_thread() in self._threads
 
     def stop(self) -> None:
-        """Start no more."""
+        """Refuse to start more threads."""
         with self._lock:
             self._closed = True
 
     def join(self, deadline: Deadline) -> list[str]:
-        """Wait for all to end; the names of those that did not."""
+        """Wait for all threads to end. Return the names of those that did not."""
         with self._lock:
             threads = list(self._threads)
         for thread in threads:

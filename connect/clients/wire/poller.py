@@ -1,7 +1,7 @@
-"""Waiting until one of many sockets is ready, or until another thread asks to stop waiting.
+"""Wait until one of many sockets is ready, or until another thread ends the wait.
 
-`SystemPoller` waits with the operating system's selector. A simulation passes a `Poller` of its own
-to `SelectorLoop`, which then neither opens a socket nor sleeps.
+`SystemPoller` uses the operating system's selector. A simulation passes its own `Poller` to
+`SelectorLoop`, which then neither opens a socket nor sleeps.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ WRITE = selectors.EVENT_WRITE
 
 
 class Poller(Protocol):
-    """Masks are `READ`, `WRITE` or both. Only `wake` may be called from other threads."""
+    """A selector. Masks are `READ`, `WRITE` or both. Only `wake` may be called from other
+    threads.
+    """
 
     def register(self, descriptor: int, mask: int) -> None:
-        """Wait for this socket, too."""
+        """Start to watch a socket."""
 
     def modify(self, descriptor: int, mask: int) -> None:
-        """Wait for other events of a registered socket."""
+        """Change the events of a watched socket."""
 
     def unregister(self, descriptor: int) -> None:
-        """Wait for this socket no more. Before it is closed."""
+        """Stop watching a socket. Call this before the socket is closed."""
 
     def select(self, timeout: float) -> Iterable[tuple[int, int]]:
-        """Wait at most `timeout` seconds; the sockets that are ready, each with its mask."""
+        """Wait at most `timeout` seconds. Return the sockets that are ready, each with its mask."""
 
     def wake(self) -> None:
-        """End a `select` that waits, or the next one. Does nothing after `close`."""
+        """End the current or next `select`. Does nothing after `close`."""
 
     def close(self) -> None:
-        """Release what the poller holds. Registered sockets stay open."""
+        """Release the poller's resources. Watched sockets stay open."""
 
 
 class SystemPoller:
-    """The operating system's selector, and a socket pair that wakes it."""
+    """A poller with the operating system's selector and a socket pair for wake-ups."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -72,7 +74,7 @@ class SystemPoller:
         try:
             self._wake_writer.send(b"\0")
         except OSError:
-            return  # full: the poller is being woken already; closed: nothing to wake
+            return  # If the pair is full, a wake-up is pending; if it is closed, nothing needs one.
 
     def _empty_wake_pipe(self) -> None:
         try:

@@ -1,6 +1,7 @@
-"""A broker's answer as a kafka-python response, or an error: nothing a broker sends does more harm.
+"""Decode a broker's response with kafka-python, after checking its bytes.
 
-`check_message` looks at the bytes first, as kafka-python's decoder trusts them.
+kafka-python's decoder trusts the bytes, so `check_message` validates them first, and a malformed
+response becomes an error.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _UNDECODABLE = (
 
 
 def decode_response(request: Any, frame: bytearray | memoryview, what: str) -> Any:
-    """The answer to a request that was sent, from its correlation id on. Raises `CorruptData`."""
+    """Decode the response to a request, from the correlation id on. Raises `CorruptData`."""
     response_class = request.header.get_response_class()
     version = request.API_VERSION
     stream = io.BytesIO(frame)
@@ -37,7 +38,8 @@ def decode_response(request: Any, frame: bytearray | memoryview, what: str) -> A
         response_class.parse_header(stream)
         body = memoryview(frame)[stream.tell() :]
         if request.API_KEY == ApiVersionsRequest.API_KEY and any(body[:2]):
-            version = 0  # a broker that does not know our version answers in the oldest
+            # A broker that does not support our ApiVersions version answers with version 0.
+            version = 0
         flexible = response_class.flexible_version_q(version)
         check_message(response_class._struct, version, body, flexible=flexible)
         return response_class.decode(body)

@@ -1,7 +1,7 @@
 """SASL on a raw connection: SaslHandshake and SaslAuthenticate with kafka-python's mechanisms.
 
-Credentials enter the mechanism and leave as tokens on the socket. No error and no log line made
-here carries either: what a mechanism or a token provider says is not repeated, only its type.
+Errors and log lines contain no credentials and no tokens. An exception of a mechanism or a token
+provider may quote them, so only its type is reported.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from connect.clients.errors import error_from_code
 from connect.errors import AuthenticationFailed, ConfigError, ConnectError
+from connect.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from connect.clients.config.settings import WireSettings
@@ -22,15 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["authenticate"]
 
-UNSUPPORTED_SASL_MECHANISM = 33
 HIDDEN = "[hidden]"
 
 
 def authenticate(connection: WireConnection, settings: WireSettings, deadline: Deadline) -> int:
-    """Authenticate a new connection; the session's lifetime in ms, 0 when it has no end.
+    """Authenticate a new connection. Return the session's lifetime in ms, 0 for no limit.
 
-    Raises `AuthenticationFailed` when the broker refuses, `ConfigError` when the mechanism cannot
-    be used with these settings, and what `WireConnection.call` raises.
+    Raises `AuthenticationFailed` if the broker refuses, `ConfigError` if the mechanism cannot be
+    used with these settings, and the errors of `WireConnection.call`.
     """
     name = settings.sasl_mechanism or ""
     _handshake(connection, name, deadline)
@@ -54,7 +54,7 @@ def authenticate(connection: WireConnection, settings: WireSettings, deadline: D
 
 def _handshake(connection: WireConnection, name: str, deadline: Deadline) -> None:
     response = connection.call(SaslHandshakeRequest(mechanism=name, version=1), deadline)
-    if response.error_code == UNSUPPORTED_SASL_MECHANISM:
+    if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationFailed(
             f"{connection} does not offer sasl.mechanism {name}; "
             f"it offers {', '.join(response.mechanisms)}"
@@ -80,7 +80,7 @@ def _mechanism(connection: WireConnection, name: str, settings: WireSettings) ->
     options = dict(settings.sasl)
     user = options.get("sasl_plain_username")
     if name.startswith("SCRAM-") and isinstance(user, str):
-        # RFC 5802, saslname; kafka-python sends the name as it is.
+        # RFC 5802 escapes "=" and "," in user names (saslname); kafka-python does not.
         options["sasl_plain_username"] = user.replace("=", "=3D").replace(",", "=2C")
     options["sasl_mechanism"] = name
     options["host"] = connection.host
@@ -96,8 +96,10 @@ def _mechanism(connection: WireConnection, name: str, settings: WireSettings) ->
 
 
 def _step(connection: WireConnection, name: str, action: Any, *arguments: bytes) -> Any:
-    """One step of a mechanism. Whatever it raises means that the exchange cannot go on; its text
-    may quote a token, so only its type is told and its traceback is dropped."""
+    """Run one step of a mechanism. Any exception ends the exchange.
+
+    Its text may quote a token, so only its type is reported and its traceback is dropped.
+    """
     try:
         return action(*arguments)
     except ConnectError:

@@ -1,7 +1,7 @@
-"""A selector with timers and a mailbox: the loop under raw connections.
+"""An event loop for raw connections: a selector with timers and a mailbox.
 
-One thread owns a `SelectorLoop` and calls `turn` again and again; only `post` and `wake` may be
-called from other threads. Callbacks run inside `turn`, one at a time.
+One thread owns a `SelectorLoop` and calls `turn` repeatedly; only `post` and `wake` may be called
+from other threads. Callbacks run inside `turn`, one at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["READ", "WRITE", "SelectorLoop", "Timer"]
 
 
 class Timer:
-    """A call that is due later. `cancel` makes it not happen."""
+    """A scheduled call. `cancel` prevents it."""
 
     __slots__ = ("action",)
 
@@ -31,11 +31,12 @@ class Timer:
 
 
 class SelectorLoop:
-    """See the module."""
+    """An event loop. Its owner's thread calls everything except `post` and `wake`."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK, poller: Poller | None = None) -> None:
-        """`poller`: waits for the channels' sockets; the operating system's by default. `close`
-        closes it."""
+        """Use `poller` to wait for sockets, by default the operating system's. `close` closes
+        it.
+        """
         self._clock = clock
         self._poller = poller or SystemPoller()
         self._mail: deque[Callable[[], None]] = deque()
@@ -46,25 +47,27 @@ class SelectorLoop:
         self._closed = False
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         return self._clock.monotonic()
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return self._clock.now_ms()
 
     def post(self, action: Callable[[], None]) -> None:
-        """Run `action` on the loop's thread soon. From any thread; dropped after `close`."""
+        """Run `action` on the loop's thread soon. Thread-safe; dropped after `close`."""
         self._mail.append(action)
         self.wake()
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Run `action` once the events at hand are handled. Only on the loop's own thread: unlike
-        `post` it wakes nobody."""
+        """Run `action` after the current events. Call this only on the loop's own thread.
+
+        Unlike `post` it does not end a wait.
+        """
         self._mail.append(action)
 
     def wake(self) -> None:
-        """Make a waiting `turn` return. From any thread."""
+        """Make a waiting `turn` return. Thread-safe."""
         self._poller.wake()
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
@@ -82,7 +85,7 @@ class SelectorLoop:
         self._handlers[descriptor] = on_event
 
     def update(self, channel: Channel) -> None:
-        """Watch for writing exactly while the channel has something to write."""
+        """Watch for writability only while the channel has bytes to write."""
         descriptor = channel.fileno()
         mask = READ | (WRITE if channel.wants_write else 0)
         if self._masks.get(descriptor, mask) != mask:
@@ -90,15 +93,18 @@ class SelectorLoop:
             self._masks[descriptor] = mask
 
     def unwatch(self, channel: Channel) -> None:
-        """Stop watching; before the channel is closed."""
+        """Stop watching a channel. Call this before the channel is closed."""
         descriptor = channel.fileno()
         if self._masks.pop(descriptor, None) is not None:
             del self._handlers[descriptor]
             self._poller.unregister(descriptor)
 
     def turn(self, timeout: float) -> None:
-        """Run one iteration: run due callbacks, poll sockets for at most `timeout` seconds, then
-        handle ready sockets, submitted calls and timers."""
+        """Run one iteration.
+
+        Runs due callbacks, polls sockets for at most `timeout` seconds, then handles ready sockets,
+        posted calls and timers.
+        """
         self._run_mail()
         self._run_timers()
         if self._mail:
@@ -107,7 +113,7 @@ class SelectorLoop:
             timeout = min(timeout, max(0.0, self._timers[0][0] - self.now()))
         for descriptor, mask in self._poller.select(timeout):
             on_event = self._handlers.get(descriptor)
-            if on_event is not None:  # an earlier event may have closed it
+            if on_event is not None:  # An earlier event may have closed the channel.
                 on_event(mask)
         self._run_mail()
         self._run_timers()

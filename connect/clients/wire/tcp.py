@@ -1,7 +1,6 @@
 """TCP connections with deadlines: resolve, try every address, wait for readiness.
 
-Sockets are non-blocking throughout. Whoever waits here waits for the socket, the deadline and a
-`Cancellation` at once.
+Sockets are non-blocking. Every wait ends with the socket, the deadline or a `Cancellation`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["connect", "wait"]
 
-# A resolver cannot be interrupted, so its waiter looks up this often whether it was cancelled.
+# How often a wait for the resolver, which cannot be interrupted, checks for a cancellation.
 RESOLVE_SLICE_S = 0.1
 MAX_POLL_MS = 2**31 - 1
 
@@ -36,8 +35,11 @@ def connect(
     deadline: Deadline,
     cancellation: Cancellation | None,
 ) -> socket.socket:
-    """Connect to the first address of a name that answers, each tried for at most
-    socket.connection.setup.timeout.ms. Raises `BrokerUnavailable` with the reason of each."""
+    """Connect to the first address of a host name that answers.
+
+    Each address is tried for at most socket.connection.setup.timeout.ms. Raises `BrokerUnavailable`
+    with the reason of each failure.
+    """
     if not 0 < port < 1 << 16:
         raise BrokerUnavailable(f"{host}:{port} is not a valid address: use a port from 1 to 65535")
     failures: list[str] = []
@@ -72,7 +74,7 @@ def _set_options(sock: socket.socket, settings: WireSettings) -> None:
 def _try_connect(
     sock: socket.socket, address: Any, limit: float, cancellation: Cancellation | None
 ) -> str | None:
-    """Connect within `limit` seconds; what went wrong, or None."""
+    """Connect within `limit` seconds. Return the failure, or None."""
     try:
         code = sock.connect_ex(address)
     except OSError as error:
@@ -89,8 +91,11 @@ def _try_connect(
 def _resolve(
     host: str, port: int, deadline: Deadline, cancellation: Cancellation | None
 ) -> list[tuple[int, Any]]:
-    """The addresses of a name. The resolver works on a thread that is left behind when it does
-    not answer in time: it has timeouts of its own, and cannot be interrupted."""
+    """Return the addresses of a host name.
+
+    The resolver runs on a thread that is abandoned at the deadline, because it cannot be
+    interrupted and has timeouts of its own.
+    """
     try:
         return _addresses(host, port, socket.AI_NUMERICHOST)
     except socket.gaierror:
@@ -133,7 +138,7 @@ def wait(
 ) -> None:
     """Wait until the socket is ready for `events` (as in select.poll).
 
-    Raises `DeadlineExceeded`, or `BrokerUnavailable` when cancelled; `what` begins their text.
+    Raises `DeadlineExceeded`, or `BrokerUnavailable` if cancelled; `what` begins their text.
     """
     if not _poll(sock, events, deadline.remaining(), cancellation):
         deadline.check(what)

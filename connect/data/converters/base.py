@@ -1,4 +1,4 @@
-"""What a converter does: one side of a record between Connect's values and bytes."""
+"""The converter interface: one side of a record as a Connect value and as bytes."""
 
 from __future__ import annotations
 
@@ -19,39 +19,42 @@ CONVERTER_TYPE_KEY = ConfigKey(
     ConfigType.STRING,
     validator=OneOf(("key", "value", "header")),
     importance=Importance.LOW,
-    doc="How this converter is used; set by the worker.",
+    doc="Whether the converter is for keys, values or headers; set by the worker.",
 )
 
 
 class Converter(ABC):
-    """Turns the keys, values or header values of records into bytes and back.
+    """Converts the keys, values or header values of records to bytes and back.
 
-    Made without arguments, then configured once; afterwards called from one task's thread only.
+    Created without arguments and configured once; then used by one task's thread only.
     """
 
     CONFIG_DEF = ConfigDef([CONVERTER_TYPE_KEY])
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        """The converter's own config keys, without the `key.converter.`, `value.converter.` or
-        `header.converter.` prefix."""
+        """Return the converter's config keys, without the `key.converter.`, `value.converter.` or
+        `header.converter.` prefix.
+        """
         return cls.CONFIG_DEF
 
     def configure(self, config: Mapping[str, str], use: ConverterUse) -> None:
-        """Take the `<use>.converter.` properties, prefix stripped. Raises `ConfigError`."""
+        """Accept the `<use>.converter.` properties, without the prefix. Raises `ConfigError`."""
         self.take(self.config_def().parse({**config, "converter.type": use}))
 
     def take(self, config: ParsedConfig) -> None:  # noqa: B027 - optional hook
-        """Take the checked values. Raises `ConfigError` for what is wrong between them."""
+        """Accept the parsed values. Raises `ConfigError` for values that contradict one another."""
 
     @abstractmethod
     def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
-        """The bytes for a record's topic. Raises `ConnectError` for a value it does not take."""
+        """Convert a value to the bytes of a record. Raises `ConnectError` for an unsupported
+        value.
+        """
 
     @abstractmethod
     def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
-        """The value of bytes read from a topic. Raises `DataError`, also for corrupt bytes."""
+        """Convert bytes of a record to a value. Raises `DataError`, also for corrupt bytes."""
 
 
 class HeaderConverter(Converter):
-    """A converter that is of use for headers only; `to_bytes` and `from_bytes` get one value."""
+    """A converter for headers only. `to_bytes` and `from_bytes` get one header value."""

@@ -1,4 +1,4 @@
-"""BooleanConverter: one byte, 0 or 1."""
+"""BooleanConverter: booleans as one byte, 0 or 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCHEMA = OPTIONAL[Type.BOOLEAN]
 
 
 class BooleanConverter(Converter):
-    """Null stays null."""
+    """Converts booleans; null stays null."""
 
     def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if schema is not None and schema.type is not Type.BOOLEAN:

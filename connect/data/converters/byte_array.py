@@ -1,4 +1,4 @@
-"""Bytes as they are: the converter of mirroring."""
+"""ByteArrayConverter: bytes, unchanged. Mirroring uses it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCHEMA = OPTIONAL[Type.BYTES]
 
 
 class ByteArrayConverter(Converter):
-    """Passes bytes and null on unchanged, for keys, values and headers; refuses all else."""
+    """Passes bytes and null unchanged, for keys, values and headers. Refuses other types."""
 
     def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if schema is not None and schema.type is not Type.BYTES:

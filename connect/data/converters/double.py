@@ -11,7 +11,7 @@ __all__ = ["DoubleConverter"]
 
 
 class DoubleConverter(NumberConverter):
-    """Big-endian, as Kafka's DoubleSerializer."""
+    """Converts big-endian 64-bit floats, as Kafka's DoubleSerializer does."""
 
     TYPE = Type.FLOAT64
     NAME = "double"

@@ -11,7 +11,7 @@ __all__ = ["FloatConverter"]
 
 
 class FloatConverter(NumberConverter):
-    """Big-endian, as Kafka's FloatSerializer."""
+    """Converts big-endian 32-bit floats, as Kafka's FloatSerializer does."""
 
     TYPE = Type.FLOAT32
     NAME = "float"

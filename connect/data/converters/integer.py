@@ -11,7 +11,7 @@ __all__ = ["IntegerConverter"]
 
 
 class IntegerConverter(NumberConverter):
-    """Big-endian, as Kafka's IntegerSerializer."""
+    """Converts big-endian 32-bit integers, as Kafka's IntegerSerializer does."""
 
     TYPE = Type.INT32
     NAME = "integer"

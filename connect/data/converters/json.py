@@ -1,4 +1,4 @@
-"""JsonConverter: JSON, with the schema beside the value (`schemas.enable`) or without."""
+"""JsonConverter: JSON, with the schema in an envelope (`schemas.enable`) or without a schema."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BLANK = " \t\r\n"
 
 
 class JsonConverter(Converter):
-    """The bytes are those of Kafka's: compact, in the order of the schema."""
+    """Converts to the same bytes as Kafka's JsonConverter: compact, fields in schema order."""
 
     CONFIG_DEF = ConfigDef(
         [
@@ -43,7 +43,7 @@ class JsonConverter(Converter):
                 ConfigType.BOOLEAN,
                 True,
                 importance=Importance.HIGH,
-                doc="Whether the JSON is an object with the schema and the payload.",
+                doc="Whether each JSON document is an envelope with schema and payload.",
                 group=_SCHEMAS,
                 order=0,
                 width=Width.MEDIUM,
@@ -54,7 +54,7 @@ class JsonConverter(Converter):
                 ConfigType.INT,
                 1000,
                 importance=Importance.HIGH,
-                doc="How many schemas are remembered in their JSON form.",
+                doc="Maximum number of schemas cached in their JSON form.",
                 group=_SCHEMAS,
                 order=1,
                 width=Width.MEDIUM,
@@ -169,7 +169,7 @@ class JsonConverter(Converter):
 
 
 def _parsed(data: bytes) -> JsonValue:
-    """The first JSON value in these bytes, as Jackson reads it; nothing at all is null."""
+    """Return the first JSON value in these bytes, as Jackson reads it. Empty bytes are null."""
     try:
         text = data.decode().lstrip(_BLANK)
         value: JsonValue = _DECODER.raw_decode(text)[0] if text else None

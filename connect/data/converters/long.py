@@ -11,7 +11,7 @@ __all__ = ["LongConverter"]
 
 
 class LongConverter(NumberConverter):
-    """Big-endian, as Kafka's LongSerializer."""
+    """Converts big-endian 64-bit integers, as Kafka's LongSerializer does."""
 
     TYPE = Type.INT64
     NAME = "long"

@@ -1,4 +1,4 @@
-"""What the converters of numbers share: a big-endian number of fixed size."""
+"""The base of the number converters: a big-endian number of fixed size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NumberConverter"]
 
 
 class NumberConverter(Converter):
-    """Null stays null. Subclasses say the type and how it is packed."""
+    """Converts numbers; null stays null. Subclasses define the type and its layout."""
 
     TYPE: ClassVar[Type]
     NAME: ClassVar[str]
@@ -39,7 +39,7 @@ class NumberConverter(Converter):
         return SchemaAndValue(schema, self.FORMAT.unpack(data)[0])
 
     def _takes(self, value: object, schema: Schema | None) -> bool:
-        # With a schema, its type must be this one; numbers without are taken when they fit.
+        # A schema must have this type; a number without a schema is accepted if it fits.
         if schema is not None and schema.type is not self.TYPE:
             return False
         bits = INTEGER_BITS.get(self.TYPE)

@@ -11,7 +11,7 @@ __all__ = ["ShortConverter"]
 
 
 class ShortConverter(NumberConverter):
-    """Big-endian, as Kafka's ShortSerializer."""
+    """Converts big-endian 16-bit integers, as Kafka's ShortSerializer does."""
 
     TYPE = Type.INT16
     NAME = "short"

@@ -1,4 +1,4 @@
-"""SimpleHeaderConverter: headers as text that says what it is. The default of Kafka Connect."""
+"""SimpleHeaderConverter: headers as text with inferred schemas. Kafka Connect's default."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """For headers only. What it reads gets the schema that its text suggests."""
+    """Converts headers to text. When it reads a header, it infers the schema from the text."""
 
     CONFIG_DEF = ConfigDef([])
 

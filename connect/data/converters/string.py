@@ -1,4 +1,4 @@
-"""StringConverter: text, and of everything else Java's text."""
+"""StringConverter: strings; other values are written as Java's `toString()` does."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 class StringConverter(Converter):
-    """In UTF-8, or the character set of `converter.encoding`.
+    """Converts strings in UTF-8, or the character set of `converter.encoding`.
 
-    Bytes are taken as text in that character set: Java would write the name of their object.
+    Bytes are decoded with that character set; Java would write the object's class name and hash.
     """
 
     CONFIG_DEF = ConfigDef(
@@ -36,7 +36,7 @@ class StringConverter(Converter):
                 ConfigType.STRING,
                 "UTF-8",
                 importance=Importance.HIGH,
-                doc="Java's name of the character set.",
+                doc="Java name of the character set.",
             ),
         ]
     )
@@ -56,7 +56,7 @@ class StringConverter(Converter):
         text = java_string(schema, value)
         if self._codec == "utf-16":
             return codecs.BOM_UTF16_BE + text.encode("utf-16-be", "replace")
-        # Java writes a question mark for what the character set does not have.
+        # Java writes a question mark for characters that the character set lacks.
         return text.encode(self._codec, "replace")
 
     def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
@@ -66,7 +66,9 @@ class StringConverter(Converter):
 
 
 def java_string(schema: Schema | None, value: object) -> str:
-    """Java's `toString()`. Raises `DataError` for what is not Connect data."""
+    """Return Java's `toString()` of a value. Raises `DataError` for types that Connect does not
+    have.
+    """
     if isinstance(value, str):
         return value
     if value is None:
@@ -86,7 +88,7 @@ def java_string(schema: Schema | None, value: object) -> str:
         )
         return f"Struct{{{','.join(fields)}}}"
     if isinstance(value, bytes | bytearray | memoryview):
-        raise DataError("StringConverter cannot write bytes that are inside of other data")
+        raise DataError("StringConverter cannot write bytes inside a struct, map or array")
     return plain_text(schema, value)
 
 

@@ -1,4 +1,4 @@
-"""HasHeaderKey: records with at least one header of a name."""
+"""HasHeaderKey: true for records with at least one header of a given name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["HasHeaderKey"]
 
 
 class HasHeaderKey(Predicate):
-    """Whatever its value."""
+    """Matches records with a header of this name, whatever its value."""
 
     CONFIG_DEF = ConfigDef(
         [ConfigKey("name", ConfigType.STRING, validator=NonEmptyString(), doc="The header's name.")]

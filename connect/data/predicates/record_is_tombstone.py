@@ -1,4 +1,4 @@
-"""RecordIsTombstone: records whose value is null."""
+"""RecordIsTombstone: true for records with a null value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["RecordIsTombstone"]
 
 
 class RecordIsTombstone(Predicate):
-    """Has no keys."""
+    """Matches tombstones. Has no config keys."""
 
     def test(self, record: ConnectRecord) -> bool:
         return record.value is None

@@ -1,4 +1,4 @@
-"""TopicNameMatches: records of topics whose name matches a regular expression."""
+"""TopicNameMatches: true for records of topics whose name matches a regular expression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TopicNameMatches"]
 
 
 class TopicNameMatches(Predicate):
-    """The whole name must match."""
+    """Matches records by topic. The whole name must match the pattern."""
 
     CONFIG_DEF = ConfigDef(
         [
@@ -21,7 +21,7 @@ class TopicNameMatches(Predicate):
                 "pattern",
                 ConfigType.STRING,
                 validator=AllOf((NonEmptyString(), JavaPattern())),
-                doc="Java regular expression for the name of the topic.",
+                doc="Java regular expression that the whole topic name must match.",
             )
         ]
     )

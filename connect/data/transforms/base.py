@@ -1,4 +1,4 @@
-"""What a transformation and a predicate do, and what most of Kafka's have in common."""
+"""Interfaces of transformations and predicates, and the common part of Kafka's."""
 
 from __future__ import annotations
 
@@ -32,34 +32,38 @@ REPLACE_NULL_WITH_DEFAULT = "replace.null.with.default"
 
 
 def replace_null_key() -> ConfigKey:
-    """The key that many transformations have: whether a null field counts as its default."""
+    """Return the `replace.null.with.default` key that many transformations share."""
     return ConfigKey(
         REPLACE_NULL_WITH_DEFAULT,
         ConfigType.BOOLEAN,
         True,
-        doc="Whether a field that is null and has a default counts as the default, or as null.",
+        doc="Whether a null field with a default is treated as the default.",
     )
 
 
 class _Configured:
-    """Made without arguments, then configured once; afterwards used by one task's thread only."""
+    """A configurable plugin. Created without arguments and configured once; used by one task's
+    thread.
+    """
 
     CONFIG_DEF = ConfigDef([])
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        """Its own keys, without the `transforms.<alias>.` or `predicates.<alias>.`."""
+        """Return the config keys without the `transforms.<alias>.` or `predicates.<alias>.`
+        prefix.
+        """
         return cls.CONFIG_DEF
 
     def configure(self, props: Mapping[str, str]) -> None:
-        """Take its properties, prefix stripped. Raises `ConfigError`."""
+        """Accept the properties, without the prefix. Raises `ConfigError`."""
         self.take(self.config_def().parse(props))
 
     def take(self, config: ParsedConfig) -> None:
-        """Take the checked values. Raises `ConfigError` for what is wrong between them."""
+        """Accept the parsed values. Raises `ConfigError` for values that contradict one another."""
 
     def close(self) -> None:
-        """Called once, when the task ends."""
+        """Release resources. Called once, when the task ends."""
 
 
 class Transformation(_Configured, ABC):
@@ -67,24 +71,24 @@ class Transformation(_Configured, ABC):
 
     @abstractmethod
     def apply(self, record: R) -> R | None:
-        """The record to go on with; None drops it. The record given is not changed.
+        """Return the changed record, or None to drop it. The input is not changed.
 
-        Raises `ConnectError` (mostly `DataError`) when it cannot take the record.
+        Raises `ConnectError` (mostly `DataError`) if it cannot handle the record.
         """
 
 
 class Predicate(_Configured, ABC):
-    """Decides which records a transformation is for."""
+    """Decides which records a transformation applies to."""
 
     @abstractmethod
     def test(self, record: ConnectRecord) -> bool: ...
 
 
 class OnPart(Transformation):
-    """A transformation of the key or of the value: which one, its two subclasses say."""
+    """A transformation of the record key or value; a subclass selects which."""
 
     def part(self, record: ConnectRecord) -> object:
-        """The key or the value."""
+        """Return the key or the value."""
         raise NotImplementedError
 
     def part_schema(self, record: ConnectRecord) -> Schema | None:
@@ -95,7 +99,7 @@ class OnPart(Transformation):
 
 
 class OnKey(OnPart):
-    """The key."""
+    """Applies a transformation to the record key (`$Key`)."""
 
     def part(self, record: ConnectRecord) -> object:
         return record.key
@@ -121,7 +125,7 @@ class OnValue(OnPart):
 
 
 class SchemaCache:
-    """The last schemas that were made from others; as many as in Java."""
+    """A cache of the newest schemas derived from other schemas, as large as in Java."""
 
     _SIZE = 16
 
@@ -142,7 +146,7 @@ class SchemaCache:
 
 
 def require_map(value: object, purpose: str) -> dict[str, object]:
-    """The value, when it is a map. Raises `DataError`."""
+    """Return the value if it is a map. Raises `DataError` otherwise."""
     if isinstance(value, dict):
         return value
     raise DataError(
@@ -151,7 +155,7 @@ def require_map(value: object, purpose: str) -> dict[str, object]:
 
 
 def require_struct(value: object, purpose: str) -> Struct:
-    """The value, when it is a struct. Raises `DataError`."""
+    """Return the value if it is a struct. Raises `DataError` otherwise."""
     if isinstance(value, Struct):
         return value
     raise DataError(f"Only Struct objects supported for [{purpose}], found: {_class(value)}")

@@ -1,4 +1,4 @@
-"""Cast: fields, or the whole key or value, to another plain type."""
+"""Cast: convert fields, or the whole key or value, to another primitive type."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ R = TypeVar("R", bound=ConnectRecord)
 _PURPOSE = "cast types"
 _OUTPUT = (*INTEGER_BITS, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING)
 _INPUT = (*_OUTPUT, Type.BYTES)
-# Stands for the whole key or value among the names of fields.
+# Stands for the whole key or value in place of a field name.
 _WHOLE = None
 
 
 class _Casts:
-    """`field:type` pairs, or one type for the whole."""
+    """Validates `field:type` pairs, or one type for the whole key or value."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         assert isinstance(value, tuple)
@@ -103,8 +103,8 @@ class _Cast(OnPart):
                 validator=_Casts(),
                 importance=Importance.HIGH,
                 doc="Fields and their new types, `field1:type,field2:type`; or one type for the"
-                " whole. Types: int8, int16, int32, int64, float32, float64, boolean, string."
-                " Bytes can become a string only.",
+                " whole key or value. Types: int8, int16, int32, int64, float32, float64, boolean,"
+                " string. Bytes can only be cast to string.",
             ),
             replace_null_key(),
         ]
@@ -162,7 +162,7 @@ class _Cast(OnPart):
 
 
 def _like(builder: SchemaBuilder, schema: Schema) -> Schema:
-    """The new schema, as optional as the old one and with its default."""
+    """Return the new schema, with the optional flag and the default of the old one."""
     if schema.optional:
         builder.optional()
     if schema.default is not None:
@@ -196,7 +196,7 @@ def _cast(schema: Schema | None, value: object, target: Type) -> object:
 
 
 def _to_number(value: object, target: Type) -> object:
-    """The boolean or number; None where a text does not hold it."""
+    """Return the boolean or number, or None if the text is not one."""
     if not isinstance(value, bool | int | float | str | decimal.Decimal):
         raise DataError(f"Unexpected type in Cast transformation: class {java_class(value)}")
     if target is Type.BOOLEAN:
@@ -223,8 +223,8 @@ def _to_string(schema: Schema | None, value: object) -> str:
 
 
 class CastKey(OnKey, _Cast):
-    """Of the key."""
+    """Cast for the record key (`Cast$Key`)."""
 
 
 class CastValue(OnValue, _Cast):
-    """Of the value."""
+    """Cast for the record value (`Cast$Value`)."""

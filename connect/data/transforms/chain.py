@@ -1,4 +1,4 @@
-"""A connector's transformations, one after the other, each where its predicate says."""
+"""A connector's transformations in order, each with its predicate."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ R = TypeVar("R", bound=ConnectRecord)
 
 @dataclass(frozen=True, slots=True)
 class TransformStage:
-    """One transformation under its alias. `predicate` None: for every record.
+    """One transformation with its alias. `predicate` None: it applies to every record.
 
-    `class_name` is what configs call its class by, Java's name where there is one.
+    `class_name` is the class name used in configs, Java's if there is one.
     """
 
     alias: str
@@ -31,14 +31,14 @@ class TransformStage:
     negate: bool = False
 
     def apply(self, record: R) -> R | None:
-        """The record as it goes on; None: it was dropped."""
+        """Return the transformed record, or None if it was dropped."""
         if self.predicate is not None and self.predicate.test(record) is self.negate:
             return record
         return self.transformation.apply(record)
 
 
 class TransformChain:
-    """The stages in their order. Used by one task's thread; its owner closes it once."""
+    """The stages in order. Used by one task's thread; its owner closes it once."""
 
     __slots__ = ("_stages",)
 

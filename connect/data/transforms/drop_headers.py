@@ -1,4 +1,4 @@
-"""DropHeaders: headers taken off by name."""
+"""DropHeaders: remove headers by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R", bound=ConnectRecord)
 
 
 class DropHeaders(Transformation):
-    """All headers of these names."""
+    """Removes all headers with these names."""
 
     CONFIG_DEF = ConfigDef(
         [
@@ -24,7 +24,7 @@ class DropHeaders(Transformation):
                 ConfigType.LIST,
                 validator=ValidList(allow_empty=False),
                 importance=Importance.HIGH,
-                doc="Names of the headers to take off.",
+                doc="Names of the headers to remove.",
             )
         ]
     )

@@ -1,4 +1,4 @@
-"""ExtractField: one field in place of the whole key or value."""
+"""ExtractField: replace the key or value by one of its fields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PURPOSE = "field extraction"
 class _ExtractField(OnPart):
     CONFIG_DEF = ConfigDef(
         [
-            ConfigKey("field", ConfigType.STRING, doc="The field to take."),
+            ConfigKey("field", ConfigType.STRING, doc="The field to extract."),
             replace_null_key(),
             field_syntax_key(),
         ]
@@ -55,8 +55,8 @@ class _ExtractField(OnPart):
 
 
 class ExtractFieldKey(OnKey, _ExtractField):
-    """Of the key."""
+    """ExtractField for the record key (`ExtractField$Key`)."""
 
 
 class ExtractFieldValue(OnValue, _ExtractField):
-    """Of the value."""
+    """ExtractField for the record value (`ExtractField$Value`)."""

@@ -1,7 +1,7 @@
-"""Paths to fields: a name (syntax V1), or names with dots between (V2).
+"""Paths to fields: a name (syntax V1), or names separated by dots (V2).
 
-In V2 a name that has dots itself is put in backticks; a backtick in it before a dot or the end is
-escaped with a backslash.
+In V2 a name that contains dots is quoted with backticks. Inside the quotes, a backtick before a dot
+or the end is escaped with a backslash.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ _PURPOSE = "nested field access"
 
 
 def field_syntax_key() -> ConfigKey:
-    """The key that chooses the syntax."""
+    """Return the key that selects the path syntax."""
     return ConfigKey(
         "field.syntax.version",
         ConfigType.STRING,
         "V1",
         OneOf(("V1", "V2"), ignore_case=True),
         Importance.HIGH,
-        "`V1`: a field of the top level. `V2`: dots lead into structs and maps; a name with dots is"
-        " put in backticks.",
+        "`V1`: a top-level field. `V2`: dots separate the names of nested fields; names that"
+        " contain dots are quoted with backticks.",
     )
 
 
 class FieldPath:
-    """The way to one field. Immutable."""
+    """A path to one field. Immutable."""
 
     def __init__(self, text: str, config: ParsedConfig) -> None:
-        """Raises `ConfigError` for a path with an open backtick."""
+        """Parse a path. Raises `ConfigError` for an unclosed backtick."""
         self.text = text
         nested = config.string("field.syntax.version").upper() == "V2"
         self._steps = _steps(text) if nested else [text]
 
     def field(self, schema: Schema) -> Field | None:
-        """The field in a schema; None when there is none."""
+        """Return the field in a schema, or None if it does not exist."""
         for step in self._steps[:-1]:
             field = schema.field(step)
             if field is None:
@@ -50,7 +50,7 @@ class FieldPath:
         return schema.field(self._steps[-1])
 
     def of_struct(self, struct: Struct, *, with_default: bool) -> object:
-        """The value in a struct; None when it is not there."""
+        """Return the value in a struct, or None if it does not exist."""
         for step in self._steps[:-1]:
             if struct.schema.field(step) is None:
                 return None
@@ -64,7 +64,7 @@ class FieldPath:
         return struct.value_of(last, with_default=with_default)
 
     def of_map(self, value: dict[str, object]) -> object:
-        """The value in a map; None when it is not there."""
+        """Return the value in a map, or None if it does not exist."""
         for step in self._steps[:-1]:
             inner = value.get(step)
             if inner is None:
@@ -92,7 +92,7 @@ def _steps(path: str) -> list[str]:
 
 
 def _in_backticks(path: str, opening: int) -> tuple[str, int]:
-    """The name that is opened here, and where the next step begins."""
+    """Return the name quoted at `opening`, and the position of the next step."""
     name = ""
     start = at = opening + 1
     while True:

@@ -1,4 +1,4 @@
-"""Filter: drops every record that its predicate lets through to it."""
+"""Filter: drop records that match the transformation's predicate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R = TypeVar("R", bound=ConnectRecord)
 
 
 class Filter(Transformation):
-    """Has no keys of its own; `predicate` and `negate` say what it drops."""
+    """Drops every record it gets. Its `predicate` and `negate` select these records."""
 
     def apply(self, record: R) -> R | None:
         return None

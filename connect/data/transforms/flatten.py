@@ -1,4 +1,4 @@
-"""Flatten: nested structs or maps made flat, the names joined."""
+"""Flatten: replace nested structs or maps by flat ones with joined field names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Flatten(OnPart):
                 "delimiter",
                 ConfigType.STRING,
                 ".",
-                doc="What is put between the names of outer and inner fields.",
+                doc="Delimiter between the names of outer and inner fields.",
             )
         ]
     )
@@ -121,8 +121,8 @@ def _field_schema(schema: Schema, optional: bool, default: object) -> Schema:
 
 
 class FlattenKey(OnKey, _Flatten):
-    """The key."""
+    """Flatten for the record key (`Flatten$Key`)."""
 
 
 class FlattenValue(OnValue, _Flatten):
-    """The value."""
+    """Flatten for the record value (`Flatten$Value`)."""

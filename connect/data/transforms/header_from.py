@@ -1,4 +1,4 @@
-"""HeaderFrom: fields of the key or value, moved or copied into headers."""
+"""HeaderFrom: move or copy fields of the key or value to headers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ R = TypeVar("R", bound=ConnectRecord)
 
 
 class _NonEmptyList:
-    """At least one element."""
+    """Validates that a list is not empty."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         if not value:
@@ -56,14 +56,14 @@ class _HeaderFrom(OnPart):
                 ConfigType.LIST,
                 validator=_NonEmptyList(),
                 importance=Importance.HIGH,
-                doc="Names of their headers, in the order of `fields`.",
+                doc="Header names, in the order of `fields`.",
             ),
             ConfigKey(
                 "operation",
                 ConfigType.STRING,
                 validator=OneOf(("move", "copy")),
                 importance=Importance.HIGH,
-                doc="`move`: the fields are taken out of the record; `copy`: they stay.",
+                doc="`move` removes the fields from the record; `copy` keeps them.",
             ),
             replace_null_key(),
         ]
@@ -130,8 +130,8 @@ class _HeaderFrom(OnPart):
 
 
 class HeaderFromKey(OnKey, _HeaderFrom):
-    """Of the key."""
+    """HeaderFrom for the record key (`HeaderFrom$Key`)."""
 
 
 class HeaderFromValue(OnValue, _HeaderFrom):
-    """Of the value."""
+    """HeaderFrom for the record value (`HeaderFrom$Value`)."""

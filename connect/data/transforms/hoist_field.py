@@ -1,4 +1,4 @@
-"""HoistField: the whole key or value, as the one field of a struct or map."""
+"""HoistField: wrap the key or value as the only field of a struct or map."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ R = TypeVar("R", bound=ConnectRecord)
 
 
 class _HoistField(OnPart):
-    CONFIG_DEF = ConfigDef(
-        [ConfigKey("field", ConfigType.STRING, doc="The name of the field to make.")]
-    )
+    CONFIG_DEF = ConfigDef([ConfigKey("field", ConfigType.STRING, doc="Name of the new field.")])
 
     def take(self, config: ParsedConfig) -> None:
         self._field = config.string("field")
@@ -37,8 +35,8 @@ class _HoistField(OnPart):
 
 
 class HoistFieldKey(OnKey, _HoistField):
-    """Of the key."""
+    """HoistField for the record key (`HoistField$Key`)."""
 
 
 class HoistFieldValue(OnValue, _HoistField):
-    """Of the value."""
+    """HoistField for the record value (`HoistField$Value`)."""

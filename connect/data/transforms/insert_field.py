@@ -1,4 +1,4 @@
-"""InsertField: attributes of the record, or a fixed text, as fields of its key or value."""
+"""InsertField: add record attributes, or a static value, as fields of the key or value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["InsertFieldKey", "InsertFieldValue"]
 R = TypeVar("R", bound=ConnectRecord)
 
 _PURPOSE = "field insertion"
-_NAME_DOC = " A name that ends with `!` makes a required field, with `?` an optional one (default)."
+_NAME_DOC = " End the name with `!` for a required field or `?` for an optional one (default)."
 _OPTIONAL_TIMESTAMP = (
     SchemaBuilder(Type.INT64).name(logical.TIMESTAMP).version(1).optional().build()
 )
@@ -41,7 +41,7 @@ def _key(name: str, doc: str) -> ConfigKey:
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """A field to insert: its name, and what goes into it."""
+    """A field to insert: its name and its value."""
 
     name: str
     optional: bool
@@ -53,9 +53,9 @@ class _InsertField(OnPart):
         [
             _key("topic.field", f"Field for the topic.{_NAME_DOC}"),
             _key("partition.field", f"Field for the partition.{_NAME_DOC}"),
-            _key("offset.field", f"Field for the offset; of sink records only.{_NAME_DOC}"),
+            _key("offset.field", f"Field for the offset; sink records only.{_NAME_DOC}"),
             _key("timestamp.field", f"Field for the record's timestamp.{_NAME_DOC}"),
-            _key("static.field", f"Field for a fixed text.{_NAME_DOC}"),
+            _key("static.field", f"Field for the static value.{_NAME_DOC}"),
             _key("static.value", "That text."),
             replace_null_key(),
         ]
@@ -148,8 +148,8 @@ def _schema_of(insertion: _Insertion) -> Schema:
 
 
 class InsertFieldKey(OnKey, _InsertField):
-    """Into the key."""
+    """InsertField for the record key (`InsertField$Key`)."""
 
 
 class InsertFieldValue(OnValue, _InsertField):
-    """Into the value."""
+    """InsertField for the record value (`InsertField$Value`)."""

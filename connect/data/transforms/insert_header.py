@@ -1,4 +1,4 @@
-"""InsertHeader: the same header on every record."""
+"""InsertHeader: add the same header to every record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R", bound=ConnectRecord)
 
 
 class InsertHeader(Transformation):
-    """The value's text is read as SimpleHeaderConverter reads headers: `1` is a number."""
+    """Adds a header. The value is parsed like SimpleHeaderConverter does: `1` is a number."""
 
     CONFIG_DEF = ConfigDef(
         [

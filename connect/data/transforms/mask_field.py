@@ -1,4 +1,4 @@
-"""MaskField: fields replaced by the zero of their type, or by a text or number."""
+"""MaskField: replace fields by the zero value of their type, or by a given text or number."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _MaskField(OnPart):
                 None,
                 NonEmptyString(),
                 Importance.LOW,
-                "What to put in their place, for fields that are numbers or text.",
+                "Replacement value, for fields that are numbers or strings.",
             ),
             replace_null_key(),
         ]
@@ -132,8 +132,8 @@ def _zero(value: object) -> object:
 
 
 class MaskFieldKey(OnKey, _MaskField):
-    """Of the key."""
+    """MaskField for the record key (`MaskField$Key`)."""
 
 
 class MaskFieldValue(OnValue, _MaskField):
-    """Of the value."""
+    """MaskField for the record value (`MaskField$Value`)."""

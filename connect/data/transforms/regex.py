@@ -1,4 +1,4 @@
-"""Java's regular expressions in configs of transformations, and its replacement texts."""
+"""Replacement with Java's regular expression syntax, for transformations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["JavaPattern", "replace_first"]
 
 
 def replace_first(match: re.Match[str], replacement: str) -> str:
-    """The matched text, its match replaced: `$1` and `${name}` are groups, a backslash quotes.
+    """Return the text with its match replaced. `$1` and `${name}` are groups, a backslash escapes.
 
-    Raises `DataError` for a group that the pattern does not have.
+    Raises `DataError` for a group that the pattern lacks.
     """
     out: list[str] = []
     at = 0
@@ -47,7 +47,7 @@ def _group(match: re.Match[str], replacement: str, at: int) -> tuple[str, int]:
     number, at = int(replacement[at]), at + 1
     if number > match.re.groups:
         raise DataError(f"No group {number}")
-    # More digits belong to the number as long as there is such a group.
+    # Further digits belong to the group number as long as such a group exists.
     while at < len(replacement) and "0" <= replacement[at] <= "9":
         longer = number * 10 + int(replacement[at])
         if longer > match.re.groups:

@@ -1,4 +1,4 @@
-"""RegexRouter: another topic, where the topic's name matches a regular expression."""
+"""RegexRouter: change the topic of records whose topic matches a regular expression."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R", bound=ConnectRecord)
 
 
 class RegexRouter(Transformation):
-    """Topics that do not match as a whole stay as they are."""
+    """Renames topics. A topic whose whole name does not match stays as it is."""
 
     CONFIG_DEF = ConfigDef(
         [
@@ -25,13 +25,13 @@ class RegexRouter(Transformation):
                 ConfigType.STRING,
                 validator=JavaPattern(),
                 importance=Importance.HIGH,
-                doc="Java regular expression that the whole name of the topic must match.",
+                doc="Java regular expression that the whole topic name must match.",
             ),
             ConfigKey(
                 "replacement",
                 ConfigType.STRING,
                 importance=Importance.HIGH,
-                doc="The new name; `$1` stands for the first group.",
+                doc="The new topic name; `$1` is the first group.",
             ),
         ]
     )
@@ -43,7 +43,7 @@ class RegexRouter(Transformation):
     def apply(self, record: R) -> R | None:
         if self._regex.fullmatch(record.topic) is None:
             return record
-        # Java looks for the match again, and this time it need not be the whole name.
+        # Java searches for the match again, and this match may be a part of the name.
         match = self._regex.search(record.topic)
         assert match is not None
         return record.with_topic(replace_first(match, self._replacement))

@@ -1,4 +1,4 @@
-"""ReplaceField: fields left out, or given other names."""
+"""ReplaceField: remove or rename fields."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PURPOSE = "field replacement"
 
 
 class _Renames:
-    """Pairs of an old and a new name, with a colon between."""
+    """Validates `old:new` pairs of names."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         assert isinstance(value, tuple)
@@ -68,21 +68,21 @@ class _ReplaceField(OnPart):
                 ConfigType.LIST,
                 (),
                 ValidList(),
-                doc="Fields to leave out, even where `include` names them.",
+                doc="Fields to remove, even if `include` contains them.",
             ),
             ConfigKey(
                 "include",
                 ConfigType.LIST,
                 (),
                 ValidList(),
-                doc="Fields to keep; empty: all.",
+                doc="Fields to keep; empty keeps all.",
             ),
             ConfigKey(
                 "renames",
                 ConfigType.LIST,
                 (),
                 _Renames(),
-                doc="New names of fields: `old:new`, separated by commas.",
+                doc="Fields to rename, as `old:new` separated by commas.",
             ),
             replace_null_key(),
         ]
@@ -131,8 +131,8 @@ class _ReplaceField(OnPart):
 
 
 class ReplaceFieldKey(OnKey, _ReplaceField):
-    """Of the key."""
+    """ReplaceField for the record key (`ReplaceField$Key`)."""
 
 
 class ReplaceFieldValue(OnValue, _ReplaceField):
-    """Of the value."""
+    """ReplaceField for the record value (`ReplaceField$Value`)."""

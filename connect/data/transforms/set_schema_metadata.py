@@ -1,6 +1,6 @@
-"""SetSchemaMetadata: another name or version for the schema of the key or value.
+"""SetSchemaMetadata: set the name or version of the key's or value's schema.
 
-As in Kafka Connect 4.3.1 the schema must be a struct's.
+As in Kafka Connect 4.3.1, the schema must be a struct schema.
 """
 
 from __future__ import annotations
@@ -84,4 +84,4 @@ class SetSchemaMetadataKey(OnKey, _SetSchemaMetadata):
 
 
 class SetSchemaMetadataValue(OnValue, _SetSchemaMetadata):
-    """Of the value."""
+    """SetSchemaMetadata for the record value (`SetSchemaMetadata$Value`)."""

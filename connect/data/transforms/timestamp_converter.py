@@ -1,4 +1,4 @@
-"""TimestampConverter: a time as text, as a number, or as one of Connect's logical types."""
+"""TimestampConverter: convert a timestamp between text, Unix time and Connect's logical types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LOGICAL = {
 }
 _TYPES_OF_NAMES = {str(schema.name): name for name, schema in _LOGICAL.items()}
 
-# Units of unix times in nanoseconds.
+# The units of Unix times, in nanoseconds.
 _UNITS = {
     "nanoseconds": 1,
     "microseconds": 1_000,
@@ -59,14 +59,14 @@ class _TimestampConverter(OnPart):
                 ConfigType.STRING,
                 "",
                 importance=Importance.HIGH,
-                doc="The field that holds the time; empty: the whole key or value does.",
+                doc="The field with the timestamp; empty for the whole key or value.",
             ),
             ConfigKey(
                 "target.type",
                 ConfigType.STRING,
                 validator=OneOf((_STRING, _UNIX, *_LOGICAL)),
                 importance=Importance.HIGH,
-                doc="What to make of it: string, unix, Date, Time or Timestamp.",
+                doc="The type to convert to: string, unix, Date, Time or Timestamp.",
             ),
             ConfigKey(
                 "format",
@@ -197,7 +197,7 @@ class _TimestampConverter(OnPart):
             raise _unexpected("string timestamp", "String", value)
         if self._format is None:
             raise DataError(
-                f"Could not parse timestamp: value ({value}); set format to the pattern it has"
+                f"Could not parse timestamp: value ({value}); set `format` to its pattern"
             )
         instant = self._format.parse(value)
         if instant is None:
@@ -210,7 +210,7 @@ class _TimestampConverter(OnPart):
     def _from_unix(self, number: int) -> datetime.datetime:
         if self._unit >= _MILLISECOND:
             return logical.from_ms(number * (self._unit // _MILLISECOND))
-        # Java cuts towards zero.
+        # Java truncates towards zero.
         per_ms = _MILLISECOND // self._unit
         return logical.from_ms(abs(number) // per_ms * (1 if number >= 0 else -1))
 
@@ -248,8 +248,8 @@ def _inferred(value: object) -> str:
 
 
 class TimestampConverterKey(OnKey, _TimestampConverter):
-    """In the key."""
+    """TimestampConverter for the record key (`TimestampConverter$Key`)."""
 
 
 class TimestampConverterValue(OnValue, _TimestampConverter):
-    """In the value."""
+    """TimestampConverter for the record value (`TimestampConverter$Value`)."""

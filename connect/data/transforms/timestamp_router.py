@@ -1,4 +1,4 @@
-"""TimestampRouter: another topic, made from the topic and the record's time."""
+"""TimestampRouter: route records to topics named after the topic and the record's timestamp."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R", bound=ConnectRecord)
 
 
 class TimestampRouter(Transformation):
-    """One topic for each day, say. Times are in UTC."""
+    """Renames topics by timestamp, for example to one topic per day. Times are in UTC."""
 
     CONFIG_DEF = ConfigDef(
         [
@@ -26,15 +26,15 @@ class TimestampRouter(Transformation):
                 ConfigType.STRING,
                 "${topic}-${timestamp}",
                 importance=Importance.HIGH,
-                doc="The new name; `${topic}` and `${timestamp}` stand for the old one and the"
-                " time.",
+                doc="The new topic name; `${topic}` is the old name and `${timestamp}` the"
+                " record's timestamp.",
             ),
             ConfigKey(
                 "timestamp.format",
                 ConfigType.STRING,
                 "yyyyMMdd",
                 importance=Importance.HIGH,
-                doc="How the time is written, as a pattern of java.text.SimpleDateFormat.",
+                doc="Format of the timestamp, as a pattern of java.text.SimpleDateFormat.",
             ),
         ]
     )

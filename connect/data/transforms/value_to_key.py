@@ -1,4 +1,4 @@
-"""ValueToKey: a new key from fields of the value."""
+"""ValueToKey: make the key from fields of the value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PURPOSE = "copying fields from value to key"
 
 
 class ValueToKey(Transformation):
-    """Replaces the key."""
+    """Replaces the record key by fields of the value."""
 
     CONFIG_DEF = ConfigDef(
         [
@@ -38,7 +38,7 @@ class ValueToKey(Transformation):
                 ConfigType.LIST,
                 validator=ValidList(allow_empty=False),
                 importance=Importance.HIGH,
-                doc="Fields of the value that make the key.",
+                doc="Fields of the value to use as the key.",
             ),
             replace_null_key(),
         ]

@@ -1,7 +1,6 @@
-"""The assignment by the elected leader: decode all members' metadata, assign, encode the
-assignments.
+"""Assignment by the group's leader: decode all members' metadata, assign, encode the assignments.
 
-Pure but for `fresh`, which may read the config topic. Used on one thread.
+Pure, except that `fresh` may read the config topic. Used on one thread.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ class ConfigView(NamedTuple):
 
     offset: int
     task_counts: Mapping[str, int]
-    """How many tasks each connector has."""
+    """The number of tasks of each connector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The outcome of a rebalance that this worker led."""
+    """The result of a rebalance that this worker led."""
 
     assignments: Mapping[str, bytes]
-    """What to answer each member, encoded."""
+    """The encoded assignment of each member."""
     owner_urls: Mapping[ConnectorTask, str] = field(default_factory=dict)
-    """The URL of the worker that runs it when the round is done."""
+    """The URL of the worker that runs each connector and task after the rebalance."""
 
 
 class GroupLeader:
-    """`max_delay_ms` is scheduled.rebalance.max.delay.ms."""
+    """Computes assignments as the leader. `max_delay_ms` is scheduled.rebalance.max.delay.ms."""
 
     def __init__(self, max_delay_ms: int) -> None:
         self._cooperative = CooperativeAssignor(max_delay_ms)
@@ -62,12 +61,13 @@ class GroupLeader:
         last_completed_generation: int,
         current_generation: int,
     ) -> Leadership:
-        """One round. `members` is the metadata of each, `leader` our own member id.
+        """Compute the assignments of one rebalance.
 
-        `config` is what we know; `fresh` is asked when some member knows more. If even that is too
-        old, everybody gets CONFIG_MISMATCH, and joins again when it has read on.
+        `members` has the metadata of each member, and `leader` is our own member id. `config` is
+        what this worker has read; if a member has read more, `fresh` is called. If that is too old
+        as well, every member gets CONFIG_MISMATCH, reads on, and joins again.
 
-        Raises `CorruptData` when a member's metadata cannot be read.
+        Raises `CorruptData` if a member's metadata cannot be decoded.
         """
         version = PROTOCOL_VERSIONS[protocol]
         states = {member: decode_metadata(data) for member, data in members.items()}

@@ -1,11 +1,12 @@
-"""The incremental cooperative assignor (KIP-415): moves as little as it can, in two rounds.
+"""The incremental cooperative assignor (KIP-415), which moves as little work as possible in two
+rounds.
 
-What a worker gives up is revoked in one round and assigned to another worker in the next. What a
-worker that left was running waits for it to come back, at most `max_delay_ms`, and only then goes
-to others. Revoking again and again is slowed down.
+Work that moves is revoked in one round and assigned to another worker in the next. The work of a
+worker that left is reassigned only after `max_delay_ms`, in case the worker returns. Repeated
+revocations are delayed by a backoff.
 
-Pure: the same rounds give the same assignments. Only the leader's own object knows what was
-assigned before; a worker that becomes the leader begins with an empty one. Used on one thread.
+Pure: the same rounds give the same assignments. Only the leader's assignor knows the previous
+assignment; a new leader starts with an empty one. Used on one thread.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from connect.protocol.membership import CONNECTOR_TASK, ConnectorTask
 
 __all__ = ["CooperativeAssignor", "CooperativeRound", "revocation_backoff_ms"]
 
-# Java's: the first revocation in a row waits 40 ms, the second 1.6 s, the third 64 s.
+# Java's values: the first revocation in a row waits 40 ms, the second 1.6 s, the third 64 s.
 _BACKOFF_BASE_MS = 40
-# 40^6 ms is beyond any delay: they are int32.
+# 40^6 ms exceeds any delay, because delays are int32.
 _BACKOFF_HIGHEST = 6
 
 Tasks = tuple[ConnectorTask, ...]
@@ -38,23 +39,25 @@ _KINDS: tuple[_Kind, _Kind] = (_is_connector, _is_task)
 
 
 def revocation_backoff_ms(successive: int, max_delay_ms: int) -> int:
-    """How long to wait before revoking for the `successive`th time in a row, from 1."""
+    """Return the delay before the `successive`th revocation in a row, counted from 1."""
     backoff_ms: int = _BACKOFF_BASE_MS ** min(successive, _BACKOFF_HIGHEST)
     return min(max_delay_ms, backoff_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class CooperativeRound:
-    """The outcome of one rebalance, by member id. Each mapping contains every member."""
+    """The result of one rebalance, by member id. Each mapping contains every member."""
 
     assigned: Mapping[str, Tasks]
-    """What to start in addition."""
+    """Work to start in addition."""
     revoked: Mapping[str, Tasks]
-    """What to stop, and then to rejoin."""
+    """Work to stop before the member rejoins."""
     owners: Mapping[str, Tasks]
-    """What each runs when the round is done: where the leader looks up who runs a task."""
+    """All work of each member after the rebalance, from which the leader looks up who runs a
+    task.
+    """
     delay_ms: int
-    """When above 0: everybody shall rejoin after this time."""
+    """If above 0, all members rejoin after this time."""
 
 
 @dataclass(slots=True)
@@ -70,7 +73,7 @@ class _Worker:
 
 
 class CooperativeAssignor:
-    """One leader's assignor. `max_delay_ms` is scheduled.rebalance.max.delay.ms."""
+    """The assignor of one leader. `max_delay_ms` is scheduled.rebalance.max.delay.ms."""
 
     def __init__(self, max_delay_ms: int) -> None:
         self._max_delay_ms = max_delay_ms
@@ -78,7 +81,7 @@ class CooperativeAssignor:
         self._previous_revocation: set[ConnectorTask] = set()
         self._previous_generation = -1
         self._previous_members: frozenset[str] = frozenset()
-        # A dict for its order: the worker that waited longest comes first.
+        # An ordered dict: the worker that has waited longest is first.
         self._candidates: dict[str, None] = {}
         self._scheduled_ms = 0
         self._delay_ms = 0
@@ -93,25 +96,27 @@ class CooperativeAssignor:
         last_completed_generation: int,
         current_generation: int,
     ) -> CooperativeRound:
-        """One round: from what each member runs and how many tasks each connector has.
+        """Compute one rebalance from each member's running work and each connector's number of
+        tasks.
 
-        `last_completed_generation` is that of the newest assignment this leader has received
-        itself, `current_generation` that of this round. `now_ms` is any clock's, always the same.
+        `last_completed_generation` is that of the newest assignment this leader received itself,
+        and `current_generation` that of this rebalance. `now_ms` may come from any clock, but
+        always the same one.
         """
         if self._previous_generation != last_completed_generation:
             self._previous_assignment = set()
         wanted = _instances(configured)
         active = {instance for load in members.values() for instance in load}
         if self._previous_revocation & active:
-            # Someone has not revoked what he was told to: begin anew from what there is.
+            # A member has not revoked what it was told to, so start again from the running work.
             self._previous_assignment = active
         self._previous_revocation = set()
 
-        # A leader that is new knows no previous assignment: what members run counts, too.
+        # A new leader knows no previous assignment, so the members' running work counts too.
         deleted = (self._previous_assignment | active) - wanted
         lost = sorted(self._previous_assignment - active - deleted)
         created = wanted - self._previous_assignment - active
-        # Nobody can say which of them shall keep it, so all who run it stop.
+        # No member has a better claim to it, so all members that run it stop it.
         unwanted = deleted | _duplicates(members)
         revoked = {member: [i for i in load if i in unwanted] for member, load in members.items()}
         workers = [
@@ -159,8 +164,9 @@ class CooperativeAssignor:
         members: Collection[str],
         now_ms: int,
     ) -> Sequence[ConnectorTask]:
-        """The lost work to assign as if it were new. Sets the delay and assigns to returning
-        workers."""
+        """Return the lost work to assign like new work. Sets the delay, and assigns to returning
+        workers.
+        """
         if not lost and not self._revoked_before:
             self._reset_delay()
             return ()
@@ -198,7 +204,7 @@ class CooperativeAssignor:
         revoked: Mapping[str, list[ConnectorTask]],
         now_ms: int,
     ) -> None:
-        """Take from those who have too much, unless a delay is running or begins."""
+        """Revoke work from members with too much of it, unless a delay is running or starts."""
         if self._delay_ms > 0:
             self._revoked_before = False
             return
@@ -241,7 +247,7 @@ def _duplicates(members: Mapping[str, Sequence[ConnectorTask]]) -> set[Connector
 def _surplus(
     wanted: set[ConnectorTask], workers: Sequence[_Worker]
 ) -> dict[str, list[ConnectorTask]]:
-    """What to revoke, by member, so that nobody has more than his share of everything wanted."""
+    """Return the work to revoke from each member so that none has more than an even share."""
     surplus: dict[str, list[ConnectorTask]] = {}
     if not wanted or not any(worker.load for worker in workers):
         return surplus
@@ -266,7 +272,7 @@ def _by_load(kind: _Kind) -> Callable[[_Worker], tuple[int, str]]:
 
 
 def _distribute(workers: list[_Worker], instances: Sequence[ConnectorTask]) -> None:
-    """Give each to a worker with the least of its kind; of equals, the smallest id comes first."""
+    """Give each instance to the worker with the fewest of its kind; the smallest id wins ties."""
     for kind in _KINDS:
         rest = [instance for instance in instances if kind(instance)]
         if not rest:

@@ -1,5 +1,6 @@
-"""The eager assignor: assigns everything anew in each rebalance, round robin (protocol
-`default`)."""
+"""The eager assignor: assigns all work again in each rebalance, round robin (protocol
+`default`).
+"""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ __all__ = ["assign_eagerly"]
 def assign_eagerly(
     members: Collection[str], configured: Mapping[str, int]
 ) -> dict[str, tuple[ConnectorTask, ...]]:
-    """What each member shall run, all of it.
+    """Return the whole assignment of each member.
 
-    `configured` says how many tasks each connector has. One turn goes round the members by their
-    ids: first for all connectors by name, then for all tasks.
+    `configured` has the number of tasks of each connector. Members are ordered by id; connectors
+    are distributed first, by name, and tasks continue the same round robin.
     """
     assigned: dict[str, list[ConnectorTask]] = {member: [] for member in sorted(members)}
     turns = cycle(assigned.values())

@@ -22,14 +22,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """The changes since the herder's thread last took them."""
+    """Changes since the herder's thread last took them."""
 
     rebalance: bool = False
-    """The connectors or their tasks are others: the group has to assign anew."""
+    """Connectors or tasks were added or removed, so the group must rebalance."""
     connectors: frozenset[str] = frozenset()
-    """Connectors whose configs have changed."""
+    """Connectors whose config has changed."""
     targets: frozenset[str] = frozenset()
-    """Connectors whose target states have changed."""
+    """Connectors whose target state has changed."""
     tasks: frozenset[InstanceId] = frozenset()
     """Tasks whose configs were committed."""
 
@@ -43,10 +43,11 @@ class _Noted:
 
 
 class PendingChanges:
-    """The config store's listener. Safe to use from any thread.
+    """The config store's listener. Thread-safe.
 
-    `known` says whether the group has assigned a connector: one that it has not needs a rebalance,
-    a changed one its owner restarts. `apply_level` sets a logger's level.
+    `known` returns whether the group has assigned a connector. An unassigned connector needs a
+    rebalance; a changed assigned one is restarted by its worker. `apply_level` sets a logger's
+    level.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class PendingChanges:
 
     @property
     def session_key(self) -> SessionKey | None:
-        """The newest key that was read, or that `begin_with` told of."""
+        """The newest session key that was read or passed to `begin_with`."""
         with self._lock:
             return self._session_key
 
@@ -86,18 +87,18 @@ class PendingChanges:
         )
 
     def take_restarts(self) -> list[RestartRequest]:
-        """The requests to restart connectors, one for each, by connector."""
+        """Return and clear the restart requests, one for each connector, sorted by connector."""
         with self._lock:
             restarts, self._restarts = self._restarts, {}
         return [restarts[connector] for connector in sorted(restarts)]
 
     def begin_with(self, key: SessionKey | None) -> None:
-        """The session key that was there at the start; one that came since is newer."""
+        """Set the session key of the initial state, unless a newer one was read."""
         with self._lock:
             if self._session_key is None:
                 self._session_key = key
 
-    # The listener, on the store's reading thread.
+    # The listener's methods, called on the store's reading thread.
 
     def on_connector_config_update(self, connector: str) -> None:
         with self._lock:
@@ -129,7 +130,7 @@ class PendingChanges:
         self._wake()
 
     def on_restart_request(self, request: RestartRequest) -> None:
-        """Of several requests for one connector, the one that restarts most is kept."""
+        """Keep the request that restarts most, if there are several for one connector."""
         with self._lock:
             waiting = self._restarts.get(request.connector)
             if waiting is None or request.impact > waiting.impact:
@@ -140,5 +141,5 @@ class PendingChanges:
         try:
             self._apply_level(namespace, level)
         except ConnectError as error:
-            # Any worker, also Java's, may have written what is no level here.
+            # Any worker, also a Java one, may have written a level that is unknown here.
             _log.warning("Cannot change the level of logger %s: %s", namespace, error)

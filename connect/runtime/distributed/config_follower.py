@@ -12,11 +12,11 @@ from typing import Protocol
 
 from connect.errors import ConnectError
 from connect.runtime.distributed.config_changes import ChangeSet
-from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.zombie_fencing import needs_no_fencing
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId
+from connect.runtime.work.running_work import RunningWork
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_state import ClusterConfigState
 
@@ -38,7 +38,7 @@ class Following(Protocol):
 
 
 class ConfigFollower:
-    """All on the herder's thread."""
+    """Applies config changes to this worker's connectors and tasks, on the herder's thread."""
 
     def __init__(
         self, herder: Following, plan_restart: Callable[[RestartRequest], RestartPlan]
@@ -47,7 +47,7 @@ class ConfigFollower:
         self._plan_restart = plan_restart
 
     def restart(self, request: RestartRequest) -> None:
-        """Restart what is here of a connector, as the leader has published (KIP-745)."""
+        """Restart this worker's part of a connector after a published restart request (KIP-745)."""
         try:
             plan = self._plan_restart(request)
         except ConnectError as error:
@@ -62,8 +62,11 @@ class ConfigFollower:
             herder.work.restart_tasks(mine, herder.configs)
 
     def follow(self, changes: ChangeSet) -> None:
-        """Restart connectors with other configs, change target states, end tasks with other
-        configs. Where nothing but `live_keys` are others, everything goes on."""
+        """Apply changed configs and target states to this worker's connectors and tasks.
+
+        Changed connectors are restarted and tasks with changed configs are stopped. If only
+        `live_keys` changed, everything continues.
+        """
         herder, configs = self._herder, self._herder.configs
         for name in sorted(changes.connectors):
             if not herder.assigned_here(InstanceId(name)) or not configs.contains(name):
@@ -82,14 +85,17 @@ class ConfigFollower:
                 herder.work.renewal.take_live(configs)
 
     def _end_outdated(self, committed: frozenset[InstanceId]) -> None:
-        """Tasks with other configs end before the rebalance, which begins them again, here or
-        elsewhere: what they give up is stored before somebody else looks for it."""
+        """Stop tasks with changed configs before the rebalance that restarts them here or
+        elsewhere.
+
+        They must store their offsets before another task reads them.
+        """
         work = self._herder.work
         outdated: list[InstanceId] = []
         for name in sorted({task.connector for task in committed}):
             configs = self._herder.configs
             if self._herder.writes_exactly_once(name) and not needs_no_fencing(configs, name):
-                # None of them outlives a change of any: all are fenced out.
+                # None of them survives a change of any, because all are fenced.
                 outdated += [
                     each for each in work.running if each.is_task and each.connector == name
                 ]

@@ -1,11 +1,11 @@
-"""The checks before an exactly-once task in a worker group may write (KIP-618).
+"""The checks before an exactly-once task of a worker group may write (KIP-618).
 
-Before a source task claims its transactional id, the leader fences out what tasks there were
-before. After it has, the task must still be one of the connector's present tasks, and here: if not,
-another one has its place, and this one must not begin.
+Before a source task claims its transactional id, the leader fences the connector's earlier tasks.
+After the claim, the task must still be one of the connector's current tasks and assigned to this
+worker. Otherwise another task has replaced it, and it must not start.
 
-Both need the config topic and the leader. While these are away, as when a broker dies, the task
-waits: nobody would restart one that failed.
+Both checks need the config topic and the leader. If they are unreachable, for example after a
+broker failure, the task waits, because nothing would restart a failed task.
 """
 
 from __future__ import annotations
@@ -31,26 +31,30 @@ from connect.runtime.distributed.zombie_fencing import ZombieFencing
 from connect.runtime.offset_stores import task_transactional_id
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId
+from connect.runtime.work.task_run import TaskRun
 from connect.storage.config_state import ClusterConfigState
 
-__all__ = ["ExactlyOnceRuns", "TaskRun"]
+__all__ = ["ExactlyOnceRuns"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# What Java gives the leader for a round.
+# The time that Java gives the leader for zombie fencing.
 _ANSWER_S = 90.0
 _LOOK_S = 0.1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 
-# A fatal error of the leader's cannot be told from one that may pass: it is not to stay hidden.
+# How long retriable errors are retried. The leader's response does not distinguish fatal errors
+# from retriable ones, so a fatal one must become visible at some time.
 _PATIENCE_S = 300.0
 
 
 class ExactlyOnceGroup(Protocol):
-    """The part of the herder that the checks use. `submit` is for any thread, the rest for its
-    own."""
+    """The part of the herder that the checks use. `submit` is thread-safe.
+
+    All other methods are for the herder's thread.
+    """
 
     @property
     def is_leader(self) -> bool: ...
@@ -63,37 +67,11 @@ class ExactlyOnceGroup(Protocol):
     def submit(self, request: Callable[[], T]) -> Future[T]: ...
 
 
-class TaskRun:
-    """One run of a task that writes exactly once. `cancel` ends its checks: whoever stops the task
-    is the very thread that they wait for."""
-
-    def __init__(
-        self,
-        ask: Callable[[], Future[None]],
-        check: Callable[[], None],
-        plan: Callable[[TaskRun], ExactlyOncePlan],
-    ) -> None:
-        """`ask` and `check` belong to the herder's thread, `plan` waits for them on the task's."""
-        self.ask = ask
-        """Has the leader fence out earlier tasks; done when they can write no more."""
-        self._check = check
-        self.cancelled = threading.Event()
-        self.begun = False
-        """Whether its checks are over. For the herder's thread."""
-        self.plan = plan(self)
-
-    def check(self) -> None:
-        """Whether the task may begin, its id claimed. Raises what keeps it from that."""
-        self._check()
-        self.begun = True
-
-    def cancel(self) -> None:
-        self.cancelled.set()
-
-
 class ExactlyOnceRuns:
-    """Creates the exactly-once start-up checks of this worker's source tasks. Call `begin` on the
-    herder's thread; the checks run on the threads of the tasks."""
+    """Creates the exactly-once start-up checks of this worker's source tasks.
+
+    Call `begin` on the herder's thread; the checks run on the tasks' threads.
+    """
 
     def __init__(
         self,
@@ -110,7 +88,7 @@ class ExactlyOnceRuns:
         self._clock = clock
 
     def begin(self, instance: InstanceId) -> TaskRun:
-        """A run of the task as it is configured now."""
+        """Return a run of the task with its current config."""
         generation = self._herder.configs.task_config_generation(instance.connector)
 
         def plan(run: TaskRun) -> ExactlyOncePlan:
@@ -177,7 +155,7 @@ class ExactlyOnceRuns:
         attempt: Callable[[Deadline], None],
         cancelled: threading.Event,
     ) -> None:
-        """Retry until it succeeds or fails with an error that is not retriable."""
+        """Retry until it succeeds or fails with a fatal error."""
 
         def once() -> None:
             try:

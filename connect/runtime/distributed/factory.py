@@ -1,4 +1,4 @@
-"""Makes a distributed herder from a worker's properties: its worker, stores and rules."""
+"""Create a distributed herder with its worker and stores from a worker's properties."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ def distributed_herder(
     internal_path: str = "",
     clock: Clock = SYSTEM_CLOCK,
 ) -> DistributedHerder:
-    """A herder, not started. `props` are the worker's, config providers resolved; `url` is where
-    other workers reach this one; `client` None: workers do not talk to each other. `on_leading`
-    and `internal_path`: see `DistributedHerder`.
+    """Return a herder, not started.
+
+    `props` are the worker's, with config providers resolved. `url` is where other workers reach
+    this one. With `client` None, workers do not send requests to each other. For `on_leading` and
+    `internal_path` see `DistributedHerder`.
 
     Raises `ConfigError`.
     """
@@ -81,16 +83,22 @@ def distributed_herder(
 
 
 def _leader_properties(own: Mapping[str, str], props: Mapping[str, str]) -> Mapping[str, str]:
-    """The clients of the config topic. Where brokers allow only short transactions, people shorten
-    those of producers; that counts for the leader's, too. As in Java, the key without a prefix is
-    for it alone."""
+    """Return client properties for the config topic.
+
+    If brokers limit transactions, users lower the producers' transaction timeout, and the leader's
+    producer follows that. As in Java, the key without a prefix applies only to the leader's
+    producer.
+    """
     timeout = props.get(f"producer.{TRANSACTION_TIMEOUT}")
     return own if timeout is None else {TRANSACTION_TIMEOUT: timeout, **own}
 
 
 def _preflight(group_id: str, *, exactly_once: bool) -> Preflight:
-    """A sink's consumers must not join the group of the workers; a source has to be able to do what
-    it is asked for with transactions."""
+    """Return the checks between connectors and the group.
+
+    A sink's consumers must not join the workers' group, and a source must support the exactly-once
+    features that its config requires.
+    """
 
     def check(connector: type[Connector], props: Mapping[str, str]) -> Sequence[ConfigProblem]:
         if connector.connector_type() != "sink":

@@ -20,7 +20,7 @@ _BITS = 8
 
 
 class ExactlyOnceSupport(Enum):
-    """`exactly.once.source.support` (KIP-618)."""
+    """The values of `exactly.once.source.support` (KIP-618)."""
 
     DISABLED = "disabled"
     PREPARING = "preparing"
@@ -34,22 +34,22 @@ class ExactlyOnceSupport(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributedConfig:
-    """One worker's part in its group. Times in seconds where the name ends with `_s`."""
+    """The group settings of one worker. Names that end with `_s` are in seconds."""
 
     group_id: str
     timeouts: GroupTimeouts
     connect_protocol: str
     exactly_once: ExactlyOnceSupport
     sync_timeout_s: float
-    """How long reading the config topic to its end may take."""
+    """The time limit of reading the config topic to its end."""
     unsync_backoff_s: float
-    """How long a worker that could not stays away, under the eager protocol."""
+    """How long a worker stays out of the group after that limit, with the eager protocol."""
     max_delay_ms: int
     """`scheduled.rebalance.max.delay.ms`."""
     key_algorithm: str
     key_bytes: int
     key_ttl_ms: int
-    """0: keys do not grow old."""
+    """0 means that keys do not expire."""
     signature_algorithm: str
     verification_algorithms: tuple[str, ...]
     config_topic: TopicSpec
@@ -57,7 +57,7 @@ class DistributedConfig:
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> DistributedConfig:
-        """Raises ConfigError for the first wrong or missing value."""
+        """Parse the properties. Raises the first ConfigError."""
         parsed = DISTRIBUTED_CONFIG_DEF.parse(props)
         algorithm = _known(
             "inter.worker.key.generation.algorithm",
@@ -122,7 +122,9 @@ def _known(key: str, algorithm: str) -> str:
 
 
 def _key_bytes(bits: int) -> int:
-    """As Java's generators of HMAC keys: at least 40 bits, rounded up to whole bytes."""
+    """Return the key size in bytes as Java's HMAC key generators do: at least 40 bits, rounded
+    up.
+    """
     if bits < 40:
         raise ConfigError(
             f"Invalid value {bits} for configuration inter.worker.key.size: a key has at least 40"
@@ -134,6 +136,6 @@ def _key_bytes(bits: int) -> int:
 
 
 def _extra_configs(props: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Topic configs to create the topic with; clean-up and partitions are not for the user."""
+    """Return the extra configs of a new internal topic, without cleanup policy and partitions."""
     named = {key[len(prefix) :]: value for key, value in props.items() if key.startswith(prefix)}
     return {key: value for key, value in named.items() if key and key not in _STORAGE_OWN}

@@ -13,12 +13,12 @@ from connect.runtime.distributed.rebalance_listener import GroupObserver
 
 __all__ = ["GroupMetrics"]
 
-# By version of the group protocol, as Java's metric says them.
+# By group protocol version, as in Java's metric.
 _PROTOCOLS = ("EAGER", "COMPATIBLE", "SESSIONED")
 
 
 class GroupMetrics(GroupObserver):
-    """Observes on the herder's thread; `show` and `hide` are for the herder's owner."""
+    """Updates metrics on the herder's thread. The herder's owner calls `show` and `hide`."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Statuses of the worker group: writes those of this worker's connectors and tasks, reads all."""
+"""Statuses of the worker group: write those of this worker's connectors and tasks, read all."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from connect.storage.status_store import StatusStore
 
 __all__ = ["GroupStatuses"]
 
-# What a worker says last of something: another worker's newer word counts more.
+# This worker's final states of an instance. They do not replace a newer status of another worker.
 _WRITTEN_SAFELY = frozenset({State.FAILED, State.UNASSIGNED})
 
 
 class GroupStatuses:
-    """Safe to use from any thread."""
+    """Reads and writes statuses. Thread-safe."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class GroupStatuses:
         *,
         worker_id: str,
     ) -> None:
-        """`why_unassigned`: see `HerderLoop`."""
+        """Set the statuses up. For `why_unassigned` see `HerderLoop`."""
         self._store = store
         self._membership = membership
         self._why_unassigned = why_unassigned
@@ -50,18 +50,21 @@ class GroupStatuses:
             self._store.put(instance, written)
 
     def get(self, instance: InstanceId) -> Status | None:
-        """The last written status of the instance."""
+        """Return the last written status of the instance."""
         found = self._store.get(instance)
         return None if found is None else _shown(found)
 
     def tasks_of(self, connector: str) -> Mapping[int, Status]:
-        """The last written statuses of the connector's tasks, by task number."""
+        """Return the last written statuses of the connector's tasks, by task number."""
         found = self._store.get_all(connector)
         return {number: _shown(status) for number, status in found.items()}
 
     def now(self, instance: InstanceId) -> Status:
-        """The current status: UNASSIGNED if, as far as this worker knows, no worker runs the
-        instance, whatever status was last written."""
+        """Return the current status: UNASSIGNED if no worker runs the instance, as far as known
+        here.
+
+        The last written status is then out of date.
+        """
         written = self.get(instance)
         nobody = self._why_unassigned(instance)
         if written is None or (nobody is not None and written.state is State.RUNNING):

@@ -1,9 +1,8 @@
-"""The herder of a worker in a group. It answers REST requests itself, on the herder's thread, or
-has the leader answer them.
+"""The herder of a worker in a group.
 
-Reading is answered from what this worker has read of the internal topics, without waiting for a
-rebalance. What only a leader may do is done in a turn of the herder's thread; the others answer
-`NotLeader`, and REST forwards the request.
+It answers REST requests on the herder's thread, or refers them to the leader. Reads use the
+internal topics as read so far, and do not wait for a rebalance. Leader-only operations run in a
+turn of the herder's thread; other workers raise `NotLeader`, and REST forwards the request.
 """
 
 from __future__ import annotations
@@ -56,13 +55,15 @@ __all__ = ["DistributedHerder"]
 
 T = TypeVar("T")
 
-# Kept back from a stop's time for closing the stores, which then have little left to write.
+# Kept back from a stop's time for closing the stores, which have little left to write then.
 _CLOSE_STORES_S = 1.0
 
 
 class DistributedHerder(AbstractHerder):
-    """See `connect_herder.Herder`. Owns worker, stores and its thread: starts them, and
-    stops them with itself."""
+    """A herder that owns its worker, stores and thread, and starts and stops them.
+
+    It implements `connect_herder.Herder`.
+    """
 
     def __init__(
         self,
@@ -79,8 +80,12 @@ class DistributedHerder(AbstractHerder):
         internal_path: str = "",
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
-        """`url` is this worker's, as others reach it; `client` asks them, where they may be
-        asked: at `internal_path` below their URLs. `on_leading`, `wait`: see `HerderLoop`."""
+        """Create a herder.
+
+        `url` is this worker's, as others reach it. `client` sends requests to other workers, at
+        `internal_path` below their URLs; None disables them. For `on_leading` and `wait` see
+        `HerderLoop`.
+        """
         super().__init__(worker, statuses, loggers=loggers, preflight=preflight)
         self._config = config
         self._configs = configs
@@ -115,8 +120,9 @@ class DistributedHerder(AbstractHerder):
         self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
-        """Read the internal topics, and begin to join the group. On an error everything is closed
-        again."""
+        """Read the internal topics, and start to join the group. Closes everything after an
+        error.
+        """
         opened: list[Callable[[], None]] = []
         try:
             for begin, end in (
@@ -141,13 +147,16 @@ class DistributedHerder(AbstractHerder):
         )
 
     def await_ready(self, timeout_s: float) -> bool:
-        """Wait until the worker was in its group once. False: not by then. Raises as `check`."""
+        """Wait until the worker has joined its group. Return False after the timeout.
+
+        Raises the errors of `check`.
+        """
         joined = self._loop.ready.wait(timeout_s)
         self.check()
         return joined
 
     def check(self) -> None:
-        """Raises what ended the herder by itself."""
+        """Raise the error that ended the herder, if any."""
         if self._loop.failure is not None:
             raise self._loop.failure
 
@@ -157,7 +166,7 @@ class DistributedHerder(AbstractHerder):
         return self._ended is not None
 
     def stop(self, deadline: Deadline) -> bool:
-        """A second call does nothing and returns what the first did."""
+        """Stop everything. Another call only returns the result of the first."""
         if self._ended is None:
             self._ended = self._stop_once(deadline)
         return self._ended
@@ -166,16 +175,12 @@ class DistributedHerder(AbstractHerder):
         loop = self._loop
         return WorkerHealth(loop.ready.is_set(), loop.stages.summary(), loop.leading.trouble)
 
-    def ping(self, deadline: Deadline) -> None:
-        """Returns when the herder's thread answers. Raises `DeadlineExceeded`."""
-        self._loop.run(lambda: None, deadline.remaining())
-
     @property
     def is_leader(self) -> bool:
         """Whether this worker led its group in the last rebalance."""
         return self._loop.is_leader
 
-    # Reading.
+    # Read requests.
 
     def connectors(self) -> list[str]:
         return self._snapshot().connectors()
@@ -195,8 +200,12 @@ class DistributedHerder(AbstractHerder):
         return [TaskInfo(TaskId(name, number), config) for number, config in enumerate(configs)]
 
     def status(self, name: str) -> ConnectorStatus:
-        """See `Herder`. An instance that no worker runs, as far as this worker knows, is
-        UNASSIGNED, whatever status was last written."""
+        """Return the status of a connector and its tasks on all workers.
+
+        Instances on this worker include their partitions. An instance that no worker runs, as far
+        as this worker knows, is UNASSIGNED, whatever its last written status. Raises
+        `UnknownConnector`.
+        """
         if not self._snapshot().contains(name):
             raise UnknownConnector(f"Connector {name} not found")
         here = self._partitions_here(name)
@@ -220,7 +229,7 @@ class DistributedHerder(AbstractHerder):
             if host.instance.connector == name and host.alive
         }
 
-    # Changing configs and target states.
+    # Changes of configs and target states.
 
     def put_connector_config(
         self,
@@ -238,7 +247,7 @@ class DistributedHerder(AbstractHerder):
         return created, self._info(name, checked, tasks)
 
     def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        """Only the leader merges, so that of two patches none is lost."""
+        """Apply a patch on the leader only, so that concurrent patches are not lost."""
         stage = f"writing a config for connector {name} to the config topic"
         while True:
             self._run(stage, self._do.need_leader)
@@ -263,10 +272,12 @@ class DistributedHerder(AbstractHerder):
     def stop_connector(self, name: str) -> None:
         self._run(f"stopping connector {name}", lambda: self._do.stop(name))
 
-    # Restarting.
+    # Restarts.
 
     def restart_connector(self, name: str) -> None:
-        """Returns when it has started again; raises what kept it from starting."""
+        """Restart a connector, and return when it has started. Raises the error that prevents the
+        start.
+        """
         deadline = self._deadline(REQUEST_TIMEOUT_S)
         stage = f"restarting connector {name}"
         started = self._run(stage, lambda: self._do.restart_connector(name))
@@ -288,11 +299,11 @@ class DistributedHerder(AbstractHerder):
     # Loggers of all workers.
 
     def set_cluster_logger(self, name: str, level: str) -> None:
-        """Every worker sets the level when it reads of it."""
+        """Set a log level on every worker, as soon as it reads the record."""
         self._loggers.check_level(level)
         self._configs.put_logger_level(name, level)
 
-    # Between workers.
+    # Requests between workers.
 
     def put_task_configs(
         self,
@@ -330,7 +341,7 @@ class DistributedHerder(AbstractHerder):
             f"Fencing out earlier tasks of connector {name} has not finished in time; retry later",
         )
 
-    # The parts of the base.
+    # Methods of the base class.
 
     def _raw_config(self, name: str) -> Mapping[str, str] | None:
         return self._snapshot().raw_connector_config(name)
@@ -341,7 +352,7 @@ class DistributedHerder(AbstractHerder):
     def _task_statuses(self, name: str) -> Mapping[int, Status]:
         return self._statuses.tasks_of(name)
 
-    # Inside.
+    # Internal methods.
 
     def _snapshot(self) -> ClusterConfigState:
         return self._configs.snapshot()
@@ -377,7 +388,7 @@ class DistributedHerder(AbstractHerder):
         return self._loop.run(staged, REQUEST_TIMEOUT_S)
 
     def _put_target(self, name: str, target: TargetState) -> None:
-        """Any worker may write it."""
+        """Write a target state. Any worker may do so."""
         if not self._snapshot().contains(name):
             raise NotFound(f"Unknown connector {name}")
         self._configs.put_target_state(name, target)
@@ -385,13 +396,15 @@ class DistributedHerder(AbstractHerder):
     def _change_offsets(
         self, name: str, change: Callable[[Mapping[str, str], Deadline], str]
     ) -> str:
-        """As the leader, on the herder's thread, so that nothing starts the connector meanwhile."""
+        """Change offsets as the leader on the herder's thread, so that the connector cannot start
+        meanwhile.
+        """
         stage = f"modifying offsets of connector {name}"
         if self._config.exactly_once is ExactlyOnceSupport.ENABLED:
             config = self._run(stage, lambda: self._do.stopped_config(name))
             if self._type_of(config) == "source":
                 self._fence(name)
-        # The thread must be back in time for the group, which would think the worker lost.
+        # The thread must return to the group in time, or the coordinator removes the worker.
         longest_s = min(REQUEST_TIMEOUT_S, self._config.timeouts.rebalance_ms / 2000)
 
         def checked() -> str:

@@ -1,8 +1,9 @@
-"""The herder's thread: stay in the group, run what it assigns, serve requests, follow the configs.
+"""The herder's thread: it stays in the group, runs assigned work, serves requests and applies
+configs.
 
-One turn after the other: read the configs if we are behind; join; begin or end work as a rebalance
-says; serve what REST and tasks ask for; take over changes of the config topic; wait in the group
-until something happens. Nothing else touches the running work or writes as the leader.
+One turn reads the configs if they are behind, joins the group, starts or stops work after a
+rebalance, serves requests of REST and tasks, applies changes of the config topic, and polls the
+group until something happens. No other thread changes the running work or writes as the leader.
 """
 
 from __future__ import annotations
@@ -11,30 +12,30 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
 from connect.clients.groups.member import GroupMember
 from connect.clock import Deadline
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.errors import ConnectError
 from connect.runtime.distributed.config_changes import ChangeSet, PendingChanges
 from connect.runtime.distributed.config_follower import ConfigFollower
-from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns, TaskRun
+from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns
 from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
 from connect.runtime.distributed.leader_client import InternalRequests
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_listener import GroupObserver, Rebalancing
 from connect.runtime.distributed.rebalance_plan import UnsyncBackoff
-from connect.runtime.distributed.request_queue import RequestQueue
-from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.session_keys import SessionKeys
-from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.distributed.zombie_fencing import ZombieFencing
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId
 from connect.runtime.thread_dumps import where
+from connect.runtime.work.request_queue import RequestQueue
+from connect.runtime.work.running_work import RunningWork
+from connect.runtime.work.task_config_publisher import TaskConfigPublisher
+from connect.runtime.work.task_run import TaskRun
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_state import ClusterConfigState
@@ -49,12 +50,12 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# How long one turn waits for a join, or for something to happen, before it looks around again.
+# The longest wait of one turn for a join or an event.
 _JOIN_S = 5.0
 _IDLE_S = 60.0
 _RECLAIM_PAUSE_S = 0.25
 _SHORTEST_UNSYNC_S = 0.1
-# Kept back from a stop's time for closing what is open; of it, what the last statuses may take.
+# Kept back from a stop's time for closing, and the part of it for the last statuses.
 _CLOSE_S = 3.0
 _FLUSH_S = 1.5
 
@@ -62,8 +63,8 @@ _FLUSH_S = 1.5
 class HerderLoop:
     """Owns the thread, the group member, the running work and the requests to leaders.
 
-    `start` and `stop` are its owner's; `run`, `post`, `ready` and `failure` are for any thread;
-    everything else is for the herder's thread, that is for what `run` and `post` call there.
+    `start` and `stop` are for its owner, and `run`, `post`, `ready` and `failure` for any thread.
+    Everything else is for the herder's thread.
     """
 
     def __init__(
@@ -83,10 +84,13 @@ class HerderLoop:
         publishes_itself: bool = False,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
-        """`url` is this worker's. `on_leading` is called on the herder's thread when this worker
-        has become the leader and runs what it was assigned; it must not wait. `publishes_itself`:
-        this worker commits its connectors' task configs also while it does not lead. `wait` waits
-        for an event, at most so many seconds; a simulation lets virtual time pass instead."""
+        """Create the loop.
+
+        `url` is this worker's. `on_leading` is called on the herder's thread when this worker has
+        become the leader and runs its assignment; it must not block. With `publishes_itself` this
+        worker commits its connectors' task configs even if it does not lead. `wait` waits for an
+        event with a timeout; a simulation passes one that advances virtual time.
+        """
         self._config = config
         self._wait = wait
         self._worker = worker
@@ -96,7 +100,7 @@ class HerderLoop:
         self.publishes_itself = publishes_itself
         self.stages = Stages(self._clock)
         self.configs: ClusterConfigState = store.snapshot()
-        """What this worker acts on; the store may have read more."""
+        """The configs that this worker acts on; the store may have read more."""
         self._rebalancing = Rebalancing(
             self, statuses, config.group_id, observer or GroupObserver(), on_leading, self._clock
         )
@@ -112,8 +116,8 @@ class HerderLoop:
         self.member: GroupMember = make_member(self.membership)
         self.requests = RequestQueue(self.member.wakeup, self._clock)
         self.changes = PendingChanges(
-            # Not those that we have read of: of one that was read, but is still to be told of,
-            # nobody else would say that it is new.
+            # Assigned connectors, not all that were read: one that was read but not reported yet
+            # must still be reported as new.
             lambda name: name in self._rebalancing.assigned_connectors,
             self.member.wakeup,
             set_level,
@@ -143,7 +147,7 @@ class HerderLoop:
             config.group_id, self, self.fencing, self.leader_requests, self._clock
         )
         self.publisher: TaskConfigPublisher = TaskConfigPublisher(
-            worker, self.work, self, self.leader_requests, self.post, self._clock
+            worker, self.work, self, self.post, self._clock
         )
         self._follower = ConfigFollower(self, plan_restart)
         self._unsync = UnsyncBackoff(config.unsync_backoff_s, config.max_delay_ms)
@@ -152,23 +156,25 @@ class HerderLoop:
         self._stop_deadline: Deadline | None = None
         self._ended_well = True
         self.ready = threading.Event()
-        """Set when the worker was in its group for the first time, or has ended."""
+        """Set when the worker has joined its group for the first time, or has ended."""
         self.failure: Exception | None = None
-        """What ended the thread by itself."""
+        """The error that ended the thread."""
         self._thread = threading.Thread(target=self._main, name="distributed-herder", daemon=True)
 
     def start(self) -> None:
-        """The stores have been started."""
+        """Start the thread. The stores must be started."""
         self.begin()
         self._thread.start()
 
     def begin(self) -> None:
-        """Take over what the stores have read; then whoever has no thread calls `turn`."""
+        """Take over what the stores have read. A simulation without a thread calls `turn`
+        afterwards.
+        """
         self.configs = self._store.snapshot()
         self.changes.begin_with(self.configs.session_key)
 
     def stop(self, deadline: Deadline) -> bool:
-        """End all work, leave the group. False: something did not end in time."""
+        """Stop all work and leave the group. Return False if something did not end in time."""
         self._stop_deadline = deadline
         self._stopping.set()
         self.member.wakeup()
@@ -186,41 +192,34 @@ class HerderLoop:
         return False
 
     def run(self, request: Callable[[], T], timeout_s: float) -> T:
-        """Run this in a turn of the herder and return its result, or raise its error.
+        """Run a request in a turn of the herder. Return its result or raise its error.
 
-        Raises `DeadlineExceeded`; if it has not begun by then it is not run any more.
+        Raises `DeadlineExceeded`; a request that has not started by then is dropped.
         """
-        answer = self.requests.submit(request)
-        try:
-            return answer.result(timeout_s)
-        except FutureTimeout as error:
-            if answer.done():
-                raise
-            answer.cancel()
+
+        def late() -> str:
             stage = self.stages.summary()
-            raise DeadlineExceeded(
-                "Request timed out" if stage is None else f"Request timed out. {stage}"
-            ) from error
+            return "Request timed out" if stage is None else f"Request timed out. {stage}"
+
+        return self.requests.run(request, timeout_s, late)
 
     def post(self, delay_s: float, command: Callable[[], None]) -> None:
-        """Run this in a turn of the herder after a delay; its errors are logged."""
-
-        def note(done: Future[None]) -> None:
-            error = None if done.cancelled() else done.exception()
-            if error is not None and not self._stopping.is_set():
-                _log.error("A step of the herder failed: %s", error, exc_info=error)
-
-        self.requests.submit(command, delay_s).add_done_callback(note)
+        """Run a command in a turn of the herder after a delay. Its errors are logged."""
+        self.requests.post(delay_s, command)
 
     def why_unassigned(self, instance: InstanceId) -> str | None:
-        """The reason why no worker runs this instance; None if one does or the reason is unknown.
-        From any thread."""
+        """Return why no worker runs this instance, or None if one does or the reason is unknown.
+
+        Thread-safe.
+        """
         return self._rebalancing.why_unassigned(instance)
 
     def show_again(self, deleted: InstanceId) -> None:
-        """A status was deleted, with those of its tasks if it is a connector's. What really ended
-        has none from now on; but a deletion may be late, or written again after a lost
-        acknowledgement, and then hides what was created since. From any thread."""
+        """Write a status again after it was deleted while its instance is running. Thread-safe.
+
+        Deleting a connector's status deletes those of its tasks. A deletion may arrive late, or
+        twice after a lost acknowledgement, and then hides a status written since.
+        """
 
         def tell() -> None:
             for each in self._rebalancing.of_this_worker():
@@ -233,15 +232,15 @@ class HerderLoop:
                     )
                     self._worker.statuses.tell_again(each)
 
-        # On the herder's thread, and not before this worker has read the configs of its present
-        # assignment: by them a status that was rightly deleted is known.
+        # Runs on the herder's thread, after this worker has read the configs of its current
+        # assignment. These show whether the deletion was right.
         self.post(0.0, tell)
 
     def submit(self, request: Callable[[], T]) -> Future[T]:
-        """Run this in a turn of the herder. From any thread."""
+        """Run a request in a turn of the herder. Thread-safe."""
         return self.requests.submit(request)
 
-    # What publishing, fencing and requests ask, on this thread.
+    # Used by publishing, fencing and requests, on this thread.
 
     @property
     def is_leader(self) -> bool:
@@ -255,17 +254,34 @@ class HerderLoop:
         return instance in self.membership.assigned
 
     def write_as_leader(self, write: Callable[[], None]) -> None:
-        """See `Leading.write`."""
+        """Write as `Leading.write` does."""
         self.leading.write(write)
 
     def write_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
         with self.stages.during(f"writing task configs of connector {connector}"):
             self.write_as_leader(lambda: self._store.put_task_configs(connector, configs))
 
-    def refresh(self) -> bool:
-        """Read the config topic to its end, within worker.sync.timeout.ms; whether that worked.
+    def commit_task_configs(
+        self, connector: str, configs: Sequence[Mapping[str, str]]
+    ) -> Future[None] | None:
+        """Commit task configs for `TaskConfigPublisher`.
 
-        Raises `ConnectError` where trying again cannot help: then this worker is of no use.
+        If workers do not send requests to each other, and writing is not the leader's privilege,
+        the connector's worker writes them itself.
+        """
+        if self.is_leader or self.publishes_itself:
+            self.write_task_configs(connector, configs)
+            return None
+        return self.leader_requests.post_task_configs(self.leader_url, connector, configs)
+
+    def task_configs_answered(self, connector: str) -> None:
+        """Do nothing: no request waits for it here."""
+
+    def refresh(self) -> bool:
+        """Read the config topic to its end within worker.sync.timeout.ms. Return whether that
+        succeeded.
+
+        Raises `ConnectError` for fatal errors, after which this worker cannot continue.
         """
         try:
             with self.stages.during("reading to the end of the config topic"):
@@ -278,14 +294,14 @@ class HerderLoop:
         self.configs = self._store.snapshot()
         return True
 
-    # The thread.
+    # The herder's thread.
 
     def _main(self) -> None:
         try:
             while not self._stopping.is_set():
                 self.turn()
         except ConnectError as error:
-            # Its owner tells of it: `check` raises it.
+            # The owner reports it: `check` raises it.
             _log.debug("Stopping the worker: %s", error, exc_info=error)
             self.failure = error
         except Exception as error:  # noqa: BLE001 - the top of the herder's thread
@@ -308,7 +324,7 @@ class HerderLoop:
         self.member.close(deadline=deadline)
 
     def turn(self) -> None:
-        """One turn of the thread; returns when the group member's poll does."""
+        """Run one turn. Returns when the group member's poll returns."""
         if not self._can_read and not self._catch_up():
             return
         with self.stages.during("ensuring membership in the cluster"):
@@ -330,7 +346,7 @@ class HerderLoop:
         self._rebalancing.settle()
 
     def _catch_up(self) -> bool:
-        """Read on; where that fails stay out of the group for a while."""
+        """Read the config topic to its end. If that fails, stay out of the group for a while."""
         if self.refresh():
             self._can_read = True
             self._unsync.reset()
@@ -339,8 +355,7 @@ class HerderLoop:
         return False
 
     def fall_behind(self) -> None:
-        """Reading the config topic failed: stay out of the group for a while and continue
-        reading."""
+        """Stay out of the group for a while because the config topic cannot be read."""
         self._can_read = False
         self.member.leave("taking too long to read the log")
         wait = self._unsync.next(eager=self.membership.eager)
@@ -354,9 +369,12 @@ class HerderLoop:
             self._wait(self._stopping, max(wait, _SHORTEST_UNSYNC_S))
 
     def _serve(self) -> None:
-        """Requests see the group as it is assigned; what comes after a change waits for the next
-        assignment. What comes meanwhile waits for the next turn: membership needs its turns, too,
-        however many requests there are."""
+        """Serve the requests that are due now.
+
+        Requests use the current assignment; one that depends on a change waits for the next
+        assignment. Requests that arrive meanwhile wait for the next turn, so that the group is
+        polled in between.
+        """
         now = self._clock.monotonic()
         while not self._stopping.is_set() and not self.changes.rebalance_needed:
             request = self.requests.take(now)
@@ -381,14 +399,14 @@ class HerderLoop:
             _log.warning("Cannot write a new session key: %s", error)
             self._can_read = False
 
-    # What the config topic says.
+    # Changes of the config topic.
 
     def follow_joining(self) -> None:
-        """Apply all config changes so far, in the middle of a rebalance."""
+        """Apply all config changes so far, during a rebalance."""
         self._follow(self.changes.take(), joining=True)
 
     def _follow(self, changes: ChangeSet, *, joining: bool = False) -> None:
-        """`joining`: a rebalance is under way, which hears of the changes."""
+        """Apply changes. `joining`: the rebalance in progress takes them into account."""
         if changes == ChangeSet() and not joining:
             return
         self.configs = self._store.snapshot()
@@ -396,7 +414,7 @@ class HerderLoop:
         if rebalance and not joining:
             self.member.request_rejoin("connectors or tasks have changed")
         if rebalance and self.membership.eager:
-            # Everything is begun anew, with the new configs.
+            # Everything is started again with the new configs.
             return
         self.fencing.give_up({task.connector for task in changes.tasks})
         self._follower.follow(changes)
@@ -404,9 +422,11 @@ class HerderLoop:
             self._rebalancing.begin_assigned()
 
     def _assigned_by_now(self) -> bool:
-        """Whether the present assignment was made with all that we have read. A change that came
-        in the middle of a rebalance is then dealt with, and another would hold up the group until
-        the heartbeats of the others hear of it."""
+        """Return whether the current assignment includes all config changes that were read.
+
+        A change read during a rebalance is then included, and another rebalance would only delay
+        the group until the next heartbeats.
+        """
         assignment = self.membership.assignment
         return assignment is not None and self.configs.offset <= assignment.config_offset
 
@@ -415,7 +435,7 @@ class HerderLoop:
         return self._runs.begin(instance) if exactly_once else None
 
     def writes_exactly_once(self, connector: str) -> bool:
-        """Whether the connector's tasks write exactly once, if this worker runs them."""
+        """Return whether the connector's tasks write exactly once on this worker."""
         if self._config.exactly_once is not ExactlyOnceSupport.ENABLED:
             return False
         config = self.configs.raw_connector_config(connector)

@@ -10,9 +10,10 @@ from connect.clients.rest_client import RestClient
 from connect.data import json_codec
 from connect.errors import ConnectError, CorruptData, RetriableError
 from connect.protocol.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, sign
+from connect.runtime.errors import LeaderRefused
 from connect.storage.config_records import SessionKey
 
-__all__ = ["InternalRequests", "LeaderRefused", "partitions_path"]
+__all__ = ["InternalRequests", "partitions_path"]
 
 NO_WAY_TO_LEADER = (
     "This worker is not able to communicate with the leader of the cluster, which is required for"
@@ -26,22 +27,12 @@ NO_WAY_TO_WORKERS = (
 )
 
 
-class LeaderRefused(RetriableError):
-    """A worker, mostly the leader, answered a request of another one with an error. `status` is
-    HTTP's."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class InternalRequests:
-    """Signed requests to the leader, each on a thread of a small pool; and to any worker, on the
-    caller's thread. Owned by the herder, which closes it; `post_task_configs` and `get` may be
-    called from any thread.
+    """Sends signed requests to other workers.
 
-    `client` None: workers do not talk to each other. `path` is where a worker's URL has these
-    requests, where that is not its root.
+    Requests to the leader run on the threads of a small pool; `get` runs on the caller's thread.
+    The herder owns and closes it; `post_task_configs` and `get` may be called from any thread. With
+    `client` None, workers do not send requests to each other. `path` is added to a worker's URL.
     """
 
     def __init__(
@@ -60,12 +51,12 @@ class InternalRequests:
     def post_task_configs(
         self, leader_url: str, connector: str, configs: Sequence[Mapping[str, str]]
     ) -> Future[None]:
-        """Have the leader commit a connector's task configs."""
+        """Ask the leader to commit a connector's task configs."""
         body = json_codec.encode([dict(config) for config in configs])
         return self._submit("POST", leader_url, f"/connectors/{_segment(connector)}/tasks", body)
 
     def fence_zombies(self, leader_url: str, connector: str) -> Future[None]:
-        """Have the leader fence out what earlier tasks may still write (KIP-618)."""
+        """Ask the leader to fence a connector's earlier tasks (KIP-618)."""
         return self._submit("PUT", leader_url, f"/connectors/{_segment(connector)}/fence", None)
 
     def get(self, worker_url: str | None, path: str, timeout_s: float) -> bytes:

@@ -1,5 +1,8 @@
-"""The herder's work while its worker leads the group: write to the config topic, renew the session
-key, and delete statuses of removed connectors and tasks."""
+"""The herder's work as the group's leader.
+
+The leader writes to the config topic, renews the session key, and deletes statuses of removed
+connectors and tasks.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _WRITE_FAILED = (
 
 
 class Leading:
-    """All on the herder's thread."""
+    """The leader's work, on the herder's thread."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class Leading:
         self._worker_id = worker_id
         self._fenced = False
         self.trouble: str | None = None
-        """Why this worker leads and cannot write; None where it can, or need not."""
+        """Why this worker leads but cannot write; None if it can or need not write."""
 
     def claim(self) -> None:
         """Claim exclusive write access to the config topic, if possible now."""
@@ -65,8 +68,10 @@ class Leading:
             self._fenced = True
 
     def claim_again(self) -> bool:
-        """After another worker wrote as the leader: if we still lead, become the writer again.
-        False: that is not possible yet."""
+        """Claim write access again after another worker wrote as the leader.
+
+        Return False if that is not possible yet.
+        """
         if self._fenced and self._membership.is_leader and not self._claimed():
             return False
         self._fenced = False
@@ -86,7 +91,7 @@ class Leading:
         return True
 
     def write(self, write: Callable[[], None]) -> None:
-        """A write to the config topic that only leaders may do. Raises `ConnectError`."""
+        """Run a leader-only write to the config topic. Raises `ConnectError`."""
         try:
             write()
         except (PrivilegedWriteFailed, WritePrivilegesMissing) as error:
@@ -94,7 +99,7 @@ class Leading:
             raise RetriableError(_WRITE_FAILED) from error
 
     def renew_key(self) -> None:
-        """Distribute a new session key, if it is time. Raises `ConnectError`."""
+        """Write a new session key if one is due. Raises `ConnectError`."""
         key, now = self._changes.session_key, self._clock.now_ms()
         if not self._gives_keys or not self._keys.renewal_due(key, now):
             return
@@ -103,7 +108,9 @@ class Leading:
             self.write(lambda: self._store.put_session_key(new))
 
     def until_renewal_s(self) -> float | None:
-        """How long until the session key is to be renewed; None: this worker need not do it."""
+        """Return the seconds until the session key must be renewed, or None if that is not our
+        job.
+        """
         key = self._changes.session_key
         if not self._gives_keys or key is None:
             return None

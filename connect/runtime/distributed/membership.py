@@ -1,7 +1,7 @@
 """This worker's group membership: its metadata, its assignment and the group's leader.
 
-The group member calls back on the herder's thread, while that polls. What has to happen with
-running work is handed to the herder (`Rebalances`).
+The group member's callbacks run on the herder's thread during a poll. They pass changes of running
+work to the herder (`Rebalances`).
 """
 
 from __future__ import annotations
@@ -37,23 +37,29 @@ class Rebalances(Protocol):
     """The herder's part in a rebalance. Called on its thread."""
 
     def before_join(self) -> ClusterConfigState:
-        """Follow all changes of the configs that were read, ending what they end; returns the
-        configs that this worker acts on now."""
+        """Apply all config changes read so far, and return the configs that this worker acts on
+        now.
+        """
 
     def on_revoked(self, revoked: frozenset[InstanceId]) -> None:
-        """Stop this before the rebalance goes on. Must return well within its timeout."""
+        """Stop revoked work before the rebalance continues. Must return well within its timeout."""
 
     def on_lost(self, lost: frozenset[InstanceId], generation: int) -> None:
-        """There is no coordinator, or we are out of the group, since `generation`: others may be
-        given this before we hear of it, so nothing of it may move until the next rebalance."""
+        """Freeze all work because the coordinator is lost or has removed this worker.
+
+        Other workers may get the work before this one is told, so it must not write until the next
+        rebalance. `generation` is the last one of the membership.
+        """
 
     def on_assigned(self, assignment: Assignment, generation: int) -> None:
-        """A rebalance is over; begin what was assigned when this has returned."""
+        """Note the new assignment. Its work starts after this returns."""
 
 
 class Membership:
-    """The `GroupCallbacks` of one worker. Belongs to the herder's thread; `leader_url`, `is_leader`
-    and `generation` may be read from any."""
+    """The `GroupCallbacks` of one worker.
+
+    Belongs to the herder's thread; any thread may read `leader_url`, `is_leader` and `generation`.
+    """
 
     def __init__(
         self,
@@ -65,8 +71,11 @@ class Membership:
         running_generation: Callable[[], int],
         clock: Clock,
     ) -> None:
-        """`url` is this worker's, as others reach it; `running_generation` tells the generation of
-        the rebalance that we are asked to lead."""
+        """Create the membership.
+
+        `url` is this worker's, as others reach it. `running_generation` returns the generation of
+        the rebalance in progress.
+        """
         self._url = url
         self._configs = configs
         self._rebalances = rebalances
@@ -77,11 +86,11 @@ class Membership:
         self._led_view = EMPTY_STATE
         self._owner_urls: Mapping[ConnectorTask, str] = {}
         self.assignment: Assignment | None = None
-        """What this worker is to run, all of it; None outside the group."""
+        """The whole assignment of this worker; None outside the group."""
         self.version = PROTOCOL_VERSIONS[self._offers[0]]
-        """Of the protocol that the group has elected."""
+        """The version of the elected protocol."""
         self.generation = -1
-        """Of the last rebalance that was completed."""
+        """The generation of the last completed rebalance."""
         self.member_id = ""
         self._lost: Mapping[InstanceId, int] = {}
 
@@ -92,18 +101,18 @@ class Membership:
 
     @property
     def leader_url(self) -> str:
-        """Empty while none is known."""
+        """The leader's URL; empty if unknown."""
         assignment = self.assignment
         return "" if assignment is None else assignment.leader_url
 
     @property
     def eager(self) -> bool:
-        """Whether every rebalance begins with giving everything up."""
+        """Whether every rebalance starts by stopping all work."""
         return self.version == 0
 
     @property
     def signs(self) -> bool:
-        """Whether the group's workers sign what they ask of each other."""
+        """Whether the group's workers sign requests to each other."""
         return self.version >= SESSIONED
 
     @property
@@ -112,16 +121,18 @@ class Membership:
         return frozenset() if assignment is None else instances(assignment.assigned)
 
     def generation_of(self, instance: InstanceId) -> int:
-        """The last generation in which it was surely ours: what is said of it is as old as that.
-        From any thread."""
+        """Return the last generation in which the instance was surely ours. Thread-safe.
+
+        Statuses of the instance carry this generation.
+        """
         return self._lost.get(instance, self.generation)
 
     def owner_url(self, instance: InstanceId) -> str | None:
-        """The URL of the worker that runs this instance, as the leader knows it."""
+        """Return the URL of the worker that runs this instance, as known to the leader."""
         return self._owner_urls.get((instance.connector, instance.task))
 
     def is_abandoned(self, instance: InstanceId) -> bool:
-        """Whether this worker leads and has left the instance unassigned. From any thread."""
+        """Return whether this worker leads and left the instance unassigned. Thread-safe."""
         owners = self._owner_urls
         if not owners or not self.is_leader:
             return False
@@ -133,11 +144,11 @@ class Membership:
         if assignment is not None:
             self.assignment = replace(assignment, revoked=())
 
-    # Called back while the member polls.
+    # Callbacks during the member's poll.
 
     def metadata(self) -> list[tuple[str, bytes]]:
-        # Who says to have read so far has ended what the configs up to there end: others may begin
-        # what this worker gave up.
+        # Members that report this config offset have stopped the work that ends with it, so that
+        # other members may start it.
         self._led_view = self._rebalances.before_join()
         state = WorkerState(self._url, self._led_view.offset, self.assignment)
         return [(name, encode_metadata(state, PROTOCOL_VERSIONS[name])) for name in self._offers]
@@ -194,8 +205,8 @@ class Membership:
             self._lose(assignment)
 
     def on_evicted(self) -> None:
-        # The assignment stays what the next join tells: where nobody has been given this work yet,
-        # it is ours again without the delay of a rebalance.
+        # The next join still reports the assignment. If the work was not reassigned yet, it is ours
+        # again without the delay of a rebalance.
         assignment = self.assignment
         if assignment is not None:
             self._lose(assignment)
@@ -206,7 +217,7 @@ class Membership:
         self._rebalances.on_lost(lost, self.generation)
 
     def give_up(self) -> None:
-        """End everything that was assigned; the next join says that nothing runs here."""
+        """Drop the assignment; the next join reports that nothing runs here."""
         assignment, self.assignment = self.assignment, None
         if assignment is not None:
             self._rebalances.on_revoked(instances(assignment.assigned))

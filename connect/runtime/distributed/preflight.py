@@ -1,4 +1,4 @@
-"""The checks of a source connector's config that asks for exactly-once (KIP-618).
+"""Checks of a source connector's config that requires exactly-once (KIP-618).
 
 The texts are Java's.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 from connect.config.definition import ConfigProblem
 from connect.plugin import Connector
@@ -16,7 +15,6 @@ __all__ = ["exactly_once_problems"]
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
 _SUPPORT, _BOUNDARY = "exactly.once.support", "transaction.boundary"
 
@@ -24,8 +22,10 @@ _SUPPORT, _BOUNDARY = "exactly.once.support", "transaction.boundary"
 def exactly_once_problems(
     connector: type[Connector], config: Mapping[str, str], *, enabled: bool
 ) -> list[ConfigProblem]:
-    """`enabled`: whether this worker's source tasks write exactly once. Values that are none of
-    those allowed are for others to tell."""
+    """Return the problems. `enabled`: whether this worker's source tasks write exactly once.
+
+    Other checks report values that are not allowed.
+    """
     problems = []
     if config.get(_SUPPORT, "").strip().lower() == "required":
         if not enabled:

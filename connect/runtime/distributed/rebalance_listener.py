@@ -15,10 +15,10 @@ from connect.protocol.membership import Assignment
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_plan import AfterRebalance, NextStep
-from connect.runtime.distributed.running_work import RunningWork
-from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId
+from connect.runtime.work.running_work import RunningWork
+from connect.runtime.work.task_config_publisher import TaskConfigPublisher
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.status_store import StatusStore
 
@@ -31,7 +31,7 @@ _STATUS_FLUSH_S = 5.0
 
 
 class GroupObserver:
-    """Hears of rebalances, on the herder's thread. This one ignores them."""
+    """Receives rebalance events on the herder's thread. This base class ignores them."""
 
     def rebalance_started(self) -> None: ...
     def rebalance_completed(self, generation: int, leader_url: str, protocol: int) -> None: ...
@@ -56,7 +56,7 @@ class Rebalanced(Protocol):
 
 
 class Rebalancing:
-    """All on the herder's thread but `why_unassigned`, which is for any."""
+    """Handles rebalances on the herder's thread; only `why_unassigned` is thread-safe."""
 
     def __init__(
         self,
@@ -74,14 +74,14 @@ class Rebalancing:
         self._on_leading = on_leading
         self._clock = clock
         self.assigned_connectors: frozenset[str] = frozenset()
-        """The connectors that the group has assigned, to whomever."""
+        """The connectors that the group has assigned to any worker."""
         self._led = False
         self._frozen_in: int | None = None
         self._resolved = self._told = True
         self._scheduled_ms: int | None = None
 
     def why_unassigned(self, instance: InstanceId) -> str | None:
-        """See `HerderLoop.why_unassigned`."""
+        """Return the reason as `HerderLoop.why_unassigned` does."""
         membership = self._herder.membership
         if membership.assignment is None:
             joining = f"This worker is joining its group {self._group_id}"
@@ -99,13 +99,13 @@ class Rebalancing:
         )
 
     def until_scheduled_s(self) -> float | None:
-        """How long until a delayed rebalance is due; it is looked at again by then."""
+        """Return the seconds until a delayed rebalance is due or is checked again."""
         if self._scheduled_ms is None:
             return None
         self._resolved = False
         return (self._scheduled_ms - self._clock.now_ms()) / 1000
 
-    # What `membership.Rebalances` asks for.
+    # Methods of `membership.Rebalances`.
 
     def before_join(self) -> ClusterConfigState:
         self._herder.follow_joining()
@@ -122,11 +122,11 @@ class Rebalancing:
             for name in sorted({each.connector for each in revoked}):
                 if not herder.configs.contains(name):
                     self._statuses.delete_topics(name)
-            # A status that is written late would replace the next owner's.
+            # A late status of this worker would replace the next owner's.
             self._statuses.flush(Deadline(_STATUS_FLUSH_S, self._clock))
 
     def on_lost(self, lost: frozenset[InstanceId], generation: int) -> None:
-        # What stands still since an earlier loss goes on only if it was ours in between.
+        # Work frozen by an earlier loss continues only if it stayed ours in between.
         self._thaw(lost)
         tasks = [each for each in lost if each.is_task]
         still = self._herder.work.freeze(
@@ -144,13 +144,13 @@ class Rebalancing:
             return
         self._herder.leading.claim()
         if not assignment.failed:
-            # Otherwise others know of connectors that we have not read of.
+            # The other members know connectors that this worker has not read yet.
             self._herder.leading.forget_deleted()
 
-    # What the herder asks for.
+    # Called by the herder.
 
     def settle(self) -> bool:
-        """Whether this worker runs what it is to run, and need not join again."""
+        """Return whether this worker runs its whole assignment and need not rejoin."""
         herder, membership = self._herder, self._herder.membership
         assignment = membership.assignment
         if assignment is None:
@@ -167,7 +167,7 @@ class Rebalancing:
         herder.publisher.compare()
         self._resolved = True
         if not self._told:
-            # A delayed rebalance is looked at again and again until it is due.
+            # A delayed rebalance is checked repeatedly until it is due.
             self._told = True
             self._observer.rebalance_completed(
                 membership.generation, assignment.leader_url, membership.version
@@ -199,7 +199,7 @@ class Rebalancing:
         return NextStep.REJOIN
 
     def begin_assigned(self) -> None:
-        """Begin what is assigned here and not running yet, and end all else."""
+        """Start assigned work that is not running yet, and stop all other work."""
         herder = self._herder
         wanted = herder.membership.assigned
         self._thaw(wanted)
@@ -219,21 +219,25 @@ class Rebalancing:
             herder.work.begin_tasks([each for each in new if each.is_task], herder.configs)
 
     def _is_configured(self, instance: InstanceId) -> bool:
-        """A leader that is new may leave a task with us that its connector has no more."""
+        """Return whether the instance still exists: a new leader may leave removed tasks
+        assigned.
+        """
         configs = self._herder.configs
         if not instance.is_task:
             return configs.contains(instance.connector)
         return instance.task < configs.task_count(instance.connector)
 
     def of_this_worker(self) -> list[InstanceId]:
-        """All that was begun here, is assigned here, and is in the configs."""
+        """Return all instances that were started here, are assigned here, and are configured."""
         herder = self._herder
         held = herder.work.running & herder.membership.assigned
         return sorted(filter(self._is_configured, held))
 
     def _thaw(self, wanted: frozenset[InstanceId]) -> None:
-        """After the coordinator was lost. In the very next generation nobody else can have run what
-        is ours again, so it goes on where it stands."""
+        """Continue frozen work that is assigned to this worker again.
+
+        In the generation directly after the loss no other worker can have run it.
+        """
         frozen_in, self._frozen_in = self._frozen_in, None
         if frozen_in is not None:
             ours = self._herder.membership.generation == frozen_in + 1

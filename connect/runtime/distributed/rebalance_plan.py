@@ -24,8 +24,10 @@ class NextStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AfterRebalance:
-    """`failed`: the leader could not assign, as it had not read far enough; `assignment_offset`:
-    how far everybody has to have read; `scheduled_due`: the time of a delayed rebalance has come.
+    """The state after a rebalance.
+
+    `failed`: the leader could not assign, because it had not read far enough. `assignment_offset`:
+    the config offset that all members must have read. `scheduled_due`: a delayed rebalance is due.
     """
 
     failed: bool
@@ -34,7 +36,10 @@ class AfterRebalance:
     scheduled_due: bool
 
     def next_step(self, offset: int, *, read_on: bool = False) -> NextStep:
-        """`offset`: how far we have read; `read_on`: after a reading to the end that worked."""
+        """Return the next step.
+
+        `offset` is the config offset read here. `read_on` follows a successful read to the end.
+        """
         behind = offset < self.assignment_offset
         if not read_on and (behind or (self.failed and self.leader)):
             return NextStep.READ_TO_END
@@ -44,10 +49,11 @@ class AfterRebalance:
 
 
 class UnsyncBackoff:
-    """How long a worker that cannot read its configs waits before it tries again.
+    """The wait of a worker that cannot read the config topic before it tries again.
 
-    Under the eager protocol always the same. Under the others it keeps its work a while: waits grow
-    within what a delayed rebalance leaves, and after the fifth the work is given up.
+    With the eager protocol the wait is constant. With the others the worker keeps its work at
+    first: the waits grow within the delay of a delayed rebalance, and after the fifth the work is
+    stopped.
     """
 
     def __init__(self, eager_s: float, max_delay_ms: int) -> None:
@@ -56,7 +62,7 @@ class UnsyncBackoff:
         self._left = _UNSYNC_RETRIES
 
     def next(self, *, eager: bool) -> float | None:
-        """Seconds to wait; None: give up what runs, and begin anew."""
+        """Return the seconds to wait, or None if all work must stop before a fresh start."""
         if eager:
             return self._eager_s
         if self._left == 0:
@@ -67,5 +73,5 @@ class UnsyncBackoff:
         return wait
 
     def reset(self) -> None:
-        """Reading succeeded: restart the backoff."""
+        """Reset the backoff after a successful read."""
         self._left = _UNSYNC_RETRIES

@@ -1,7 +1,7 @@
-"""Handles requests on the herder's thread: permissions, checks and writes.
+"""Handle requests on the herder's thread: permissions, checks and writes.
 
-Only leaders write configs; what runs is restarted where it runs. Other workers answer with the
-worker to ask (`NotLeader`, `NotAssigned`). Texts are Kafka Connect's.
+Only the leader writes configs. A connector or task is restarted by the worker that runs it. Other
+workers refer to that worker (`NotLeader`, `NotAssigned`). Texts are Kafka Connect's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["LeaderRequests"]
 
 
 class LeaderRequests:
-    """All on the herder's thread."""
+    """Handles requests on the herder's thread."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class LeaderRequests:
         self._plan_restart = plan_restart
 
     def need_leader(self, message: str = "Only the leader can set connector configs.") -> None:
-        """Raises `NotLeader`."""
+        """Raise `NotLeader` unless this worker leads."""
         if not self._loop.is_leader:
             raise NotLeader(message, self._loop.leader_url or None)
 
@@ -50,7 +50,7 @@ class LeaderRequests:
         *,
         allow_replace: bool,
     ) -> tuple[bool, int]:
-        """Write a validated config. (Whether the connector is new, how many tasks it has.)"""
+        """Write a validated config. Return (whether the connector is new, its number of tasks)."""
         self.need_leader()
         exists = self._configs.contains(name)
         if exists and not allow_replace:
@@ -59,8 +59,10 @@ class LeaderRequests:
         return not exists, len(self._loop.configs.tasks(name)) if exists else 0
 
     def replace(self, name: str, base: Mapping[str, str], config: Mapping[str, str]) -> int | None:
-        """Write a validated config that was made from `base`: how many tasks the connector has;
-        None, and nothing is written, where its config is another one by now."""
+        """Write a validated config that was derived from `base`, and return the number of tasks.
+
+        Return None, and write nothing, if the config has changed from `base` meanwhile.
+        """
         self.need_leader()
         if self._configs.snapshot().raw_connector_config(name) != base:
             return None
@@ -74,9 +76,11 @@ class LeaderRequests:
         self._write(lambda: self._configs.remove_connector_config(name))
 
     def stop(self, name: str) -> None:
-        """Take a connector's tasks away, then stop it: in this order, so that a failure in between
-        leaves a running connector that has no tasks for a moment, rather than a stopped one that
-        has some."""
+        """Remove a connector's tasks, then stop it.
+
+        After a failure in between, a running connector has no tasks for a moment, which is better
+        than a stopped connector with tasks.
+        """
         if not self._configs.contains(name):
             raise NotFound(f"Unknown connector {name}")
         self.need_leader("Only the leader can transition connectors to the STOPPED state.")
@@ -97,12 +101,14 @@ class LeaderRequests:
         self._loop.write_task_configs(name, configs)
 
     def fence(self, name: str) -> Future[None]:
-        """Fence out a connector's earlier tasks (`fencing`)."""
+        """Fence a connector's earlier tasks."""
         self.need_leader("Only the leader may perform zombie fencing.")
         return self._loop.fencing.request(name)
 
     def stopped_config(self, name: str) -> Mapping[str, str]:
-        """The config of a connector that surely runs nowhere. Raises `BadRequest` if it may."""
+        """Return the config of a connector that surely runs on no worker. Raises `BadRequest`
+        otherwise.
+        """
         self.need_leader("Only the leader can modify connector offsets.")
         if not self._loop.refresh():
             raise ConnectError(
@@ -119,7 +125,7 @@ class LeaderRequests:
     # Restarts.
 
     def restart_connector(self, name: str) -> Future[None]:
-        """Restart a connector that runs here. The future: when it has started."""
+        """Restart a connector that runs here. The future completes when it has started."""
         self._need_known(name)
         self._need_owner(
             InstanceId(name), "connector", "Only the leader can process restart requests."
@@ -140,7 +146,9 @@ class LeaderRequests:
             raise ConnectError(f"Failed to start task: {instance}")
 
     def request_restart(self, request: RestartRequest) -> ConnectorStateInfo:
-        """Have all workers restart what they have of a connector (KIP-745); how it will show."""
+        """Ask all workers to restart their part of a connector (KIP-745). Return the resulting
+        status.
+        """
         self.need_leader("Only the leader can process restart requests.")
         self._need_known(request.connector)
         shown = self._plan_restart(request).shown

@@ -1,4 +1,4 @@
-"""The session key that signs requests between workers (KIP-507): making, renewing, verifying."""
+"""The session key that signs requests between workers (KIP-507): create, renew and verify it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["NoSessionKey", "SessionKeys"]
 
 
 class NoSessionKey(ConnectError):
-    """A signed request came before this worker has read a key."""
+    """A signed request arrived before this worker has read a session key."""
 
     retriable = True
     http_status = 503
 
 
 class SessionKeys:
-    """The rules of one worker's config. Pure but for the randomness of new keys."""
+    """Session key rules from one worker's config. Pure except for the randomness of new keys."""
 
     def __init__(self, config: DistributedConfig) -> None:
         self._config = config
@@ -31,22 +31,25 @@ class SessionKeys:
         return SessionKey(key, self._config.key_algorithm, now_ms)
 
     def renewal_due(self, key: SessionKey | None, now_ms: int) -> bool:
-        """Whether a leader has to write a new key now: for want of one, since this one was made in
-        another way than ours, or because it is too old."""
+        """Return whether the leader must write a new key now.
+
+        That is so without a key, if its algorithm or size differs from the config, or if it is too
+        old.
+        """
         if key is None or not self._made_as_ours(key):
             return True
         expires = self.expires_ms(key)
         return expires is not None and now_ms >= expires
 
     def expires_ms(self, key: SessionKey) -> int | None:
-        """The time when a leader replaces the key; None if keys do not expire."""
+        """Return the time when a leader replaces the key, or None if keys do not expire."""
         ttl = self._config.key_ttl_ms
         return key.created_ms + ttl if ttl > 0 else None
 
     def check(
         self, key: SessionKey | None, signature: tuple[str | None, str | None], body: bytes
     ) -> None:
-        """Return if `signature`, (algorithm, base64 MAC), is right for `body`.
+        """Verify that `signature`, (algorithm, base64 MAC), is right for `body`.
 
         Raises `BadRequest`, `Forbidden` or `NoSessionKey`, with Kafka Connect's texts.
         """

@@ -1,7 +1,7 @@
-"""Rounds of zombie fencing (KIP-618): before tasks write exactly once, what earlier ones may still
-be writing is fenced out, and the config topic says for how many tasks that was done.
+"""Zombie fencing as the leader (KIP-618): fence earlier tasks before new ones write exactly once.
 
-All on the leader's herder thread; only the fencing itself, requests to the brokers, is elsewhere.
+A record in the config topic keeps the number of fenced tasks. Runs on the leader's herder thread,
+except for the requests to the brokers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ __all__ = ["FencingConflict", "ZombieFencing", "fencing_needed", "needs_no_fenci
 _log = logging.getLogger(__name__)
 
 FenceOut = Callable[[str, int, Mapping[str, str]], Future[None]]
-"""(connector, tasks, its resolved config) -> done when the producers of tasks 0 to tasks - 1 can
-write no more."""
+"""Fences (connector, tasks, its resolved config). Done when the producers of tasks 0 to tasks - 1
+can no longer write.
+"""
 
 
 class FencingConflict(ConnectError):
-    """The connector's task configs changed while its earlier tasks were being fenced out."""
+    """The connector's task configs changed while its earlier tasks were being fenced."""
 
     retriable = True
     http_status = 409
@@ -43,25 +44,31 @@ class Leadership(Protocol):
 
 
 def fencing_needed(configs: ClusterConfigState, connector: str) -> int | None:
-    """How many tasks have to be fenced out before the connector's present tasks may write; 0: none,
-    but the present number has to be written down; None: nothing is to be done. Pure."""
+    """Return how many tasks must be fenced before the connector's current tasks may write. Pure.
+
+    0 means that none must be fenced, but the current number must be recorded. None means that
+    nothing is to be done.
+    """
     if not configs.pending_fencing(connector):
         return None
     fenced = configs.task_count_record(connector)
     if fenced is None or (fenced == 1 and configs.task_count(connector) == 1):
-        # A single task fences its predecessor by itself, by having the same transactional id.
+        # A single task fences its predecessor by itself, because it has the same transactional id.
         return 0
     return fenced
 
 
 def needs_no_fencing(configs: ClusterConfigState, connector: str) -> bool:
-    """Whether a task that runs may go on with other configs: it is the only one, as it was when
-    zombies were fenced out last, and whoever has its place later fences it by the same id. Pure."""
+    """Return whether a running task may continue with changed configs. Pure.
+
+    That is so if it is the connector's only task, and was at the last fencing: its successor has
+    the same transactional id and so fences it.
+    """
     return configs.task_count_record(connector) == configs.task_count(connector) == 1
 
 
 class ZombieFencing:
-    """`is_source(config)` tells of a connector whether it is a source."""
+    """Runs fencing rounds. `is_source(config)` returns whether a connector is a source."""
 
     def __init__(
         self,
@@ -78,13 +85,13 @@ class ZombieFencing:
         self._is_source = is_source
         self._rounds: dict[str, Future[None]] = {}
         self._fencing: dict[str, Future[None]] = {}
-        """What the brokers were asked for last, by connector; it cannot be taken back."""
+        """The last request to the brokers, by connector; it cannot be cancelled."""
 
     def request(self, connector: str) -> Future[None]:
-        """Done when the connector's present tasks may begin; several requests share a round.
+        """Fence earlier tasks. Done when the connector's current tasks may start.
 
-        Raises `NotFound` and `BadRequest`; the future fails with `FencingConflict`, or with what
-        kept the brokers from fencing.
+        Several requests share a round. Raises `NotFound` and `BadRequest`; the future fails with
+        `FencingConflict`, or with the error of the brokers.
         """
         if not self._leadership.refresh():
             raise RetriableError(
@@ -103,7 +110,7 @@ class ZombieFencing:
         done: Future[None] = Future()
         earlier = self._fencing.get(connector)
         if earlier is not None and not earlier.done():
-            # A round that was given up. It would fence out tasks that begin before it is over.
+            # An abandoned round is still running. It would fence tasks that start before it ends.
             self._rounds[connector] = done
             earlier.add_done_callback(
                 lambda _: self._leadership.post(0.0, lambda: self._ask_again(connector, done))
@@ -119,7 +126,7 @@ class ZombieFencing:
         return done
 
     def _ask_again(self, connector: str, done: Future[None]) -> None:
-        """What the brokers were busy with is over."""
+        """Send the next request to the brokers, after the last one ended."""
         if self._rounds.get(connector) is not done:
             return
         del self._rounds[connector]
@@ -139,12 +146,12 @@ class ZombieFencing:
         again.add_done_callback(answered)
 
     def give_up(self, connectors: Collection[str]) -> None:
-        """End the rounds of these connectors: they have got other tasks."""
+        """End the rounds of these connectors, because their tasks have changed."""
         for connector in sorted(self._rounds.keys() & set(connectors)):
             _fail(self._rounds.pop(connector), _conflict(connector))
 
     def close(self) -> None:
-        """End all rounds: the worker is shutting down."""
+        """End all rounds, because the worker is shutting down."""
         while self._rounds:
             _fail(self._rounds.popitem()[1], ConnectError("Worker is shutting down"))
 

@@ -1,4 +1,4 @@
-"""Errors as Kafka Connect's Java would name and print them, for those who read them by program."""
+"""Java names and texts of errors, as programs that use Kafka Connect expect them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from connect.errors import ConfigError, ConnectError, CorruptData, DataError, Re
 __all__ = ["java_message", "java_name", "java_trace"]
 
 _CONNECT = "org.apache.kafka.connect.errors."
-# The first class that fits. Bytes that do not parse are DataExceptions in Java as well.
+# The first matching class counts. Bytes that cannot be parsed are DataExceptions in Java as well.
 _NAMES: tuple[tuple[type[Exception], str], ...] = (
     (DataError, f"{_CONNECT}DataException"),
     (CorruptData, f"{_CONNECT}DataException"),
@@ -20,8 +20,7 @@ _NAMES: tuple[tuple[type[Exception], str], ...] = (
 
 
 def java_name(error: BaseException) -> str:
-    """The equivalent Java exception class; the Python class for exceptions from outside the
-    framework."""
+    """Return the equivalent Java exception class, or the Python class of a foreign exception."""
     kind = type(error)
     for ours, java in _NAMES:
         if isinstance(error, ours):
@@ -30,12 +29,12 @@ def java_name(error: BaseException) -> str:
 
 
 def java_message(error: BaseException) -> str | None:
-    """Its text; None where it has none."""
+    """Return the text of an error, or None if it has none."""
     return str(error) if error.args else None
 
 
 def java_trace(error: BaseException) -> str:
-    """The stack in Java's layout: innermost call first, then what caused it."""
+    """Return the stack trace in Java's layout: innermost call first, then the causes."""
     lines = []
     prefix = ""
     seen: set[int] = set()

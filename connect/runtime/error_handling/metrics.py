@@ -22,7 +22,7 @@ ErrorCount = Literal[
     "deadletterqueue-produce-requests",
     "deadletterqueue-produce-failures",
 ]
-"""What `connect.metrics.catalogue` says each of them means."""
+"""The attributes; `connect.metrics.catalogue` describes them."""
 
 _COUNTS: tuple[ErrorCount, ...] = (
     "total-record-failures",
@@ -48,7 +48,7 @@ class ErrorMetrics:
             self._values[attribute] += 1
 
     def failed_now(self) -> None:
-        """A record was given up: the time of the last error is now."""
+        """Record the current time as that of the last error, after a record failed finally."""
         with self._lock:
             self._values[_LAST_ERROR] = float(self._clock.now_ms())
 

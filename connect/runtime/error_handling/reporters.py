@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class LogReporter(Generic[T]):
-    """Writes a line for each failed record, with the error's trace. Safe to use from any thread.
+    """Logs a line for each failed record, with the error's trace. Thread-safe.
 
-    The record itself is described only where the connector's config allows it.
+    The record itself is included only if the connector's config allows it.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class LogReporter(Generic[T]):
         self._metrics.count("total-errors-logged")
 
     def line(self, report: ErrorReport[T]) -> str:
-        """In Kafka Connect's words, which log filters know."""
+        """Return the log line with Kafka Connect's text, which log filters match."""
         described = "" if self._describe is None else self._describe(report.original)
         return (
             f"Error encountered in task {self._task}. Executing stage '{report.stage.value}' with"
@@ -44,5 +44,5 @@ class LogReporter(Generic[T]):
 
 
 def describe_source(record: SourceRecord) -> str:
-    """For `LogReporter`."""
+    """Return the description of a source record for `LogReporter`."""
     return f", where source record is = {record}"

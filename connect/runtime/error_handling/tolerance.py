@@ -1,9 +1,10 @@
-"""Error handling for a record that a stage of its task cannot process (KIP-298): retry, skip, or
-fail the task.
+"""Error handling for a record that a stage of its task cannot process (KIP-298): retry, skip or
+fail.
 
-Transformations and converters run through `RecordErrors.run`, which decides by `errors.tolerance`
-and `errors.retry.*` and tells the task's reporters (`connect.runtime.error_handling.reporters`).
-What fails elsewhere, in the producer or in a sink's own hands, is told to `RecordErrors.failed`.
+Transformations and converters run through `RecordErrors.run`, which applies `errors.tolerance` and
+`errors.retry.*`, and passes failed records to the task's reporters
+(`connect.runtime.error_handling.reporters`). Failures elsewhere, for example in the producer or in
+a sink task, are passed to `RecordErrors.failed`.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ R = TypeVar("R")
 T = TypeVar("T")
 Rec = TypeVar("Rec", bound=ConnectRecord)
 
-# Kafka Connect's first wait; each further one is twice as long.
+# Kafka Connect's initial wait, doubled with each retry.
 _FIRST_WAIT_S = 0.3
-# Doubled as often as this the first wait is years long, whatever the longest one is.
+# Limit of the exponent: after so many doublings the wait is years long.
 _MOST_DOUBLINGS = 40
 
 _CONFIG_DEF = ConfigDef([key for key in CONNECTOR_KEYS if key.name.startswith("errors.")])
-# Key -> the values that ask for nothing that a transfer task would not do.
+# Key -> values that match the behaviour of transfer tasks, so that no warning is due.
 _UNASKED: Mapping[str, frozenset[str]] = {
     "errors.tolerance": frozenset({"", "none"}),
     "errors.retry.timeout": frozenset({"", "0"}),
@@ -61,7 +62,7 @@ _UNASKED: Mapping[str, frozenset[str]] = {
 
 
 class Stage(enum.Enum):
-    """Where in its task a record was, by Kafka Connect's names."""
+    """The stage of a task that failed, with Kafka Connect's names."""
 
     TRANSFORMATION = "TRANSFORMATION"
     KEY_CONVERTER = "KEY_CONVERTER"
@@ -73,7 +74,7 @@ class Stage(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorHandling:
-    """A connector's `errors.*`. `retry_timeout_s` is infinite where retries have no end."""
+    """A connector's `errors.*` settings. `retry_timeout_s` is infinite for unlimited retries."""
 
     tolerate: bool = False
     retry_timeout_s: float = 0.0
@@ -83,7 +84,7 @@ class ErrorHandling:
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> ErrorHandling:
-        """Raises `ConfigError`."""
+        """Parse a connector's config. Raises `ConfigError`."""
         parsed = _CONFIG_DEF.parse(config)
         timeout_ms = parsed.integer("errors.retry.timeout")
         return cls(
@@ -110,9 +111,9 @@ def warn_of_error_handling(connector: str, config: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport(Generic[T]):
-    """One failed record: what it was before anything was done to it, and what went wrong.
+    """A failed record in its original form, and its error.
 
-    `executing` is the Java name, where there is one, of the class that did not take it.
+    `executing` is the Java name, if there is one, of the class that failed.
     """
 
     original: T
@@ -122,33 +123,38 @@ class ErrorReport(Generic[T]):
 
 
 class ErrorReporter(Protocol[T]):
-    """Receives every failed record. Called from any thread of the task."""
+    """Receives every failed record, on any thread of the task."""
 
     def report(self, report: ErrorReport[T]) -> Future[None] | None:
-        """The future is done once the report is safe; None: it already is. Of a task's reporters
-        at most one gives a future. Raises `ConnectError` when it cannot report at all, which fails
-        the task."""
+        """Report a failed record.
+
+        Returns a future that completes when the report is durable, or None if it already is. At
+        most one of a task's reporters returns a future. Raises `ConnectError` if the report is
+        impossible, which fails the task.
+        """
 
 
 class RecordSkipped(Exception):
-    """Raised out of `RecordErrors.run`: the record failed and was reported; go on with the next."""
+    """Raised by `RecordErrors.run`: the record failed and was reported; continue with the next
+    one.
+    """
 
 
 class RetriesInterrupted(Exception):
-    """Raised out of `RecordErrors.run`: the task is stopping while a record was being tried again.
+    """Raised by `RecordErrors.run`: the task is stopping while a record was being retried.
 
-    Nothing was decided about the record: it must come again when the task is started next. (Java
-    counts it as skipped, and so loses it.)
+    The record was not handled and must be read again after the next start. Java counts it as
+    skipped, and so loses it.
     """
 
 
 def retry_wait_s(
     attempt: int, most_s: float, remaining_s: float, spread: Callable[[float, float], float]
 ) -> float:
-    """The wait after the `attempt`-th failed try, the first being 1.
+    """Return the wait after the `attempt`-th failure, counted from 1.
 
-    0.3 s, doubled each time; where that is above `most_s`, anything between 0 and `most_s`, which
-    `spread(low, high)` chooses; and never longer than what remains until the last try.
+    It is 0.3 s, doubled each time. Above `most_s` it is a random value between 0 and `most_s`,
+    chosen by `spread(low, high)`. It never exceeds the time that remains for retries.
     """
     wait: float = _FIRST_WAIT_S * 2 ** min(attempt - 1, _MOST_DOUBLINGS)
     if wait > most_s:
@@ -157,7 +163,7 @@ def retry_wait_s(
 
 
 class RecordErrors(Generic[T]):
-    """The error handling of one task; `T` is what its records are before anything is done to them.
+    """The error handling of one task; `T` is the type of its original records.
 
     `run` and `transform` are for the task's thread, `failed` and `stop` for any.
     """
@@ -172,8 +178,11 @@ class RecordErrors(Generic[T]):
         spread: Callable[[float, float], float] = random.uniform,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
-        """`place` says in an error's text which record it was. `wait(seconds)` returns true once
-        `stop` was called; tests have their own."""
+        """Create the error handling.
+
+        `place` describes a record in error texts. `wait(seconds)` returns true after `stop`; tests
+        pass their own.
+        """
         self.handling = handling
         self.metrics = metrics
         self._place = place
@@ -184,11 +193,11 @@ class RecordErrors(Generic[T]):
         self._reporters: tuple[ErrorReporter[T], ...] = ()
 
     def report_to(self, reporters: Sequence[ErrorReporter[T]]) -> None:
-        """Who is told from now on, in this order. Called once, before the first record."""
+        """Set the reporters, in this order. Called once, before the first record."""
         self._reporters = tuple(reporters)
 
     def stop(self) -> None:
-        """Try nothing again any more. Called from any thread."""
+        """Stop all retries. Called from any thread."""
         self._stopping.set()
 
     def run(
@@ -200,10 +209,10 @@ class RecordErrors(Generic[T]):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """What `operation(*args)` returns, at once or after some tries.
+        """Return the result of `operation(*args)`, with retries.
 
-        Raises `RecordSkipped` when the record failed and that is tolerated, `TaskFailed` when it
-        is not, and `RetriesInterrupted` when the task is stopping.
+        Raises `RecordSkipped` if the record failed and that is tolerated, `TaskFailed` if not, and
+        `RetriesInterrupted` if the task is stopping.
         """
         try:
             return operation(*args, **kwargs)
@@ -230,7 +239,9 @@ class RecordErrors(Generic[T]):
         raise RecordSkipped from failure
 
     def transform(self, original: T, chain: TransformChain, record: Rec) -> Rec | None:
-        """The record after all transformations; None: one of them dropped it. Raises as `run`."""
+        """Return the record after all transformations, or None if one dropped it. Raises as
+        `run`.
+        """
         current: Rec | None = record
         for stage in chain:
             if current is None:
@@ -244,9 +255,9 @@ class RecordErrors(Generic[T]):
         return current
 
     def failed(self, report: ErrorReport[T]) -> Future[None]:
-        """Something else of the task failed for this record. Done once that is reported safely.
+        """Handle a failure of this record outside of `run`. Done when it is reported durably.
 
-        Raises `TaskFailed` where errors are not tolerated; it was reported all the same.
+        Raises `TaskFailed` if errors are not tolerated; the record is reported all the same.
         """
         self.metrics.count("total-record-failures")
         self.metrics.failed_now()
@@ -282,5 +293,5 @@ class RecordErrors(Generic[T]):
 
 
 def _text(error: Exception) -> str:
-    """Errors of ours are written to be read; of others the class is needed, too."""
+    """Return the error's text. Errors from outside the framework need their class, too."""
     return str(error) if isinstance(error, ConnectError) else repr(error)

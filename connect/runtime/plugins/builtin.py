@@ -1,5 +1,4 @@
-"""The converters, transformations, predicates and policies that come with Kafka Connect, by Java
-name."""
+"""Kafka Connect's own converters, transformations, predicates and policies, by Java class name."""
 
 from __future__ import annotations
 
@@ -90,7 +89,7 @@ _POLICIES = (
 
 
 def builtin_plugins() -> Iterator[tuple[type, str]]:
-    """Each class and the Java class it stands for."""
+    """Yield each class with the Java class it replaces."""
     for converter in _CONVERTERS:
         yield converter, f"{_KAFKA}.converters.{converter.__name__}"
     yield JsonConverter, f"{_KAFKA}.json.JsonConverter"
@@ -107,6 +106,6 @@ def builtin_plugins() -> Iterator[tuple[type, str]]:
 
 
 def builtin_policies() -> Iterator[tuple[type, str]]:
-    """The same for the client override policies."""
+    """Yield each client override policy with the Java class it replaces."""
     for policy in _POLICIES:
         yield policy, f"{_KAFKA}.connector.policy.{policy.__name__}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connect.config.connector import SINK_CONNECTOR_KEYS, SOURCE_CONNECTOR_KEYS
-from connect.config.definition import ConfigDef
+from connect.config.definition import ConfigDef, ConfigValue
 from connect.data.converters.base import Converter
 from connect.data.transforms.base import Predicate, Transformation
 from connect.plugin import Connector
@@ -11,7 +11,7 @@ from connect.runtime.errors import BadRequest, NotFound
 from connect.runtime.plugins.kinds import PluginKind
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.plugins.versions import VersionRange
-from connect.runtime.rest_entities import ConfigInfo, ConfigValueInfo, PluginInfo
+from connect.runtime.rest_entities import ConfigInfo, PluginInfo
 
 __all__ = ["plugin_config", "plugin_infos"]
 
@@ -25,7 +25,7 @@ _OTHERS = (
 
 
 def plugin_infos(registry: PluginRegistry, *, connectors_only: bool) -> list[PluginInfo]:
-    """All plugins that configs of connectors may name, kind by kind, each by name."""
+    """Return all plugins that connector configs may use, sorted by kind and name."""
     kinds = _CONNECTORS if connectors_only else _CONNECTORS + _OTHERS
     return [
         PluginInfo(entry.name, kind.value, entry.version)
@@ -37,9 +37,9 @@ def plugin_infos(registry: PluginRegistry, *, connectors_only: bool) -> list[Plu
 def plugin_config(
     registry: PluginRegistry, name: str, version: str | None = None
 ) -> list[ConfigInfo]:
-    """The keys of a plugin; for a connector its own first, then those that all have.
+    """Return a plugin's config keys; for a connector its own first, then those of all connectors.
 
-    Raises `NotFound`, and `BadRequest` where there is no such version of it.
+    Raises `NotFound`, and `BadRequest` if that version does not exist.
     """
     found = registry.lookup(name)
     if len(found) != 1:
@@ -63,6 +63,5 @@ def plugin_config(
         for key in ConfigDef(SOURCE_CONNECTOR_KEYS if source else SINK_CONNECTOR_KEYS):
             keys.setdefault(key.name, key)
     return [
-        ConfigInfo(key, ConfigValueInfo(key.name, None), key.group, key.order)
-        for key in keys.values()
+        ConfigInfo(key, ConfigValue(key.name, None), key.group, key.order) for key in keys.values()
     ]

@@ -14,7 +14,7 @@ __all__ = ["connector_facts", "plugin_aliases", "task_facts"]
 
 
 def connector_facts(plugins: PluginRegistry, connector: type[Connector]) -> dict[str, str]:
-    """`connector-class`, `-type` and `-version`."""
+    """Return `connector-class`, `connector-type` and `connector-version`."""
     return {
         "connector-class": plugins.name_of(connector),
         "connector-type": connector.connector_type(),
@@ -25,8 +25,10 @@ def connector_facts(plugins: PluginRegistry, connector: type[Connector]) -> dict
 def task_facts(
     plugins: PluginRegistry, task: type, config: Mapping[str, str], worker: WorkerConfig
 ) -> dict[str, str]:
-    """Those of its connector, and class and version of the task and of its converters. Raises
-    `ConfigError` for a class that is not there."""
+    """Return the facts of a task's connector, and class and version of the task and its converters.
+
+    Raises `ConfigError` for a missing class.
+    """
     facts = connector_facts(plugins, plugins.connector(config["connector.class"]))
     facts["task-class"] = plugins.name_of(task)
     facts["task-version"] = plugins.version_of(task)
@@ -39,7 +41,7 @@ def task_facts(
         try:
             converter = plugins.converter(config.get(key) or default, key)
         except ConfigError:
-            # A task that moves bytes does not need it, and runs without.
+            # A transfer task does not use converters, and runs without them.
             continue
         facts[f"{use}-converter-class"] = plugins.name_of(converter)
         facts[f"{use}-converter-version"] = plugins.version_of(converter)
@@ -47,8 +49,10 @@ def task_facts(
 
 
 def plugin_aliases(plugins: PluginRegistry, config: Mapping[str, str]) -> list[PluginAlias]:
-    """The transformations of a connector's config, and the predicates that they use. Raises
-    `ConfigError` for a class that is not there."""
+    """Return the transformations of a connector's config and the predicates they use.
+
+    Raises `ConfigError` for a missing class.
+    """
     found = []
     predicates = []
     for alias in _listed(config.get("transforms", "")):

@@ -1,13 +1,13 @@
 """Discovers third-party plugins in installed packages and in the directories of `plugin.path`.
 
-* Installed packages name theirs in the entry point group `kafka_connect_mirror.plugins`. An entry
-  point is a plugin class, or a function that gets the registry and registers what it likes.
-* A directory of `plugin.path` holds Python packages, modules and wheels, or directories of such. It
-  is put on `sys.path`, and every plugin class that a module or a package's `__init__` defines or
-  takes from its own submodules is registered, and so is what entry points in it name.
+* Installed packages list their plugins in the entry point group `kafka_connect_mirror.plugins`. An
+  entry point is a plugin class, or a function that registers plugins with the registry it gets.
+* A directory of `plugin.path` holds Python packages, modules and wheels, or directories of them. It
+  is added to `sys.path`. Every plugin class that a module or a package's `__init__` defines, or
+  imports from its own submodules, is registered, and so are its entry points.
 
-Python has one set of modules for the whole process: plugins that need different releases of the
-same library cannot be in one worker. A plugin that cannot be loaded is logged and left out.
+A Python process has one set of modules, so plugins that need different releases of the same library
+cannot run in one worker. A plugin that cannot be loaded is logged and skipped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ENTRY_POINT_GROUP = "kafka_connect_mirror.plugins"
 
 
 class PluginSink(Protocol):
-    """Receives the plugins found: a `PluginRegistry`."""
+    """Receives the discovered plugins; implemented by `PluginRegistry`."""
 
     def register(
         self, plugin: type, java_name: str | None = None, *, version: str | None = None
@@ -50,7 +50,7 @@ def discover_plugins(sink: PluginSink, plugin_path: Sequence[str]) -> None:
 
 
 def _locations(plugin_path: Sequence[str]) -> Iterator[Path]:
-    """What to put on `sys.path`: directories with packages or modules, and wheels."""
+    """Yield the directories with packages or modules, and the wheels, to add to `sys.path`."""
     for text in plugin_path:
         directory = Path(text).expanduser().absolute()
         if not directory.is_dir():
@@ -73,7 +73,7 @@ def _is_package(directory: Path) -> bool:
 
 
 def _module_names(location: Path) -> Iterator[str]:
-    """The top-level modules and packages of a directory or wheel."""
+    """Yield the top-level modules and packages of a directory or wheel."""
     if location.suffix == ".whl":
         with zipfile.ZipFile(location) as wheel:
             parts = [name.split("/") for name in wheel.namelist()]
@@ -129,7 +129,7 @@ def _register_module(sink: PluginSink, name: str, location: Path, version: str |
 
 
 def _plugin_classes(module: ModuleType) -> Iterable[type]:
-    """The plugins that a module defines, or takes from its own submodules."""
+    """Return the plugin classes that a module defines or imports from its own submodules."""
     inside = f"{module.__name__}."
     for _, value in inspect.getmembers(module, inspect.isclass):
         own = value.__module__ == module.__name__ or value.__module__.startswith(inside)

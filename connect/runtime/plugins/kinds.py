@@ -1,4 +1,4 @@
-"""The kinds of plugins, and the kinds that a class belongs to."""
+"""The kinds of plugins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLUGIN_BASES: tuple[type, ...] = (
     ConfigProvider,
     ConnectorClientConfigOverridePolicy,
 )
-"""What plugins derive from. Their names are what the short form of a plugin's name leaves off."""
+"""The base classes of plugins. A plugin's short name omits their names."""
 
 _SIMPLE_KINDS: tuple[tuple[type, PluginKind], ...] = (
     (Transformation, PluginKind.TRANSFORMATION),
@@ -46,7 +46,7 @@ _SIMPLE_KINDS: tuple[tuple[type, PluginKind], ...] = (
 
 
 def kinds_of(plugin: type) -> frozenset[PluginKind]:
-    """The kinds of this class; empty if it is not a plugin."""
+    """Return the kinds of this class; empty if it is not a plugin."""
     kinds = {kind for base, kind in _SIMPLE_KINDS if issubclass(plugin, base)}
     if issubclass(plugin, Connector):
         kinds.add(PluginKind(plugin.connector_type()))

@@ -1,4 +1,4 @@
-"""Which properties of their clients connectors may override (`producer.override.` and so on)."""
+"""Policies for client properties that connectors may override (`producer.override.` and so on)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALLOWLIST = "connector.client.config.override.allowlist"
 def overridable_clients(
     connector_type: str, config: Mapping[str, str], *, exactly_once: bool = False
 ) -> Iterator[ClientKind]:
-    """The kinds of clients that such a connector has, so that its overrides of them matter."""
+    """Yield the kinds of clients that such a connector uses, for which its overrides matter."""
     source = connector_type == "source"
     dead_letters = not source and bool(config.get(_DEAD_LETTERS, "").strip())
     own_offsets = source and (exactly_once or "offsets.storage.topic" in config)
@@ -46,7 +46,7 @@ def overridable_clients(
 
 @dataclass(frozen=True, slots=True)
 class OverrideRequest:
-    """What one connector wants for one kind of its clients. Values may be secrets."""
+    """A connector's overrides for one kind of client. Values may be secrets."""
 
     connector: str
     connector_type: str
@@ -56,18 +56,20 @@ class OverrideRequest:
 
 
 class ConnectorClientConfigOverridePolicy(ABC):
-    """Made without arguments, configured once; afterwards used from any thread."""
+    """A policy for client overrides. Created without arguments and configured once; then
+    thread-safe.
+    """
 
     def configure(self, props: Mapping[str, str]) -> None:  # noqa: B027 - optional hook
-        """Take the worker's properties. Raises `ConfigError`."""
+        """Accept the worker's properties. Raises `ConfigError`."""
 
     @abstractmethod
     def refusals(self, request: OverrideRequest) -> Mapping[str, str]:
-        """The properties that may not be overridden, and why not; empty when all may."""
+        """Return the properties that may not be overridden, with reasons; empty if all may."""
 
 
 class _NamedPolicy(ConnectorClientConfigOverridePolicy):
-    """Decides by a property's name alone."""
+    """A policy that decides by the property's name alone."""
 
     NAME = ""
 
@@ -84,7 +86,7 @@ class _NamedPolicy(ConnectorClientConfigOverridePolicy):
 
 
 class AllConnectorClientConfigOverridePolicy(_NamedPolicy):
-    """Everything may be overridden. The default."""
+    """Allows all overrides. The default."""
 
     NAME = "All"
 
@@ -93,7 +95,7 @@ class AllConnectorClientConfigOverridePolicy(_NamedPolicy):
 
 
 class NoneConnectorClientConfigOverridePolicy(_NamedPolicy):
-    """Nothing may be overridden."""
+    """Allows no overrides."""
 
     NAME = "None"
 
@@ -102,7 +104,7 @@ class NoneConnectorClientConfigOverridePolicy(_NamedPolicy):
 
 
 class PrincipalConnectorClientConfigOverridePolicy(_NamedPolicy):
-    """Only who the client is: its login."""
+    """Allows only overrides of the client's login."""
 
     NAME = "Principal"
 
@@ -111,7 +113,7 @@ class PrincipalConnectorClientConfigOverridePolicy(_NamedPolicy):
 
 
 class AllowlistConnectorClientConfigOverridePolicy(_NamedPolicy):
-    """Only what the worker's `connector.client.config.override.allowlist` names."""
+    """Allows only properties in the worker's `connector.client.config.override.allowlist`."""
 
     NAME = "Allowlist"
 
@@ -135,8 +137,9 @@ def check_overrides(
     *,
     exactly_once: bool = False,
 ) -> None:
-    """Raises `ConfigError` for the first property in a connector's config that the policy does not
-    let it override."""
+    """Raise `ConfigError` for the first override in a connector's config that the policy
+    refuses.
+    """
     for client in overridable_clients(connector_type, config, exactly_once=exactly_once):
         prefix = f"{client}.override."
         overridden = {

@@ -1,9 +1,10 @@
 """Resolves class names in configs to plugin classes.
 
-A plugin is registered under its Java class name or its Python one; both work in configs, and so do
-the short forms that Java allows: the name's last part, with or without what kind of plugin it is.
-A short form that two plugins of a kind share means neither. Other plugins than ours are looked for
-(`discovery`) when a name is not known yet, or when all of them are asked for.
+A plugin is registered under its Python class name, and a Java name if it replaces a Java class.
+Both work in configs, and so do Java's short forms: the last part of the name, with or without the
+kind of plugin at its end. A short form that fits two plugins of a kind is ambiguous and refused.
+Third-party plugins are discovered (`discovery`) when a name is unknown, or when all plugins are
+requested.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredPlugin:
-    """A plugin, the name that configs call it by, and its version."""
+    """A plugin with its name in configs and its version."""
 
     plugin: type
     name: str
@@ -49,11 +50,10 @@ class RegisteredPlugin:
 
 
 class PluginRegistry:
-    """Names of plugins and their classes. Safe to use from any thread."""
+    """Plugin names and classes. Thread-safe."""
 
     def __init__(self, *, discover: bool = True, plugin_path: Sequence[str] = ()) -> None:
-        """`discover`: whether installed packages and the directories of `plugin_path` are looked
-        through for other plugins than ours."""
+        """Create a registry. `discover` allows searching packages and `plugin_path` for plugins."""
         self._lock = threading.Lock()
         self._discovery_lock = threading.RLock()
         self._discovered = not discover
@@ -73,11 +73,11 @@ class PluginRegistry:
         version: str | None = None,
         former_names: Collection[str] = (),
     ) -> None:
-        """Make a class known, under its Python name and under the Java class it stands for.
+        """Register a class under its Python name and the Java class it replaces.
 
-        `version` is for classes that tell none themselves. `former_names`: dotted Python names that
-        the class had in earlier releases, which stored configs may hold. Registering a class again
-        changes nothing.
+        `version` is for classes without a version method. `former_names` are dotted Python names
+        from earlier releases, which stored configs may contain. Registering a class again changes
+        nothing.
         """
         python_name = _python_name(plugin)
         names = {python_name, python_name.rpartition(".")[2], *former_names}
@@ -101,22 +101,24 @@ class PluginRegistry:
     def name_task(
         self, python_name: str, java_name: str, *, former_names: Collection[str] = ()
     ) -> None:
-        """Have the task class of this name written into task configs as that Java class. It need
-        not be loaded for that. `former_names`: dotted Python names that the class had in earlier
-        releases, which stored task configs may hold."""
+        """Set the Java name under which task configs store this task class, without loading it.
+
+        `former_names` are dotted Python names from earlier releases, which stored task configs may
+        contain.
+        """
         with self._lock:
             self._task_names[python_name] = java_name
             self._former_task_names[python_name] = frozenset(former_names)
 
     def names_of_task(self, task: type) -> frozenset[str]:
-        """All names that a stored task config may call a task class by."""
+        """Return all names of a task class that stored task configs may contain."""
         python_name = _python_name(task)
         with self._lock:
             former = self._former_task_names.get(python_name, frozenset())
         return former | {python_name, self.name_of(task)}
 
     def name_of(self, plugin: type) -> str:
-        """The name to write into configs: the Java class where there is one."""
+        """Return the class name for configs: the Java class if there is one."""
         python_name = _python_name(plugin)
         with self._lock:
             registered = self._plugins.get(plugin)
@@ -126,7 +128,7 @@ class PluginRegistry:
         return python_name if registered is None else registered.name
 
     def version_of(self, plugin: type) -> str:
-        """Its version; `undefined` where it has none."""
+        """Return the plugin's version, or `undefined`."""
         with self._lock:
             registered = self._plugins.get(plugin)
         if registered is None:
@@ -134,32 +136,39 @@ class PluginRegistry:
         return registered.version
 
     def connector(self, name: str) -> type[Connector]:
-        """The connector class of a `connector.class`. Raises `ConfigError`."""
+        """Return the class of a `connector.class` value. Raises `ConfigError`."""
         return self._find(name, Connector, "connector.class")  # type: ignore[type-abstract]
 
     def converter(self, name: str, key: str) -> type[Converter]:
-        """The converter class that the config key `key` names, also where it can only be used for
-        headers. Raises `ConfigError`."""
+        """Return the converter class for the value of config key `key`, which may be for headers
+        only.
+
+        Raises `ConfigError`.
+        """
         return self._find(name, Converter, key)  # type: ignore[type-abstract]
 
     def transformation(self, name: str, key: str) -> type[Transformation]:
-        """The transformation class that the config key `key` names. Raises `ConfigError`."""
+        """Return the transformation class for the value of config key `key`. Raises
+        `ConfigError`.
+        """
         return self._find(name, Transformation, key)  # type: ignore[type-abstract]
 
     def predicate(self, name: str, key: str) -> type[Predicate]:
-        """The predicate class that the config key `key` names. Raises `ConfigError`."""
+        """Return the predicate class for the value of config key `key`. Raises `ConfigError`."""
         return self._find(name, Predicate, key)  # type: ignore[type-abstract]
 
     def config_provider(self, name: str, key: str) -> type[ConfigProvider]:
-        """The config provider class that the config key `key` names. Raises `ConfigError`."""
+        """Return the config provider class for the value of config key `key`. Raises
+        `ConfigError`.
+        """
         return self._find(name, ConfigProvider, key)  # type: ignore[type-abstract]
 
     def override_policy(self, name: str, key: str) -> type[ConnectorClientConfigOverridePolicy]:
-        """The policy class that the config key `key` names. Raises `ConfigError`."""
+        """Return the policy class for the value of config key `key`. Raises `ConfigError`."""
         return self._find(name, ConnectorClientConfigOverridePolicy, key)  # type: ignore[type-abstract]
 
     def lookup(self, name: str) -> list[type]:
-        """All plugins, of whatever kind, that this name may mean."""
+        """Return all plugins of any kind that this name may mean."""
         with self._lock:
             found = list(self._classes.get(name, ()))
         if not found:
@@ -169,14 +178,14 @@ class PluginRegistry:
         return found
 
     def all(self, kind: PluginKind) -> list[RegisteredPlugin]:
-        """Every plugin of a kind, by name."""
+        """Return every plugin of a kind, sorted by name."""
         self.discover()
         with self._lock:
             found = [entry for entry in self._plugins.values() if kind in kinds_of(entry.plugin)]
         return sorted(found, key=lambda entry: entry.name)
 
     def discover(self) -> None:
-        """Look for plugins now, if that was not done yet."""
+        """Search for plugins, if that was not done yet."""
         with self._discovery_lock:
             if not self._discovered:
                 self._discovered = True
@@ -228,7 +237,7 @@ def _version(plugin: type, name: str, given: str | None) -> str:
         try:
             told = own()
         except TypeError:
-            # A method of instances: it means something else.
+            # A `version` method of instances has another meaning.
             told = None
         if isinstance(told, str) and told != UNDEFINED_VERSION:
             return told

@@ -1,4 +1,4 @@
-"""Makes a connector's chain of transformations from its config, and its checks.
+"""Create and check a connector's transformation chain from its config.
 
 transforms=a,b
 transforms.a.type=<class>     and the transformation's own keys, after transforms.a.
@@ -11,7 +11,6 @@ predicates.p.type=<class>     and the predicate's own keys
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 from connect.config.connector import CONNECTOR_KEYS
 from connect.config.definition import ConfigDef
@@ -23,7 +22,6 @@ from connect.runtime.plugins.registry import PluginRegistry
 
 __all__ = ["has_transforms", "make_chain", "transforms_refused"]
 
-T = TypeVar("T", Transformation, Predicate)
 
 _ALIASES_DEF = ConfigDef(
     [key for key in CONNECTOR_KEYS if key.name in ("transforms", "predicates")]
@@ -32,18 +30,18 @@ _OWN_KEYS = ("type", "predicate", "negate", "plugin.version")
 
 
 def has_transforms(config: Mapping[str, str]) -> bool:
-    """Whether the config names any transformation."""
+    """Return whether the config has any transformation."""
     return bool(config.get("transforms", "").strip())
 
 
 def make_chain(plugins: PluginRegistry, config: Mapping[str, str]) -> TransformChain:
-    """The chain of a connector's config, configured; its owner closes it. Raises `ConfigError`."""
+    """Return a connector's configured chain. Its owner closes it. Raises `ConfigError`."""
     if not has_transforms(config) and not config.get("predicates", "").strip():
         return TransformChain()
     aliases = _ALIASES_DEF.parse(config)
     known = aliases.strings("predicates")
     for alias in known:
-        # Also those that no transformation refers to are checked.
+        # Predicates that no transformation uses are checked, too.
         _predicate(plugins, config, alias).close()
     return TransformChain(
         [_stage(plugins, config, alias, known) for alias in aliases.strings("transforms")]
@@ -113,7 +111,7 @@ def _configure(plugin: Transformation | Predicate, config: Mapping[str, str], pr
 
 
 def transforms_refused(connector: str, config: Mapping[str, str]) -> ConfigError:
-    """The error of transformations on a connector whose tasks move bytes by themselves."""
+    """Return the error for transformations on a connector with transfer tasks."""
     return ConfigError(
         f"Invalid value {config['transforms']} for configuration transforms: the tasks of"
         f" {connector} forward record batches unchanged and run no transformations; remove the key",

@@ -1,5 +1,8 @@
-"""Versions of plugins and ranges of them (KIP-891): `1.2` (only that), `[1.0,2.0)`, `(,3]`,
-`[1,2],[4,)`; `latest` and nothing at all take any. Pure."""
+"""Versions of plugins and version ranges (KIP-891). Pure.
+
+`1.2` means exactly that version. Ranges are written like `[1.0,2.0)`, `(,3]` and `[1,2],[4,)`.
+`latest` or an empty text accepts any version.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ __all__ = ["VersionRange"]
 
 _PART = re.compile(r"\d+|[a-zA-Z]+")
 _INTERVAL = re.compile(r"([\[(])\s*([^,\[\]()]*?)\s*(?:(,)\s*([^,\[\]()]*?)\s*)?([\])])")
-# What comes before the release itself, as Maven orders it; other words come after it.
+# Qualifiers that come before the release, in Maven's order; other words come after it.
 _BEFORE_RELEASE = {
     "alpha": -5,
     "a": -5,
@@ -30,7 +33,9 @@ _Ordered = tuple[tuple[int, int, str], ...]
 
 
 def _ordered(version: str) -> _Ordered:
-    """Zeros before a word or the end say nothing: 1.0-rc is 1-rc."""
+    """Return a comparable version. Zeros before a word or the end are ignored: 1.0-rc equals
+    1-rc.
+    """
     parts: list[tuple[int, int, str]] = []
     for part in [*_PART.findall(version), ""]:
         if part.isdigit():
@@ -76,13 +81,13 @@ class _Interval:
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """Versions that a config accepts. Empty: all of them."""
+    """The versions that a config accepts. An empty range accepts all."""
 
     intervals: tuple[_Interval, ...] = ()
 
     @classmethod
     def parse(cls, text: str | None) -> VersionRange:
-        """The range that a `...plugin.version` property says. Raises `BadRequest`."""
+        """Parse the value of a `...plugin.version` property. Raises `BadRequest`."""
         if text is None or text == "latest":
             return cls()
         spec = text.strip()

@@ -11,26 +11,27 @@ __all__ = ["SinkBatch"]
 
 
 class SinkBatch:
-    """Pure bookkeeping, on the task's thread."""
+    """A batch of records. Pure bookkeeping, on the task's thread."""
 
     def __init__(self) -> None:
         self.records: list[SinkRecord] = []
         self.positions: dict[TopicPartition, int] = {}
-        """The next offset of each partition after the records read for this batch, dropped ones
-        included."""
+        """The offset of each partition after the records of this batch, including dropped ones."""
 
     def __bool__(self) -> bool:
-        """Whether something was read, if only to be dropped."""
+        """Return whether any record was read, even if it was dropped."""
         return bool(self.positions)
 
     def add(self, where: TopicPartition, offset: int, record: SinkRecord | None) -> None:
-        """The record at this offset; None: it was dropped, and counts as put with the others."""
+        """Add the record at this offset. None: it was dropped, and counts as put with the
+        others.
+        """
         self.positions[where] = offset + 1
         if record is not None:
             self.records.append(record)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions are read from elsewhere, or not by this task."""
+        """Drop partitions that were revoked or repositioned."""
         gone = set(partitions)
         if gone.isdisjoint(self.positions):
             return

@@ -1,8 +1,7 @@
-"""The offset commits of a sink task, identified by sequence number, and the futures that wait for
-them.
+"""The offset commits of a sink task by sequence number, and the futures that wait for them.
 
-Asynchronous commits answer late, or after a newer one was begun: such an answer must not undo what
-is known since. Pure bookkeeping, on the task's thread; times are seconds of one clock.
+A response to an asynchronous commit may arrive late, after a newer commit was started. It must not
+undo newer state. Pure bookkeeping on the task's thread; times are seconds of one clock.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ class _Sent:
 
 
 class SinkCommits:
-    """Numbers commits from 1 on. Only the newest counts; at most one is waited for."""
+    """Numbers commits from 1 on. Only the newest counts, and at most one is awaited."""
 
     def __init__(
         self,
         timeout_s: float,
         on_ended: Callable[[float, ConnectError | None], None] = lambda *_: None,
     ) -> None:
-        """`on_ended` is told of each newest commit when it was begun and how it ended."""
+        """Call `on_ended` with the start time and result of each newest commit."""
         self._timeout_s = timeout_s
         self._on_ended = on_ended
         self._begun_s = 0.0
@@ -42,49 +41,54 @@ class SinkCommits:
         self._requests: list[Future[None]] = []
         self._answering: list[Future[None]] = []
         self.number = 0
-        """Of the newest commit (`offset-commit-seq-no`)."""
+        """The sequence number of the newest commit (`offset-commit-seq-no`)."""
         self.completed = 0
-        """How many went well (`offset-commit-completion-total`)."""
+        """The number of successful commits (`offset-commit-completion-total`)."""
         self.skipped = 0
-        """Answers that came after a newer commit was begun (`offset-commit-skip-total`)."""
+        """The number of responses after a newer commit was started (`offset-commit-skip-total`)."""
 
     def counts(self) -> tuple[int, int, int]:
-        """(number, completed, skipped); from any thread."""
+        """Return (number, completed, skipped). Thread-safe."""
         return self.number, self.completed, self.skipped
 
     @property
     def under_way(self) -> bool:
-        """Whether the newest commit has neither ended nor taken too long."""
+        """Whether the newest commit has neither ended nor timed out."""
         return self._since_s is not None
 
     @property
     def requested(self) -> bool:
-        """Whether somebody waits for a commit that is still to be begun."""
+        """Whether a commit was requested that is not started yet."""
         return bool(self._requests)
 
     def request(self) -> Future[None]:
-        """Done when the next commit has ended, with its error."""
+        """Request a commit. The future completes with the result of the next commit."""
         done: Future[None] = Future()
         self._requests.append(done)
         return done
 
     def begin(self, now_s: float) -> None:
-        """A newer commit: what earlier ones answer from now on is old, and who waited for them
-        waits for this one."""
+        """Start a newer commit. Later responses to earlier commits are stale.
+
+        Futures that waited for earlier commits wait for this one.
+        """
         self.number += 1
         self._begun_s = self._since_s = now_s
         self._answering += self._requests
         self._requests = []
 
     def sent(self, offsets: Offsets) -> None:
-        """The newest commit is on its way; `answered` will be told the same offsets."""
+        """Record that the newest commit was sent with these offsets; `answered` gets the same
+        offsets.
+        """
         self._unanswered.append(_Sent(self.number, dict(offsets)))
 
     def answered(self, offsets: Offsets, error: ConnectError | None) -> bool:
-        """A commit of these offsets was answered. False: a newer one was begun since.
+        """Handle the response to a commit of these offsets. Return False if a newer one was
+        started.
 
-        The client answers each commit once, mostly in order, and does not say which it means; of
-        two with the same offsets either may be meant.
+        The client answers each commit once, mostly in order, without identifying it. For two
+        commits with the same offsets, either may be meant.
         """
         if not self._unanswered:
             return False
@@ -97,7 +101,7 @@ class SinkCommits:
         return True
 
     def ended(self, error: ConnectError | None) -> None:
-        """The newest commit has come to its end; also one that had nothing to send."""
+        """End the newest commit, which may have had nothing to send."""
         self._since_s = None
         if error is None:
             self.completed += 1
@@ -105,8 +109,10 @@ class SinkCommits:
         self._answer(error)
 
     def timed_out(self, now_s: float) -> bool:
-        """Whether the newest commit takes too long from now on: it is not waited for any more. Its
-        answer still counts until a newer one is begun."""
+        """Return whether the newest commit has timed out and is not awaited any more.
+
+        Its response still counts until a newer commit is started.
+        """
         if self._since_s is None or now_s - self._since_s < self._timeout_s:
             return False
         self._since_s = None
@@ -114,7 +120,7 @@ class SinkCommits:
         return True
 
     def abandon(self, error: ConnectError) -> None:
-        """Fail all waiting commits with the error: no more commits follow."""
+        """Fail all waiting futures with the error, because no commits follow."""
         self._answering += self._requests
         self._requests = []
         self._answer(error)

@@ -1,4 +1,4 @@
-"""A record as a sink task's consumer read it, before anything was done to it."""
+"""A record as a sink task's consumer read it, before conversion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMESTAMP_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord:
-    """All of it as bytes. `timestamp_type` is Java's word; None: the record has no timestamp."""
+    """A consumed record as bytes. `timestamp_type` is Java's name; None: it has no timestamp."""
 
     topic: str
     partition: int
@@ -47,7 +47,7 @@ class ConsumedRecord:
 
     @property
     def place(self) -> str:
-        """A description for log lines and errors."""
+        """The record's topic, partition and offset, for log lines and errors."""
         return f"offset {self.offset} of {self.topic}-{self.partition}"
 
 

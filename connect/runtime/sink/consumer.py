@@ -1,8 +1,8 @@
-"""The consumer of a sink task: topics by list or regex, whole batches, commits with an answer.
+"""The consumer of a sink task: topics by list or regex, whole batches, commits with a response.
 
-What may block inside the client, the task's last commit and the closing, runs on a thread of its
-own, so that the task's deadlines hold whatever becomes of the brokers. Only in a rebalance that
-does not work: the client lets no other thread commit before its callback has returned.
+Calls that may block inside the client, the last commit and the close, run on a separate thread, so
+that the task's deadlines hold even if brokers do not answer. During a rebalance this is impossible:
+the client lets no other thread commit until its callback has returned.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 # As Java's max.poll.records.
 _BATCH = 500
-# A stop has to wait for it; where it is too short, it is tried again soon.
+# A stop waits for this call, so it is short; after a timeout it is retried soon.
 _LIST_TOPICS_S = 3.0
 _LIST_BACKOFF_S, _LIST_BACKOFF_CAP_S = 1.0, 30.0
-# How long a commit that came too late holds up the closing of its client, on a thread of theirs.
+# How long a late commit delays the close of its client, on a separate thread.
 _LATE_COMMIT_S = 120.0
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -41,12 +41,12 @@ Partitions = list[TopicPartition]
 
 
 class SinkConsumer:
-    """Used by its task's thread only; callbacks run inside `poll`, and on another thread inside
+    """A consumer for its task's thread. Callbacks run inside `poll`, or on another thread in
     `close`.
 
-    `on_assign` returns where reading begins, for partitions where that is not the last commit.
-    `on_commit` gets what an asynchronous commit was about, and its error. librdkafka's
-    regular expressions are not Java's: topics are matched here, each `metadata.max.age.ms`.
+    `on_assign` returns the start offsets of partitions that do not start at the last commit.
+    `on_commit` gets the offsets of an asynchronous commit and its error. librdkafka's regular
+    expressions differ from Java's, so topics are matched here every `metadata.max.age.ms`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SinkConsumer:
             self._subscribe(self._topics)
 
     def poll(self, timeout: float) -> list[confluent_kafka.Message]:
-        """What arrived, in order, at most a batch; waits for the first record only."""
+        """Return a batch of consumed messages, in order. Waits only for the first one."""
         if self._regex is not None and self._clock.monotonic() >= self._refresh_due:
             self._refresh_topics()
         with translated("Reading"):
@@ -118,7 +118,7 @@ class SinkConsumer:
             self._consumer.resume(_native(partitions))
 
     def seek(self, place: TopicPartition, offset: int) -> bool:
-        """False: not now, the client has not begun to read the partition yet."""
+        """Seek. Return False if the client has not started to read the partition yet."""
         try:
             self._consumer.seek(confluent_kafka.TopicPartition(*place, offset))
         except confluent_kafka.KafkaException as error:
@@ -128,15 +128,16 @@ class SinkConsumer:
         return True
 
     def commit_soon(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """`on_commit` hears of it in a later `poll`."""
+        """Commit asynchronously. A later `poll` calls `on_commit`."""
         with translated("Committing offsets"):
             self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
 
     def commit_now(self, offsets: Mapping[TopicPartition, int], deadline: Deadline) -> None:
-        """Raises `DeadlineExceeded` when no answer came in time; the commit may still happen.
+        """Commit and wait. Raises `DeadlineExceeded` without a response; the commit may still
+        succeed.
 
-        In a rebalance the client's own limits hold instead, as in Java: `session.timeout.ms`
-        without a coordinator, a minute without an answer.
+        During a rebalance the client's own limits apply, as in Java: `session.timeout.ms` without a
+        coordinator, and a minute without a response.
         """
         if self._rebalancing:
             self._commit(offsets)
@@ -149,7 +150,7 @@ class SinkConsumer:
         answer.result()
 
     def close(self, deadline: Deadline) -> bool:
-        """Leave the group. False: that takes longer; it goes on by itself."""
+        """Leave the group. Return False if that takes longer; it continues in the background."""
         ended = self._threads.run("close", self._end)
         wait([ended], deadline.remaining())
         if not ended.done():
@@ -158,7 +159,7 @@ class SinkConsumer:
         return True
 
     def _end(self) -> None:
-        # The client must not go while it is still asked for something.
+        # The client must not be closed while a call uses it.
         wait(self._late, _LATE_COMMIT_S)
         self._consumer.close()
 
@@ -172,8 +173,9 @@ class SinkConsumer:
                 )
 
     def _refresh_topics(self) -> None:
-        """Subscribe to what the regex matches now. Where that cannot be asked, it stays as it is
-        and is asked again soon."""
+        """Subscribe to the topics that match the regex now. After an error, keep them and retry
+        soon.
+        """
         assert self._regex is not None
         try:
             with translated("Listing topics"):
@@ -197,7 +199,8 @@ class SinkConsumer:
     def _subscribe(self, topics: Sequence[str]) -> None:
         with translated("Subscribing"):
             if not topics:
-                # librdkafka takes no empty list: the task is no member until there is a topic.
+                # librdkafka refuses an empty list, so the task joins the group when there is a
+                # topic.
                 self._consumer.unsubscribe()
                 return
             self._consumer.subscribe(
@@ -217,7 +220,7 @@ class SinkConsumer:
     def _assigned(self, partitions: list[confluent_kafka.TopicPartition]) -> None:
         starts = self._on_assign(_ours(partitions))
         if not starts:
-            # The client goes on by itself, at the last commits.
+            # The client continues by itself at the last commits.
             return
         for partition in partitions:
             start = starts.get((partition.topic, partition.partition))
@@ -239,7 +242,7 @@ class SinkConsumer:
 
 
 def _is_incremental(config: Mapping[str, object]) -> bool:
-    """Of librdkafka's config: whether partitions come and go one by one."""
+    """Return whether librdkafka's config uses incremental (cooperative) rebalances."""
     if config.get("group.protocol") == "consumer":
         return True
     return str(config.get("partition.assignment.strategy", "")).startswith("cooperative")

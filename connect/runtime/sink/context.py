@@ -1,4 +1,4 @@
-"""What the worker offers to a sink task."""
+"""The context that the worker passes to a sink task."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ __all__ = ["WorkerSinkTaskContext"]
 
 @dataclass(slots=True)
 class WorkerSinkTaskContext:
-    """The `plugin.SinkTaskContext` of one task. What the task asks for is done after its call."""
+    """The `plugin.SinkTaskContext` of one task. Requests are applied after the task's current
+    call.
+    """
 
     connector_name: str
     task_index: int
     worker_id: str
     metrics: MetricRegistry
     figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
-    """What the worker shows of this task."""
+    """The metrics of this task."""
     offsets: SinkOffsets = field(default_factory=SinkOffsets)
     seeks: dict[TopicPartition, int] = field(default_factory=dict)
     paused: set[TopicPartition] = field(default_factory=set)

@@ -37,7 +37,7 @@ _DLQ_CONFIG_DEF = ConfigDef(
     [key for key in SINK_CONNECTOR_KEYS if key.name.startswith("errors.deadletterqueue.")]
 )
 _PARTITIONS = 1
-# How long the producer's queue may stay full before that fails the task.
+# How long the producer's queue may be full before the task fails.
 _QUEUE_S = 60.0
 _QUEUE_BACKOFF_S, _QUEUE_BACKOFF_CAP_S = 0.01, 1.0
 
@@ -45,7 +45,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 def describe_consumed(record: ConsumedRecord) -> str:
-    """For `LogReporter`: where the record is, not what is in it."""
+    """Return the record's position for `LogReporter`, without its content."""
     text = f"topic='{record.topic}', partition={record.partition}, offset={record.offset}"
     if record.timestamp_type is not None:
         text += f", timestamp={record.timestamp_ms}, timestampType={record.timestamp_type}"
@@ -55,8 +55,10 @@ def describe_consumed(record: ConsumedRecord) -> str:
 def context_headers(
     report: ErrorReport[ConsumedRecord], connector: str, task_index: int
 ) -> list[tuple[str, bytes | None]]:
-    """What `errors.deadletterqueue.context.headers.enable` adds: Kafka Connect's names, order and
-    bytes, of Java's classes where ours stand for them."""
+    """Return the headers of `errors.deadletterqueue.context.headers.enable`.
+
+    Names, order and bytes are Kafka Connect's, with Java class names where they exist.
+    """
     record, error = report.original, report.error
     values = {
         "topic": record.topic,
@@ -77,12 +79,12 @@ def context_headers(
 
 
 def dead_letter_topic(config: Mapping[str, str]) -> str:
-    """The name of a sink's dead letter queue; empty where it has none."""
+    """Return the name of a sink's dead letter queue, or an empty text."""
     return config.get(_TOPIC_KEY, "").strip()
 
 
 def create_dead_letter_topic(config: Mapping[str, str], admin: Mapping[str, str]) -> None:
-    """Create the topic where there is none; `admin`: Java properties. Raises `ConnectError`."""
+    """Create the topic if it is missing. `admin` are Java properties. Raises `ConnectError`."""
     parsed = _DLQ_CONFIG_DEF.parse(config)
     topic = dead_letter_topic(config)
     replicas = parsed.integer("errors.deadletterqueue.topic.replication.factor")
@@ -104,10 +106,11 @@ def create_dead_letter_topic(config: Mapping[str, str], admin: Mapping[str, str]
 
 
 class DeadLetterQueue:
-    """Writes failed records as they were read. Safe to use from any thread; closed by its owner.
+    """Writes failed records unchanged to the topic. Thread-safe; closed by its owner.
 
-    A record that could not be converted or transformed and then does not get into the queue either
-    is lost but for the log and the count, as in Java. One that the task itself reported fails it.
+    A record that could not be converted or transformed, and then cannot be written to the queue, is
+    lost except for the log and a metric, as in Java. A record that the task reported fails the task
+    then.
     """
 
     def __init__(
@@ -118,7 +121,7 @@ class DeadLetterQueue:
         producer: Mapping[str, str],
         metrics: ErrorMetrics,
     ) -> None:
-        """`producer`: its Java properties."""
+        """Create the queue. `producer` are the Java properties of its producer."""
         parsed = _DLQ_CONFIG_DEF.parse(config)
         self._topic = dead_letter_topic(config)
         self._with_context = parsed.boolean("errors.deadletterqueue.context.headers.enable")
@@ -129,7 +132,7 @@ class DeadLetterQueue:
         self._unsettled: dict[TopicPartition, list[tuple[Stage, Future[None]]]] = {}
 
     def report(self, report: ErrorReport[ConsumedRecord]) -> Future[None]:
-        """Done once the queue has it; with the error when it does not get there."""
+        """Write a failed record. The future completes when it is durable, or with the error."""
         self._metrics.count("deadletterqueue-produce-requests")
         record = report.original
         headers = list(record.headers)
@@ -152,10 +155,10 @@ class DeadLetterQueue:
         return written
 
     def settle(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
-        """Wait until all that was reported for these partitions is in the queue, or never will be.
+        """Wait for the writes of all records reported for these partitions.
 
-        False: some of it is still on its way. Raises `TaskFailed` when the queue did not get a
-        record that the task itself reported.
+        Returns False if some are still pending. Raises `TaskFailed` if a record that the task
+        reported could not be written.
         """
         with self._lock:
             taken = {p: self._unsettled.pop(p) for p in partitions if p in self._unsettled}
@@ -174,13 +177,13 @@ class DeadLetterQueue:
         return not any(left.values())
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions are somebody else's now, who will read their records again."""
+        """Drop the records of revoked partitions, which their new owner will read again."""
         with self._lock:
             for partition in partitions:
                 self._unsettled.pop(partition, None)
 
     def close(self, deadline: Deadline) -> None:
-        """Waits for what is on its way as long as the deadline allows."""
+        """Wait for pending writes until the deadline, and close."""
         self._sender.close(deadline)
 
     def _send(
@@ -205,7 +208,7 @@ class DeadLetterQueue:
         except ConnectError as error:
             if error.retriable:
                 raise
-            # Java's producer says it later: what it cannot take at once is not another matter.
+            # Java's producer reports this later; an immediate error is handled in the same way.
             delivered(error, None)
 
     def _not_written(self, error: ConnectError) -> None:
@@ -216,5 +219,5 @@ class DeadLetterQueue:
 
 
 def _is_settled(stage: Stage, written: Future[None]) -> bool:
-    """Whether nobody has to look at it any more."""
+    """Return whether the write of a record needs no more attention."""
     return written.done() and (stage is not Stage.TASK_PUT or written.exception() is None)

@@ -1,4 +1,4 @@
-"""The error handling of one sink task: its rules, its log, its dead letter queue."""
+"""The error handling of one sink task: its rules, its log and its dead letter queue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ __all__ = ["SinkErrors"]
 
 
 class SinkErrors:
-    """For the task's thread, but for what `errors` and `reporter` say of themselves."""
+    """A sink task's error handling, for its thread. `errors` and `reporter` define their own
+    threads.
+    """
 
     def __init__(
         self,
@@ -35,8 +37,11 @@ class SinkErrors:
         admin: Mapping[str, str],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`config`: the connector's; `producer` and `admin`: Java properties of the clients of its
-        dead letter queue. Raises `ConfigError`."""
+        """Create the error handling of a connector's config.
+
+        `producer` and `admin` are Java properties of the dead letter queue's clients. Raises
+        `ConfigError`.
+        """
         self._connector, self._task_index = connector, task_index
         self._config = config
         self._producer, self._admin = producer, admin
@@ -47,13 +52,12 @@ class SinkErrors:
             self._handling, self.metrics, lambda read: read.place, clock=clock
         )
         self.reporter: WorkerErrantRecordReporter | None = None
-        """What the task reports to; None where nobody would hear of it."""
+        """The task's reporter; None if neither log nor queue is configured."""
         if self._handling.log or dead_letter_topic(config):
             self.reporter = WorkerErrantRecordReporter(self.errors, converters)
 
     def start(self) -> None:
-        """Make sure that there is a dead letter queue, if the config wants one. Raises
-        `ConnectError`."""
+        """Create the dead letter queue if one is configured and missing. Raises `ConnectError`."""
         reporters: list[ErrorReporter[ConsumedRecord]] = []
         if self._handling.log:
             describe = describe_consumed if self._handling.log_records else None
@@ -68,16 +72,16 @@ class SinkErrors:
         self.errors.report_to(reporters)
 
     def check(self) -> None:
-        """Raises `TaskFailed` when the task was told to end by its reporter, and went on."""
+        """Raise `TaskFailed` if the reporter failed the task and the task ignored it."""
         if self.reporter is not None:
             self.reporter.check()
 
     def settle(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
-        """As `DeadLetterQueue.settle`."""
+        """Wait as `DeadLetterQueue.settle` does."""
         return self._queue is None or self._queue.settle(partitions, deadline)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """As `DeadLetterQueue.forget`."""
+        """Drop records as `DeadLetterQueue.forget` does."""
         if self._queue is not None:
             self._queue.forget(partitions)
 

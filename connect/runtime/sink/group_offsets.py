@@ -1,4 +1,4 @@
-"""Offsets of sink connectors for users (KIP-875): what they write, and their consumer group.
+"""Offsets of sink connectors for users (KIP-875): their JSON form and their consumer group.
 
 {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
 """
@@ -22,14 +22,14 @@ _TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 
 @dataclass(frozen=True, slots=True)
 class SinkOffsetChange:
-    """The next record to read of a topic's partition; None: there is no such position."""
+    """A user's change of an offset. `offset` is the next record to read; None deletes it."""
 
     topic: str
     partition: int
     offset: int | None
 
     def as_entry(self) -> tuple[dict[str, OffsetValue], dict[str, OffsetValue] | None]:
-        """As users write it, with numbers as numbers."""
+        """Return the change in its JSON form, with numbers as numbers."""
         offset: dict[str, OffsetValue] | None = None
         if self.offset is not None:
             offset = {_OFFSET: self.offset}
@@ -37,7 +37,7 @@ class SinkOffsetChange:
 
 
 class SinkGroupOffsets:
-    """The offsets of one worker's sinks. Safe to use from any thread."""
+    """The sink offsets of one worker's cluster. Thread-safe."""
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
@@ -45,7 +45,7 @@ class SinkGroupOffsets:
     def read(
         self, name: str, connector: Mapping[str, str], deadline: Deadline
     ) -> list[OffsetEntry]:
-        """All of them, in the order of topics and partitions."""
+        """Return all offsets, sorted by topic and partition."""
         found = self._group(name, connector).read(deadline)
         return [sink_offset_entry(*partition, offset) for partition, offset in found.items()]
 
@@ -73,12 +73,12 @@ class SinkGroupOffsets:
 
 
 def sink_offset_entry(topic: str, partition: int, offset: int) -> OffsetEntry:
-    """One offset as REST shows it."""
+    """Return one offset in its REST form."""
     return OffsetEntry(*SinkOffsetChange(topic, partition, offset).as_entry())
 
 
 def parse_sink_offsets(entries: Sequence[OffsetEntry]) -> list[SinkOffsetChange]:
-    """What users wrote; numbers may be texts. Raises `BadRequest`."""
+    """Parse a user's offsets; numbers may be strings. Raises `BadRequest`."""
     changes: dict[tuple[str, int], SinkOffsetChange] = {}
     for entry in entries:
         change = _parse(entry)

@@ -16,7 +16,7 @@ __all__ = ["SinkIntake"]
 
 
 class SinkIntake:
-    """Of one task, on its thread."""
+    """Converts and transforms the records of one task, on its thread."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class SinkIntake:
         reader: SinkRecordReader,
         topic_used: Callable[[str], None],
     ) -> None:
-        """`topic_used` is told of each topic when its first record was converted."""
+        """Call `topic_used` with each topic when its first record was converted."""
         self._context = context
         self._offsets = context.offsets
         self._reader = reader
@@ -32,7 +32,7 @@ class SinkIntake:
         self._topics: set[str] = set()
 
     def take(self, messages: Sequence[confluent_kafka.Message], batch: SinkBatch) -> None:
-        """Convert and transform; dropped records count as taken once the others are."""
+        """Convert and transform messages. Dropped records count as put together with the others."""
         for message in messages:
             read = ConsumedRecord.of(message)
             where = (read.topic, read.partition)
@@ -46,7 +46,8 @@ class SinkIntake:
             except RecordSkipped:
                 transformed = None
             except RetriesInterrupted:
-                # The task is stopping. The record, whose offset is not committed, comes again.
+                # The task is stopping. The record is read again, because its offset is not
+                # committed.
                 return
             batch.add(where, read.offset, transformed)
 

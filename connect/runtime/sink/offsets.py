@@ -13,7 +13,10 @@ _log = logging.getLogger(__name__)
 
 
 class SinkOffsets:
-    """Pure bookkeeping, on the task's thread. All offsets are those of the next record."""
+    """Offsets of a sink task. Pure bookkeeping on the task's thread.
+
+    All offsets are those of the next record.
+    """
 
     def __init__(self) -> None:
         self._assigned: set[TopicPartition] = set()
@@ -34,23 +37,26 @@ class SinkOffsets:
             self._committed.pop(partition, None)
 
     def arrived(self, partition: TopicPartition, offset: int) -> None:
-        """A record is about to be put. The first one shows where the partition was begun."""
+        """Note a record before it is put. The first one gives the partition's start offset."""
         self._committed.setdefault(partition, offset)
 
     def put(self, positions: Mapping[TopicPartition, int]) -> None:
-        """The task has taken everything before these offsets."""
+        """Note that the task accepted all records before these offsets."""
         self._put.update(
             {partition: at for partition, at in positions.items() if partition in self._assigned}
         )
 
     def moved(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Reading goes on elsewhere, for the task asked for it. As in Java nothing is committed
-        before more is put, and a task that fails to prepare a commit comes back here."""
+        """Note a seek of the task.
+
+        As in Java, nothing is committed until more records are put, and if the task then fails to
+        prepare a commit, reading returns to these offsets.
+        """
         self._put.update(positions)
         self._committed.update(positions)
 
     def current(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets to pass to `pre_commit`."""
+        """Return the offsets to pass to `pre_commit`."""
         return {
             partition: self._put[partition] for partition in partitions if partition in self._put
         }
@@ -58,8 +64,11 @@ class SinkOffsets:
     def to_commit(
         self, asked: Mapping[TopicPartition, int], allowed: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Of what the task allows, what is to be committed: only partitions it was asked about,
-        nothing it was not given yet, nothing that is committed already."""
+        """Return the offsets to commit out of those that the task allows.
+
+        Excluded are partitions that it was not asked about, offsets beyond the delivered records,
+        and those already committed.
+        """
         offsets: dict[TopicPartition, int] = {}
         for partition, offset in allowed.items():
             if partition not in asked:
@@ -85,7 +94,9 @@ class SinkOffsets:
                 self._committed[partition] = offset
 
     def active(self, positions: Mapping[TopicPartition, int]) -> int:
-        """How many offsets were read, up to `positions` or what was put, and are not committed."""
+        """Return the number of offsets read, up to `positions` or the last put, and not
+        committed.
+        """
         read = {**self._put, **positions}
         return sum(
             max(0, read.get(partition, committed) - committed)
@@ -93,7 +104,7 @@ class SinkOffsets:
         )
 
     def rewind(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Forget what was put after the last commit; where to read on."""
+        """Discard puts after the last commit. Return the offsets to read from."""
         back = {
             partition: self._committed[partition]
             for partition in partitions

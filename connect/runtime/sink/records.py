@@ -1,4 +1,4 @@
-"""From what a sink's consumer read to what its task is given, and back for what it reports."""
+"""Convert consumed records to sink records, and back for error reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SINK_TASK = "org.apache.kafka.connect.sink.SinkTask"
 
 
 class SinkRecordReader:
-    """Converts and transforms, with the task's error handling. For the task's thread.
+    """Converts and transforms records with the task's error handling. For the task's thread.
 
     Both methods raise as `RecordErrors.run`.
     """
@@ -32,7 +32,7 @@ class SinkRecordReader:
         *,
         keep_origins: bool,
     ) -> None:
-        """`keep_origins`: whether the task can report records."""
+        """Create the reader. `keep_origins`: the task can report records."""
         self._converters = converters
         self._transforms = transforms
         self._errors = errors
@@ -66,12 +66,12 @@ class SinkRecordReader:
         )
 
     def transform(self, read: ConsumedRecord, record: SinkRecord) -> SinkRecord | None:
-        """None: a transformation dropped it."""
+        """Return the transformed record, or None if a transformation dropped it."""
         if not self._transforms:
             return record
         transformed = self._errors.transform(read, self._transforms, record)
         if transformed is not None and self._keep_origins and transformed.origin is not read:
-            # A transformation that makes its records anew does not know of it.
+            # A transformation that creates new records does not copy `origin`.
             return replace(transformed, origin=read)
         return transformed
 
@@ -88,7 +88,7 @@ class SinkRecordReader:
 
 
 class WorkerErrantRecordReporter:
-    """The `plugin.ErrantRecordReporter` of one task. Safe to use from any thread."""
+    """The `plugin.ErrantRecordReporter` of one task. Thread-safe."""
 
     def __init__(self, errors: RecordErrors[ConsumedRecord], converters: RecordConverters) -> None:
         self._errors = errors
@@ -107,13 +107,13 @@ class WorkerErrantRecordReporter:
             raise
 
     def check(self) -> None:
-        """Raises what a `report` raised: the task must not have caught it and gone on."""
+        """Raise the error of a `report` call that the task caught and ignored."""
         with self._lock:
             if self._refused is not None:
                 raise self._refused
 
     def _as_consumed(self, record: SinkRecord) -> ConsumedRecord:
-        """A record that the task made itself, in bytes as its converters write them."""
+        """Convert a record that the task created itself to bytes, with the task's converters."""
         topic, converters = record.topic, self._converters
         return ConsumedRecord(
             record.original_topic,

@@ -1,7 +1,7 @@
-"""Runs a `plugin.SinkTask`: read, convert, transform, put, and commit what the task took.
+"""Runs a `plugin.SinkTask`: read, convert, transform, put, and commit.
 
-Everything happens on the task's thread, rebalances too: they are served while it polls. Only
-`stopping` and `wake` come from elsewhere.
+Everything happens on the task's thread, including rebalances, which are served during a poll. Only
+`stopping` and `wake` are called from other threads.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["WorkerSinkTask"]
 
 _log = logging.getLogger(__name__)
 
-# A poll cannot be woken from outside: this is how late a stop or a pause may be noticed.
+# The longest poll. It cannot be woken, so a stop or a pause may be delayed by this long.
 _POLL_S = 0.2
 _RETRY_S = 1.0
 _POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S = 0.1, 1.0
-# A commit waits this long for records on their way to the dead letter queue, then for another turn.
+# How long one attempt of a commit waits for pending writes to the dead letter queue.
 _SETTLE_S = 1.0
-# Of the time for stopping: all that waits for brokers has this much, so that the task still ends in
-# time when none of them answers; of that the last commit, and then leaving the group.
+# The part of a stop's time for waiting on brokers, first the last commit, then leaving the group,
+# so that the task ends in time even if no broker answers.
 _WAIT_SHARE, _COMMIT_SHARE, _CLOSE_SHARE = 0.9, 0.7, 0.8
 
 
@@ -60,7 +60,7 @@ class WorkerSinkTask(WorkerTask):
         commit_timeout_s: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`consumer`: its Java properties."""
+        """Create the task. `consumer` are the Java properties of its consumer."""
         self._name = f"{context.connector_name}-{context.task_index}"
         self._task = task
         self._context = context
@@ -132,7 +132,7 @@ class WorkerSinkTask(WorkerTask):
         return self._commits.request()
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
-        """As Java also after a failure: what was put before it is worth committing."""
+        """Finish as Java does, also after a failure: records put before it are worth a commit."""
         self._closing = True
         self._end = Deadline(deadline.remaining() * _WAIT_SHARE, self._clock)
         budget = min(self._timeout_s, self._end.remaining() * _COMMIT_SHARE)
@@ -157,7 +157,7 @@ class WorkerSinkTask(WorkerTask):
     def stopping(self) -> None:
         self._errors.errors.stop()
         self.wake()
-        if self._begun:  # else it may have nothing yet that it could stop
+        if self._begun:  # Before its start the task may have nothing yet that it could stop.
             self._task.stopping()
 
     def _need_consumer(self) -> SinkConsumer:
@@ -234,7 +234,7 @@ class WorkerSinkTask(WorkerTask):
                 self._offsets.moved({partition: at})
 
     def _go_to(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Those that the client cannot read yet are left for the next turn."""
+        """Seek. Partitions that the client cannot read yet wait for the next turn."""
         self._forget_batch(offsets)
         for partition, offset in offsets.items():
             if self._need_consumer().seek(partition, offset):
@@ -243,7 +243,9 @@ class WorkerSinkTask(WorkerTask):
                 self._context.seeks[partition] = offset
 
     def _apply_pauses(self) -> None:
-        """Halt what must not be read now: everything while paused or while a batch waits."""
+        """Pause partitions that must not be read now: all while the task is paused or a batch
+        waits.
+        """
         assigned = self._offsets.assigned
         everything = self._paused or self._retry_at is not None
         wanted = set(assigned) if everything else self._context.paused & assigned
@@ -280,7 +282,10 @@ class WorkerSinkTask(WorkerTask):
             self._rebalance_error = error
 
     def _leave(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
-        """In Java's order: what may be committed, close, commit. False: not all is committed."""
+        """Release partitions in Java's order: prepare the commit, close, commit.
+
+        Returns False if not everything is committed.
+        """
         leaving = sorted(partitions)
         if not leaving:
             return True
@@ -296,7 +301,7 @@ class WorkerSinkTask(WorkerTask):
         return error is None
 
     def _lose(self, partitions: Collection[TopicPartition]) -> None:
-        """Lose partitions that other consumers already own: nothing can be committed."""
+        """Handle lost partitions: other consumers already own them, so nothing can be committed."""
         self._commits.begin(self._clock.monotonic())
         self._commits.ended(ConnectError(f"Task {self._name} lost partitions in a rebalance"))
         self._errors.forget(partitions)
@@ -319,7 +324,10 @@ class WorkerSinkTask(WorkerTask):
             self._retry_at = None
 
     def _allowed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int] | None:
-        """What to commit; None: the task failed to say, and may be given records again."""
+        """Return the offsets to commit, or None if the task failed to prepare the commit.
+
+        After a failure, the task may get records again.
+        """
         asked = self._offsets.current(partitions)
         try:
             return self._offsets.to_commit(asked, self._task.pre_commit(dict(asked)))
@@ -334,7 +342,7 @@ class WorkerSinkTask(WorkerTask):
     def _commit_now(
         self, offsets: Mapping[TopicPartition, int] | None, deadline: Deadline
     ) -> ConnectError | None:
-        """What went wrong. `offsets` None: it was not possible to say what to commit."""
+        """Commit and return the error, if any. `offsets` None: the commit could not be prepared."""
         if offsets is None:
             return ConnectError(f"Task {self._name} failed to prepare its final offset commit")
         try:
@@ -385,7 +393,7 @@ class WorkerSinkTask(WorkerTask):
             self._commits.sent(offsets)
 
     def _committed(self, error: ConnectError | None, offsets: dict[TopicPartition, int]) -> None:
-        """An asynchronous commit was answered."""
+        """Handle the response to an asynchronous commit."""
         counts = self._commits.answered(offsets, error)
         if error is not None:
             _log.warning("Cannot commit offsets of task %s: %s", self._name, error)
@@ -397,5 +405,5 @@ class WorkerSinkTask(WorkerTask):
         self._context.figures.committed(ms, success=error is None)
 
     def _active(self) -> int:
-        """The number of records that are read but not committed."""
+        """Return the number of records that are read but not committed."""
         return self._offsets.active(self._batch.positions)

@@ -1,8 +1,8 @@
-"""Runs a `plugin.SourceTask` exactly once (KIP-618): records and their source offsets are written
-in the same transactions, and an earlier run of the task can write no more.
+"""Runs a `plugin.SourceTask` exactly once (KIP-618).
 
-A reader of committed records sees each record once, however often and wherever the task dies: what
-was not committed is dropped, and given again by the source after the offset that was.
+Records and their source offsets are written in the same transactions, and an earlier run of the
+task can no longer write. A reader of committed records sees each record once, even if the task
+dies: uncommitted records are dropped, and the source reads again from the last committed offset.
 """
 
 from __future__ import annotations
@@ -35,25 +35,27 @@ _log = logging.getLogger(__name__)
 
 _CLOSE_STORE_S = 1.0
 _IDLE_S = 1.0
-# The rest of a stopping task's time is for closing what it has open.
+# The rest of a stopping task's time is for closing its clients.
 _COMMIT_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class ExactlyOncePlan:
-    """The herder's checks for one run of a task. Both checks are called on the task's thread, may
-    block, and raise what fails the task."""
+    """The herder's checks for one run of a task.
+
+    Both are called on the task's thread, may block, and raise an error that fails the task.
+    """
 
     transactional_id: str
     pre_producer_check: Callable[[], None]
-    """Before the id is claimed: has the leader fence out the tasks there were before."""
+    """Called before the id is claimed: the leader fences the connector's earlier tasks."""
     post_producer_check: Callable[[], None]
-    """After: this task may have been given to somebody else meanwhile."""
+    """Called after the claim: fails if the task was assigned to another worker meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """How one task writes: `producer` is opened and closed by the task, and so is `store`."""
+    """The transactional clients of a task, which opens and closes `producer` and `store`."""
 
     plan: ExactlyOncePlan
     producer: TransactionalProducer
@@ -62,8 +64,10 @@ class Transactions:
 
 
 class ExactlyOnceSourceTask(SourceLoop):
-    """One record task that writes in transactions. `stopping` and `wake` come from any thread,
-    acknowledgements on the producer's."""
+    """One record task that writes in transactions.
+
+    `stopping` and `wake` come from any thread, acknowledgements from the producer's.
+    """
 
     def __init__(
         self,
@@ -78,7 +82,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         topics: TopicCreator | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`topics` None: new topics are the brokers' business."""
+        """Create the task. `topics` None: brokers create new topics."""
         super().__init__(
             task,
             context,
@@ -108,7 +112,7 @@ class ExactlyOnceSourceTask(SourceLoop):
 
     def start(self) -> None:
         self._plan.pre_producer_check()
-        # A task that is to stop already must not fence out its successor.
+        # A task that was told to stop must not fence its successor.
         if self._stop_asked.is_set() or not self._producer.claim(self._wanted):
             return
         self._plan.post_producer_check()
@@ -129,7 +133,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         self._figures.turn()
 
     def pause(self) -> None:
-        """An open transaction would keep readers waiting, and run out of its time."""
+        """End the open transaction, which would block readers and could time out."""
         self._end_transaction(self._boundaries.at_end(), self._wanted)
         super().pause()
 
@@ -143,7 +147,9 @@ class ExactlyOnceSourceTask(SourceLoop):
         return done
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
-        """Nothing is copied twice where this is not possible: what is open is dropped."""
+        """Finish. If a commit is impossible, the open transaction is aborted, so nothing is copied
+        twice.
+        """
         if failed or not self._claimed:
             return True
         ending = self._unfinished
@@ -183,7 +189,7 @@ class ExactlyOnceSourceTask(SourceLoop):
     def _produce(self, record: SourceRecord, outgoing: OutgoingRecord) -> None:
         self._raise_send_failure()
         if outgoing.topic == self._store.topic:
-            # Reading offsets waits for all open transactions of that topic: for this one, too.
+            # A read of offsets waits for all open transactions on that topic, including this one.
             raise TaskFailed(
                 "Source tasks may not produce to their own offsets topics when exactly-once support"
                 " is enabled"
@@ -214,18 +220,18 @@ class ExactlyOnceSourceTask(SourceLoop):
         self._end_after(record)
 
     def _leave_out(self, record: SourceRecord) -> None:
-        """As in Java its offset is not kept, only that of the next record that is sent."""
+        """Skip a record. As in Java its offset is stored only with a later record."""
         self._settled.append((record, None))
         self._left_out += 1
         self._end_after(record)
 
     def _end_after(self, record: SourceRecord) -> None:
         if not self._end_transaction(self._boundaries.after_record(record), self._wanted):
-            # The task is stopping: what is under way now is finished then.
+            # The task is stopping; the open transaction is finished then.
             raise RetriesInterrupted(f"Task {self._name} is stopping")
 
     def _delivered(self, record: SourceRecord, topic: str, metadata: RecordMetadata | None) -> None:
-        """On the producer's thread."""
+        """Handle an acknowledgement. Runs on the producer's thread."""
         self._context.topic_used(topic)
         self._settled.append((record, metadata))
         self._written += 1
@@ -237,7 +243,7 @@ class ExactlyOnceSourceTask(SourceLoop):
             ) from self._send_failure
 
     def _end_transaction(self, ending: Ending, keep_trying: KeepTrying) -> bool:
-        """False: it is not known how it ended, and not to be waited for any longer."""
+        """End the transaction. Return False if the result is unknown and the wait was ended."""
         if ending is Ending.NONE:
             return True
         self._unfinished = ending
@@ -252,7 +258,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         return True
 
     def _abort(self, keep_trying: KeepTrying) -> bool:
-        # Records that were not sent yet fail now, and that is no failure.
+        # The abort fails records that were not sent yet; this is not an error.
         self._aborted += 1
         if not self._producer.abort(keep_trying):
             return False
@@ -268,7 +274,7 @@ class ExactlyOnceSourceTask(SourceLoop):
                 return False
         except ConnectError as error:
             self._commit_failed(error)
-            # A delivery that failed says more than the transaction that fails with it.
+            # The error of a delivery explains more than that of the transaction it fails.
             cause = self._send_failure or error
             raise TaskFailed(
                 f"Failed to flush offsets and/or records for task {self._name}: {cause}"
@@ -277,7 +283,9 @@ class ExactlyOnceSourceTask(SourceLoop):
         return True
 
     def _prepare(self) -> bool:
-        """Write what is to be in the transaction besides the records. False: it would be empty."""
+        """Add the source offsets to the transaction. Return False if the transaction would be
+        empty.
+        """
         self._writer.add(self._offsets.values())
         self._offsets.clear()
         if not self._producer.open and not self._writer.waiting:

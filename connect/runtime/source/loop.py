@@ -1,8 +1,7 @@
-"""The loop of both kinds of record tasks: poll, transform, convert, hand on record by record.
+"""The loop of both kinds of record tasks: poll, transform, convert, and pass on each record.
 
-What is done with a record, and when its source offset is stored, is for the subclass to say: it is
-acknowledged and stored later (`source_task`), or sent and stored in one transaction
-(`exactly_once`).
+Subclasses produce the record and store its source offset: after the acknowledgement
+(`source.task`), or in the same transaction (`source.exactly_once_task`).
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ __all__ = ["PAUSED_TURN_S", "SourceLoop"]
 _log = logging.getLogger(__name__)
 
 PAUSED_TURN_S = 1.0
-# Java's wait before a record that could not be queued is tried again.
+# Java's wait before it retries a record that could not be queued.
 _SEND_RETRY_S = 0.1
-# A poll that returns at once with nothing is not asked again before this.
+# The pause after a poll that returned at once without records.
 _IDLE_S = 0.1
 _POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S = 0.1, 10.0
 
 
 class SourceLoop(WorkerTask):
-    """One record task. All on its thread, but for `stopping` and `wake`."""
+    """A record task. Only `stopping` and `wake` are called from other threads."""
 
     def __init__(
         self,
@@ -64,8 +63,9 @@ class SourceLoop(WorkerTask):
         transactions: bool,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`topics` None: new topics are the brokers' business. `transactions`: there are some to
-        be measured."""
+        """Create the task. `topics` None: brokers create new topics. `transactions`: measure their
+        sizes.
+        """
         self._name = f"{context.connector_name}-{context.task_index}"
         self._task = task
         self._context = context
@@ -87,16 +87,17 @@ class SourceLoop(WorkerTask):
 
     @abstractmethod
     def _produce(self, record: SourceRecord, outgoing: OutgoingRecord) -> None:
-        """Hand `outgoing`, which came of `record`, to the producer. A retriable error: the same
-        record comes again soon."""
+        """Produce `outgoing`, made from `record`. After a retriable error the same record is
+        retried.
+        """
 
     @abstractmethod
     def _leave_out(self, record: SourceRecord) -> None:
-        """A transformation dropped it, or it failed and is skipped."""
+        """Handle a record that a transformation dropped or that failed and is skipped."""
 
     @abstractmethod
     def _idle_s(self) -> float:
-        """Seconds until there is something else to do than polling."""
+        """Return the seconds until there is other work than polling."""
 
     def pause(self) -> None:
         self._paused = True
@@ -114,8 +115,11 @@ class SourceLoop(WorkerTask):
             self._task.stopping()
 
     def _begin(self) -> None:
-        """Start the plugin. It is told to stop only once it has started: until then it may have
-        nothing yet that it could stop, and it is not polled any more."""
+        """Start the plugin.
+
+        It is told to stop only after its start: before that it may have nothing to stop, and it is
+        not polled any more.
+        """
         self._task.initialize(self._context)
         self._task.start(self._config)
         self._begun = True
@@ -128,7 +132,7 @@ class SourceLoop(WorkerTask):
         self._woken.clear()
 
     def _close_loop(self, *, stop_task: bool = True) -> None:
-        """Stop the plugin, and close what the loop uses."""
+        """Stop the plugin, and close the loop's resources."""
         try:
             if stop_task:
                 self._task.stop()
@@ -160,12 +164,12 @@ class SourceLoop(WorkerTask):
             self._wait(min(_IDLE_S, self._idle_s()))
 
     def _send_batch(self) -> bool:
-        """False: something is left of the batch, for the next turn."""
+        """Produce the batch. Return False if a part of it remains for the next turn."""
         while self._batch:
             try:
                 self._send(self._batch[0])
             except RetriesInterrupted:
-                # The task is stopping. The record, whose offset is not stored, comes again.
+                # The task is stopping. The record is read again, because its offset is not stored.
                 return False
             except ConnectError as error:
                 if not error.retriable:
@@ -192,7 +196,10 @@ class SourceLoop(WorkerTask):
         self._produce(record, outgoing)
 
     def _outgoing(self, record: SourceRecord) -> OutgoingRecord | None:
-        """None: a transformation dropped it. Raises as `RecordErrors.run`."""
+        """Return the record to produce, or None if a transformation dropped it.
+
+        Raises as `RecordErrors.run`.
+        """
         run, converters = self._errors.run, self._converters
         transformed: SourceRecord | None = record
         if self._transforms:
@@ -249,5 +256,5 @@ class SourceLoop(WorkerTask):
             _log.exception("commit_record of task %s failed", self._name)
 
     def _totals(self) -> SourceTotals:
-        """On any thread."""
+        """Return the record counts. Called on any thread."""
         return SourceTotals(self._polled, self._written, self._left_out)

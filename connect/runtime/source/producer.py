@@ -1,9 +1,9 @@
 """The producer of a record task, which finds the record that makes a batch too large.
 
-A broker refuses a batch that is larger than its topic allows as a whole. Java's producer splits
-such a batch, librdkafka gives up all its records. Where errors are tolerated that would skip good
-records beside the large one: so each of them is sent once more, in a batch of its own. Those come
-behind what was sent meanwhile.
+A broker refuses a whole batch that exceeds the topic's limit. Java's producer splits such a batch,
+but librdkafka fails all of its records. With `errors.tolerance=all` good records would then be
+skipped together with the large one. So each of them is sent once more in a batch of its own, after
+records that were sent meanwhile.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from connect.clients.librdkafka.record_sender import Delivered, RecordSender
 from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.plugin import RecordMetadata
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["OutgoingRecord", "SourceProducer"]
 
-_MESSAGE_TOO_LARGE = 10
 _ONE_BY_ONE = {"batch.num.messages": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRecord:
-    """A record as it is produced. `partition` None: by the key; `timestamp_ms` None: now."""
+    """A record to produce. `partition` None: decided by the key; `timestamp_ms` None: now."""
 
     topic: str
     partition: int | None
@@ -37,10 +37,10 @@ class OutgoingRecord:
 
 
 class SourceProducer:
-    """Closed once by its owner. `send` is for the task's thread."""
+    """The producer. Closed once by its owner. `send` is for the task's thread."""
 
     def __init__(self, props: Mapping[str, str], *, tolerant: bool) -> None:
-        """`props`: Java's; `tolerant`: whether failed records are skipped."""
+        """Create the producer. `props` are Java's. `tolerant`: failed records are skipped."""
         self._props = props
         self._tolerant = tolerant
         self._sender = RecordSender(props)
@@ -49,10 +49,14 @@ class SourceProducer:
         self._closed = False
 
     def send(self, record: OutgoingRecord, delivered: Delivered) -> None:
-        """As `RecordSender.send`."""
+        """Send a record as `RecordSender.send` does."""
 
         def judged(error: ConnectError | None, metadata: RecordMetadata | None) -> None:
-            if error is None or not self._tolerant or broker_code(error) != _MESSAGE_TOO_LARGE:
+            if (
+                error is None
+                or not self._tolerant
+                or broker_code(error) != ErrorCode.MESSAGE_TOO_LARGE
+            ):
                 delivered(error, metadata)
             else:
                 self._send_alone(record, error, delivered)
@@ -60,7 +64,7 @@ class SourceProducer:
         _send(self._sender, record, judged)
 
     def close(self, deadline: Deadline) -> None:
-        """As `RecordSender.close`."""
+        """Close the producer as `RecordSender.close` does."""
         self._sender.close(deadline)
         with self._lock:
             self._closed = True
@@ -70,7 +74,7 @@ class SourceProducer:
     def _send_alone(
         self, record: OutgoingRecord, error: ConnectError, delivered: Delivered
     ) -> None:
-        """On the sender's thread."""
+        """Send a record again in a batch of its own. Runs on the sender's thread."""
         with self._lock:
             if self._alone is None and not self._closed:
                 self._alone = RecordSender(self._props, overrides=_ONE_BY_ONE)

@@ -1,8 +1,8 @@
-"""Tracks which source offsets are safe to store: those before which every record was acknowledged.
+"""Tracks the source offsets that are safe to store because all earlier records are acknowledged.
 
-Records of one source partition are acknowledged in any order, offsets are stored in source order.
-So each partition has a queue of what was sent, and its committable offset is that of the last
-record of the acknowledged beginning of the queue. Pure bookkeeping: no clock, thread or client.
+Records of one source partition are acknowledged in any order, but offsets are stored in source
+order. Each partition has a queue of sent records; its committable offset is that of the last record
+before the first unacknowledged one. Pure bookkeeping: no clock, thread or client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["SubmittedRecord", "SubmittedRecords"]
 
 
 class SubmittedRecord:
-    """One record on its way to the target. `ack` is safe from any thread."""
+    """One record in flight to the target. `ack` is thread-safe."""
 
     __slots__ = ("_key", "acked", "offset", "partition")
 
@@ -29,23 +29,22 @@ class SubmittedRecord:
 
     @property
     def key(self) -> Hashable:
-        """Equal for records of the same source partition."""
+        """A key that is equal for records of the same source partition."""
         return self._key
 
     def ack(self) -> None:
-        """Mark the record as acknowledged, or as never to be sent: its offset no longer blocks
-        later ones."""
+        """Mark the record as acknowledged or dropped, so that it no longer blocks later offsets."""
         self.acked = True
 
 
 class SubmittedRecords:
-    """The queues. One thread submits and asks; only `SubmittedRecord.ack` comes from others."""
+    """The queues of a task. One thread uses them; only `SubmittedRecord.ack` is thread-safe."""
 
     def __init__(self) -> None:
         self._queues: dict[Hashable, deque[SubmittedRecord]] = {}
 
     def submit(self, partition: SourcePartition, offset: SourceOffset) -> SubmittedRecord:
-        """Note a record in the order in which it came from its source partition."""
+        """Add a record. Call this in the order of its source partition."""
         key = tuple(partition.items())
         record = SubmittedRecord(key, partition, offset)
         queue = self._queues.get(key)
@@ -55,7 +54,7 @@ class SubmittedRecords:
         return record
 
     def withdraw(self, record: SubmittedRecord) -> None:
-        """The newest record of its partition was not sent after all."""
+        """Remove the newest record of its partition, which was not sent after all."""
         queue = self._queues.get(record.key)
         if not queue or queue[-1] is not record:
             raise ConnectError("Only the newest record of a source partition can be withdrawn")
@@ -64,8 +63,10 @@ class SubmittedRecords:
             del self._queues[record.key]
 
     def take_committable(self) -> list[StoredOffset]:
-        """The committable offset of each partition that has a new one. What it covers is
-        forgotten: the caller now answers for storing it."""
+        """Return the committable offset of each partition that has a new one.
+
+        The covered records are removed; the caller must store the offsets.
+        """
         offsets: list[StoredOffset] = []
         for key in list(self._queues):
             queue = self._queues[key]
@@ -77,7 +78,3 @@ class SubmittedRecords:
             if not queue:
                 del self._queues[key]
         return offsets
-
-    def unacknowledged(self) -> int:
-        """How many records the target has not acknowledged yet. Walks all of them."""
-        return sum(not record.acked for queue in self._queues.values() for record in queue)

@@ -1,8 +1,8 @@
-"""Runs a `plugin.SourceTask` at least once: records first, their source offsets when they are
+"""Runs a `plugin.SourceTask` at least once: offsets are stored after their records are
 acknowledged.
 
-Three parties share it: the task's thread does everything but acknowledgements, which come on the
-producer's own thread, and `stopping`/`wake`, which come from anywhere.
+The task's thread does everything except acknowledgements, which arrive on the producer's thread,
+and `stopping` and `wake`, which any thread may call.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["WorkerSourceTask"]
 
 _log = logging.getLogger(__name__)
 
-# Kafka answers within milliseconds, and within seconds where a leader moves.
+# Kafka acknowledges within milliseconds, and within seconds when a leader moves.
 _SILENT_S = 15.0
-# What Java names as the class that could not produce.
+# The class that Java reports for a failed produce.
 _PRODUCING_CLASS = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 
 
 class WorkerSourceTask(SourceLoop):
-    """One record task, its producer and its commits."""
+    """A record task with its producer and its commits."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class WorkerSourceTask(SourceLoop):
         topics: TopicCreator | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`topics` None: new topics are the brokers' business."""
+        """Create the task. `topics` None: brokers create new topics."""
         super().__init__(
             task,
             context,
@@ -72,7 +72,8 @@ class WorkerSourceTask(SourceLoop):
         self._submitted = SubmittedRecords()
         self._acknowledged = threading.Condition()
         self._sent = self._answered = 0
-        self._heard_at = 0.0  # when Kafka answered last, or had nothing to answer
+        # The last time when Kafka acknowledged a record, or when none was pending.
+        self._heard_at = 0.0
         self._unsent = 0
         self._send_failure: ConnectError | None = None
         self._ending = False
@@ -109,8 +110,9 @@ class WorkerSourceTask(SourceLoop):
         return in_lines(super().trouble(), self._unanswered(), self._committer.trouble)
 
     def _unanswered(self) -> str | None:
-        """The trouble when the producer gets no acknowledgements: it retries without reporting an
-        error."""
+        """Return a text for the status if acknowledgements are missing: the producer retries
+        silently.
+        """
         if self._sent == self._answered or self._clock.monotonic() - self._heard_at < _SILENT_S:
             return None
         return f"Kafka has not acknowledged any of the sent records for {_SILENT_S:g} s"
@@ -140,7 +142,7 @@ class WorkerSourceTask(SourceLoop):
             self._close_loop()
         finally:
             if self._producer is not None:
-                # What could be acknowledged was waited for already.
+                # The acknowledgements that could arrive were awaited already.
                 self._producer.close(Deadline(0.0, self._clock))
 
     def _idle_s(self) -> float:
@@ -161,7 +163,8 @@ class WorkerSourceTask(SourceLoop):
         try:
             self._producer.send(outgoing, delivered)
         except BrokerError as error:
-            # Such as a record that is too large: Java's producer says it later, like a broker.
+            # For example a record that is too large. Java's producer reports it later, like a
+            # broker.
             self._sent += 1
             delivered(error, None)
             return
@@ -171,7 +174,7 @@ class WorkerSourceTask(SourceLoop):
         self._sent += 1
 
     def _leave_out(self, record: SourceRecord) -> None:
-        """As in Java its offset is not kept, only that of the next record that is sent."""
+        """Skip a record. As in Java its offset is stored only with a later record."""
         self._commit_record(record, None)
         self._left_out += 1
 
@@ -182,7 +185,7 @@ class WorkerSourceTask(SourceLoop):
         error: ConnectError | None,
         metadata: RecordMetadata | None,
     ) -> None:
-        """On the producer's thread."""
+        """Handle an acknowledgement or an error. Runs on the producer's thread."""
         self._heard_at = self._clock.monotonic()
         if error is None:
             self._commit_record(record, metadata)
@@ -200,7 +203,7 @@ class WorkerSourceTask(SourceLoop):
     def _skip_unsent(
         self, record: SourceRecord, submitted: SubmittedRecord, error: ConnectError
     ) -> None:
-        """On the producer's thread: the target did not take it, and the task goes on."""
+        """Skip a record that the target refused. Runs on the producer's thread."""
         _log.debug("Task %s skips a record that was not produced: %s", self._name, error)
         self._errors.failed(ErrorReport(record, Stage.KAFKA_PRODUCE, _PRODUCING_CLASS, error))
         self._commit_record(record, None)
@@ -219,5 +222,5 @@ class WorkerSourceTask(SourceLoop):
         return offsets
 
     def _totals(self) -> SourceTotals:
-        """On any thread."""
+        """Return the record counts. Called on any thread."""
         return SourceTotals(self._polled, self._written, self._left_out + self._unsent)

@@ -1,7 +1,7 @@
-"""The settings for new topics of a source connector (KIP-158). Pure.
+"""Settings for new topics of a source connector (KIP-158). Pure.
 
-A connector that has any `topic.creation.*` key describes its topics itself, in groups; without
-one, new topics are the brokers' business (`auto.create.topics.enable`).
+A connector with any `topic.creation.*` key defines its topics in groups. Without such a key,
+brokers create new topics (`auto.create.topics.enable`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OWN_NAMES = frozenset({_INCLUDE, _EXCLUDE, _PARTITIONS, _REPLICATION_FACTOR})
 
 @dataclass(frozen=True, slots=True)
 class TopicGroup:
-    """Topics that are created alike. -1: the brokers' default."""
+    """Settings for a group of new topics. -1 means the broker's default."""
 
     name: str
     partitions: int
@@ -38,27 +38,27 @@ class TopicGroup:
     exclude: re.Pattern[str] = field(repr=False)
 
     def matches(self, topic: str) -> bool:
-        """Whether the whole name is included, and not excluded."""
+        """Return whether the whole name matches `include` and not `exclude`."""
         return not self.exclude.fullmatch(topic) and bool(self.include.fullmatch(topic))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicGroups:
-    """The groups of one connector, in their order, and the one for all other topics."""
+    """The topic groups of one connector in order, and the default group."""
 
     named: tuple[TopicGroup, ...]
     default: TopicGroup
 
     def group_of(self, topic: str) -> TopicGroup:
-        """The first group that matches."""
+        """Return the first matching group."""
         return next((group for group in self.named if group.matches(topic)), self.default)
 
 
 def parse_topic_groups(config: Mapping[str, str]) -> TopicGroups | None:
-    """The groups of a connector's config; None where it does not describe any topics.
+    """Return the groups of a connector's config, or None if it defines no topics.
 
-    As Java does, it takes a group `default` among the named ones for the default one, and lets that
-    match every topic whatever its own patterns are. Raises `ConfigError`.
+    As in Java, a group named `default` is the default group, and matches every topic whatever its
+    own patterns are. Raises `ConfigError`.
     """
     if not any(key.startswith(_PREFIX) for key in config):
         return None
@@ -82,7 +82,7 @@ def parse_topic_groups(config: Mapping[str, str]) -> TopicGroups | None:
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """At least 1, or -1."""
+    """Validates a count: at least 1, or -1."""
 
     text: str
 
@@ -96,7 +96,7 @@ class _Count:
 
 
 class _JavaPatterns:
-    """A list of Java's regular expressions."""
+    """Validates a list of Java regular expressions."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         for pattern in value if isinstance(value, tuple) else ():
@@ -109,7 +109,7 @@ class _JavaPatterns:
         return value
 
     def describe(self) -> str:
-        return "regular expressions (Java's)"
+        return "Java regular expressions"
 
 
 _PARTITION_COUNT = _Count(

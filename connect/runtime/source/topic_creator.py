@@ -1,11 +1,11 @@
-"""Creates a source connector's new topics before their first record, as `topic_creation` says."""
+"""Creates a source connector's new topics before their first record."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 
-from connect.clients.errors import broker_code
+from connect.clients.errors import not_authorized, refused_or_unsupported
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import TopicDescription
 from connect.errors import ConnectError, DeadlineExceeded, TaskFailed
@@ -15,19 +15,15 @@ __all__ = ["TopicCreator"]
 
 _log = logging.getLogger(__name__)
 
-# The task's thread waits meanwhile; a description that takes longer is asked for again.
+# The task's thread waits for this long; a slower description is retried.
 _DESCRIBE_S = 10.0
 _CREATE_S = 60.0
 
-_UNSUPPORTED_VERSION = 35
-_NOT_AUTHORIZED = frozenset({29, 31})
-"""TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED."""
-
 
 class TopicCreator:
-    """The topics of one task; its thread only. Topics that exist stay as they are.
+    """Creates the topics of one task, on its thread. Existing topics stay as they are.
 
-    `open_admin` makes the admin client, on first use; this creator closes it.
+    `open_admin` creates the admin client on first use; this creator closes it.
     """
 
     def __init__(self, groups: TopicGroups, open_admin: Callable[[], Admin]) -> None:
@@ -37,10 +33,10 @@ class TopicCreator:
         self._known: set[str] = set()
 
     def ensure(self, topic: str) -> None:
-        """Returns when the topic exists; asks the cluster once for each topic.
+        """Return when the topic exists. The cluster is queried once per topic.
 
-        Raises `TaskFailed` where it does not and cannot be created, and `DeadlineExceeded`, which
-        is retriable, when the cluster does not say whether it does.
+        Raises `TaskFailed` if the topic cannot be created, and `DeadlineExceeded`, which is
+        retriable, if the cluster does not answer.
         """
         if topic in self._known:
             return
@@ -62,7 +58,7 @@ class TopicCreator:
         except DeadlineExceeded:
             raise
         except ConnectError as error:
-            if broker_code(error) in _NOT_AUTHORIZED:
+            if not_authorized(error):
                 text = f"Not authorized to describe topic(s) '{topic}'"
             else:
                 text = f"Error while attempting to describe topics '{topic}'"
@@ -85,7 +81,7 @@ class TopicCreator:
 
 
 def _creation_failed(topic: str, group: TopicGroup, error: ConnectError) -> TaskFailed:
-    if broker_code(error) in _NOT_AUTHORIZED or broker_code(error) == _UNSUPPORTED_VERSION:
+    if refused_or_unsupported(error):
         return TaskFailed(
             f"Task failed to create new topic {topic} ({group}). Ensure that the task is authorized"
             f" to create topics or that the topic exists and restart the task: {error}"

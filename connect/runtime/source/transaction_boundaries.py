@@ -1,4 +1,6 @@
-"""Decides where transactions of an exactly-once source task end: `transaction.boundary`. Pure."""
+"""Decides where the transactions of an exactly-once source task end (`transaction.boundary`).
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,11 @@ _INTERVAL = "transaction.boundary.interval.ms"
 
 
 class Ending(Enum):
-    """What happens to the open transaction now. After ABORT the source offsets of what was dropped
-    are stored all the same: the task is not to give it again."""
+    """The next step for the open transaction.
+
+    After ABORT the source offsets of the dropped records are stored all the same, so that the task
+    does not read them again.
+    """
 
     NONE = "none"
     COMMIT = "commit"
@@ -36,36 +41,38 @@ class Ending(Enum):
 
 
 class Boundaries(ABC):
-    """Asked by one task, on its thread. `may_end_early`: whether a transaction may be committed
-    before its boundary."""
+    """Boundaries of one task, used on its thread.
+
+    `may_end_early`: a transaction may be committed before its boundary.
+    """
 
     may_end_early = True
 
     def begin(self) -> None:  # noqa: B027 - only one kind needs it
-        """The task begins, or goes on after a pause."""
+        """Note that the task starts or resumes."""
 
     def after_record(self, record: SourceRecord) -> Ending:
-        """`record` was sent or left out."""
+        """Return the step after `record` was sent or skipped."""
         return Ending.NONE
 
     @abstractmethod
     def after_batch(self) -> Ending:
-        """All records of a poll were sent or left out; also called after an empty poll."""
+        """Return the step after all records of a poll, which may be none, were sent or skipped."""
 
     def at_end(self) -> Ending:
-        """The task is paused or stopped."""
+        """Return the step when the task pauses or stops."""
         return Ending.COMMIT
 
 
 class PollBoundaries(Boundaries):
-    """Every poll's records are a transaction."""
+    """Commits a transaction after every poll."""
 
     def after_batch(self) -> Ending:
         return Ending.COMMIT
 
 
 class IntervalBoundaries(Boundaries):
-    """A transaction is committed with the first batch after the interval."""
+    """Commits a transaction with the first batch after the interval."""
 
     def __init__(self, interval_s: float, clock: Clock = SYSTEM_CLOCK) -> None:
         self._interval_s = interval_s
@@ -84,12 +91,13 @@ class IntervalBoundaries(Boundaries):
 
 
 class WorkerTransactionContext:
-    """The `plugin.TransactionContext` of a task. Safe to use from any thread."""
+    """The `plugin.TransactionContext` of a task. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._batch: set[Ending] = set()
-        # By identity: the records are the very ones that `poll` returns, and kept meanwhile.
+        # Keyed by identity: the records are the same objects that `poll` returns, and are kept
+        # meanwhile.
         self._records: dict[int, tuple[SourceRecord, set[Ending]]] = {}
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
@@ -99,8 +107,9 @@ class WorkerTransactionContext:
         self._ask(record, Ending.ABORT)
 
     def take_batch(self) -> Ending:
-        """Return and clear the request for the batch. Raises `ConnectError` if both commit and
-        abort were requested."""
+        """Return and clear the request for the batch. Raises `ConnectError` for both commit and
+        abort.
+        """
         with self._lock:
             asked, self._batch = self._batch, set()
         if len(asked) > 1:
@@ -108,7 +117,9 @@ class WorkerTransactionContext:
         return next(iter(asked), Ending.NONE)
 
     def take_record(self, record: SourceRecord) -> Ending:
-        """The same for a record."""
+        """Return and clear the request for a record. Raises `ConnectError` for both commit and
+        abort.
+        """
         with self._lock:
             _, asked = self._records.pop(id(record), (record, set()))
         if len(asked) > 1:
@@ -127,7 +138,7 @@ class WorkerTransactionContext:
 
 
 class ConnectorBoundaries(Boundaries):
-    """Transactions end only where the task requests it."""
+    """Ends transactions only when the task requests it."""
 
     may_end_early = False
 
@@ -147,8 +158,10 @@ class ConnectorBoundaries(Boundaries):
 def transfer_boundary_s(
     connector_config: Mapping[str, str], default_interval_s: float
 ) -> float | None:
-    """What a connector's validated config asks of a transfer task, which knows no polls: seconds
-    between the ends of transactions, or None, for soon after each batch. Raises `ConfigError`."""
+    """Return the commit interval in seconds for a transfer task, which has no polls.
+
+    None means soon after each batch. The config is validated. Raises `ConfigError`.
+    """
     boundary = connector_config.get(_BOUNDARY, "poll").strip().lower()
     if boundary == "connector":
         raise ConfigError(
@@ -166,7 +179,7 @@ def transfer_boundary_s(
 def make_boundaries(
     connector_config: Mapping[str, str], default_interval_s: float, clock: Clock = SYSTEM_CLOCK
 ) -> tuple[Boundaries, WorkerTransactionContext | None]:
-    """What a connector's validated config asks for; the context only where the task is asked."""
+    """Return the boundaries of a validated config, and the context if the task decides."""
     boundary = connector_config.get(_BOUNDARY, "poll").strip().lower()
     if boundary == "connector":
         context = WorkerTransactionContext()

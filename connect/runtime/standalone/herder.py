@@ -1,6 +1,6 @@
 """The standalone herder: the herder of a worker without a group. It keeps configs in memory.
 
-Everything that changes what runs happens on the herder's thread, one command after the other.
+All changes of running work happen on the herder's thread, one command after the other.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from connect.runtime.rest_entities import (
 )
 from connect.runtime.stages import Stages
 from connect.runtime.standalone.command_thread import CommandThread
-from connect.runtime.standalone.connectors import ConnectorView, StandaloneConnectors
+from connect.runtime.standalone.connectors import StandaloneConnectors
 from connect.runtime.states import InstanceId, Status, TargetState
+from connect.runtime.tasks.live_keys import with_live
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
 from connect.storage.memory_status_store import MemoryStatusStore
@@ -43,9 +44,9 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# A connector's start is to return within seconds; this is for slow logins and cold clusters.
+# A connector must start within seconds; this leaves room for slow logins and cold clusters.
 _CONNECTOR_START_S = 60.0
-# Kept back from a stop's time for closing the offset store, which then has nothing left to write.
+# Kept back from a stop's time for closing the offset store, which has nothing left to write then.
 _CLOSE_STORE_S = 0.5
 
 
@@ -54,7 +55,9 @@ class _NotStandalone(ConnectError):
 
 
 class StandaloneHerder(AbstractHerder):
-    """See `connect_herder.Herder`. Owns the worker: starts it, and stops it with itself."""
+    """A herder that owns its worker, and starts and stops it. It implements
+    `connect_herder.Herder`.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class StandaloneHerder(AbstractHerder):
         self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
-        """Read the stored offsets. On an error everything is closed again."""
+        """Read the stored offsets. Closes everything after an error."""
         self._commands.start()
         try:
             self._commands.run(lambda: self._worker.start(deadline), deadline.remaining() + 1.0)
@@ -82,31 +85,29 @@ class StandaloneHerder(AbstractHerder):
             raise
 
     def set_ready(self) -> None:
-        """The connectors that the worker was started with are there: startup is over."""
+        """Note that startup is over: the initial connectors exist."""
         self._ready = True
 
     def check(self) -> None:
-        """Nothing ends this herder but `stop`."""
+        """Do nothing: only `stop` ends this herder."""
 
     def health(self) -> WorkerHealth:
         return WorkerHealth(self._ready, self._stages.summary())
 
-    def ping(self, deadline: Deadline) -> None:
-        """Returns when the herder's thread answers."""
-        self._commands.run(lambda: None, deadline.remaining())
-
     def connectors(self) -> list[str]:
-        return list(self._set.view)
+        return self._set.configs.connectors()
 
     def connector_info(self, name: str) -> ConnectorInfo:
-        view = self._connector(name)
-        return self._info(name, view.config, len(view.task_configs))
+        configs = self._set.need(name)
+        return self._info(name, configs.connector_configs[name], configs.task_count(name))
 
     def task_infos(self, name: str) -> list[TaskInfo]:
-        view = self._connector(name)
+        configs = self._set.need(name)
+        config = configs.connector_configs[name]
+        live = self._worker.live_keys(config)
         return [
-            TaskInfo(TaskId(name, number), config)
-            for number, config in enumerate(view.task_configs)
+            TaskInfo(TaskId(name, number), with_live(each, config, live))
+            for number, each in enumerate(configs.raw_task_configs(name))
         ]
 
     def put_connector_config(
@@ -117,8 +118,11 @@ class StandaloneHerder(AbstractHerder):
         allow_replace: bool,
         initial_state: TargetState | None = None,
     ) -> tuple[bool, ConnectorInfo]:
-        """Returns when the connector has started and its tasks are known, as Java's standalone
-        worker does; raises what kept it from starting, and then it exists all the same."""
+        """Create a connector or change its config, as Java's standalone worker does.
+
+        Returns when the connector has started and its tasks are known. Raises the error that
+        prevents the start; the connector exists all the same.
+        """
         checked = self._checked_config(name, config)
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
         created, ready = self._run(
@@ -130,7 +134,7 @@ class StandaloneHerder(AbstractHerder):
         return created, self.connector_info(name)
 
     def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        """Merged anew when somebody else changes the config meanwhile."""
+        """Apply a patch, again if the config has changed meanwhile."""
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
         while True:
             base = self.connector_config(name)
@@ -140,7 +144,7 @@ class StandaloneHerder(AbstractHerder):
                 base: Mapping[str, str] = base, checked: Mapping[str, str] = checked
             ) -> Future[None] | None:
                 return (
-                    self._set.put(name, checked, None) if self._raw_config(name) is base else None
+                    self._set.put(name, checked, None) if self._raw_config(name) == base else None
                 )
 
             ready = self._run(f"configuring connector {name}", put_if_unchanged, deadline)
@@ -149,7 +153,7 @@ class StandaloneHerder(AbstractHerder):
                 return self.connector_info(name)
 
     def put_connector(self, name: str, config: Mapping[str, str]) -> bool:
-        """Create a connector, or give it a new config, without waiting for its start."""
+        """Create a connector or change its config, without waiting for its start."""
         checked = self._checked_config(name, config)
         return self._run(
             f"configuring connector {name}", lambda: self._put(name, checked, None, True)
@@ -172,7 +176,9 @@ class StandaloneHerder(AbstractHerder):
         self._set_target(name, TargetState.STOPPED)
 
     def restart_connector(self, name: str) -> None:
-        """Returns when it has started again; raises what kept it from starting."""
+        """Restart a connector, and return when it has started. Raises the error that prevents the
+        start.
+        """
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
         stage = f"restarting connector {name}"
         await_ready(self._run(stage, lambda: self._set.restart(name), deadline), deadline)
@@ -192,11 +198,11 @@ class StandaloneHerder(AbstractHerder):
     def restart_task(self, task: TaskId) -> None:
         self._run(
             f"restarting task {task.connector}-{task.task}",
-            lambda: self._set.restart_task(task.connector, task.task),
+            lambda: self._set.restart_task(InstanceId(task.connector, task.task)),
         )
 
     def set_cluster_logger(self, name: str, level: str) -> None:
-        """This worker is all the cluster there is."""
+        """Set a log level. This worker is the only one."""
         self.set_logger(name, level)
 
     def put_task_configs(
@@ -228,12 +234,15 @@ class StandaloneHerder(AbstractHerder):
         return self.status(name)
 
     def status(self, name: str) -> ConnectorStatus:
-        """Does not wait for the herder's thread; works after `stop`, too."""
-        view = self._set.view.get(name)
+        """Return the status without waiting for the herder's thread. Works after `stop`, too."""
         status = self._status(InstanceId(name))
-        if view is None or status is None:
+        if not self._set.configs.contains(name) or status is None:
             raise UnknownConnector(f"Connector {name} not found")
-        health = {host.instance.task: host.health() for host in view.tasks}
+        health = {
+            host.instance.task: tuple(host.health())
+            for host in self._set.work.task_hosts()
+            if host.instance.connector == name
+        }
         return ConnectorStatus(
             name,
             status,
@@ -244,7 +253,7 @@ class StandaloneHerder(AbstractHerder):
         )
 
     def stop(self, deadline: Deadline) -> bool:
-        """A second call does nothing and returns what the first did."""
+        """Stop everything. Another call only returns the result of the first."""
         if self._ended is None:
             self._ended = self._stop_once(deadline)
         return self._ended
@@ -276,14 +285,14 @@ class StandaloneHerder(AbstractHerder):
     def _change_offsets(
         self, name: str, change: Callable[[Mapping[str, str], Deadline], str]
     ) -> str:
-        """On the herder's thread, so that nothing starts the connector meanwhile."""
+        """Change offsets on the herder's thread, so that the connector cannot start meanwhile."""
         deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
 
         def checked() -> str:
-            view = self._connector(name)
-            if view.target is not TargetState.STOPPED or view.task_configs:
+            configs = self._set.need(name)
+            if configs.target_state(name) is not TargetState.STOPPED or configs.task_count(name):
                 raise not_stopped(name)
-            return change(self._worker.resolved(view.config), deadline)
+            return change(self._worker.resolved(configs.connector_configs[name]), deadline)
 
         return self._run(f"changing the offsets of connector {name}", checked, deadline)
 
@@ -294,28 +303,21 @@ class StandaloneHerder(AbstractHerder):
         target: TargetState | None,
         allow_replace: bool,
     ) -> tuple[bool, Future[None]]:
-        created = name not in self._set.view
+        created = not self._set.configs.contains(name)
         if not created and not allow_replace:
             raise AlreadyExists(f"Connector {name} already exists")
         return created, self._set.put(name, config, target)
 
     def _set_target(self, name: str, target: TargetState) -> None:
-        if name not in self._set.view:
+        if not self._set.configs.contains(name):
             raise NotFound(f"Unknown connector {name}")
         self._run(
             f"changing connector {name} to {target.value}",
             lambda: self._set.set_target(name, target),
         )
 
-    def _connector(self, name: str) -> ConnectorView:
-        view = self._set.view.get(name)
-        if view is None:
-            raise NotFound(f"Connector {name} not found")
-        return view
-
     def _raw_config(self, name: str) -> Mapping[str, str] | None:
-        view = self._set.view.get(name)
-        return None if view is None else view.config
+        return self._set.configs.raw_connector_config(name)
 
     def _status(self, instance: InstanceId) -> Status | None:
         return self._worker.statuses.get(instance)

@@ -1,7 +1,7 @@
-"""Turns the task configs that a connector generates into those that are stored and run. Pure.
+"""Convert the task configs that a connector generates to the stored and the running form. Pure.
 
-Kept configs hold no secrets: where the connector's config refers to a config provider, so do the
-configs of its tasks.
+Stored configs contain no secrets: config provider references of the connector's config stay
+references in its tasks' configs.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ __all__ = [
 
 TASK_CLASS = "task.class"
 
-# A sink's own keys, which its tasks need to subscribe.
+# A sink connector's keys that its tasks need to subscribe.
 _COPIED = ("topics", "topics.regex")
 
 
 def tasks_max(config: Mapping[str, str]) -> int:
-    """The connector's `tasks.max`. The config was validated before."""
+    """Return the connector's `tasks.max`. The config must be validated."""
     return int(config.get("tasks.max", "1"))
 
 
 def enforces_tasks_max(config: Mapping[str, str]) -> bool:
-    """Whether more tasks than `tasks.max` fail the connector. The config was validated before."""
+    """Return whether more tasks than `tasks.max` fail the connector. The config must be
+    validated.
+    """
     text = config.get("tasks.max.enforce", "true")
     return parse_value("tasks.max.enforce", text, ConfigType.BOOLEAN) is True
 
 
 def too_many_tasks(connector: str, count: int, config: Mapping[str, str]) -> str | None:
-    """The error text for a connector that generated `count` tasks; None if that is within
-    `tasks.max`."""
+    """Return the error text for a connector that generated `count` tasks; None within
+    `tasks.max`.
+    """
     limit = tasks_max(config)
     if count <= limit:
         return None
@@ -51,7 +54,7 @@ def too_many_tasks(connector: str, count: int, config: Mapping[str, str]) -> str
 
 
 def check_task_count(connector: str, count: int, connector_config: Mapping[str, str]) -> None:
-    """Raises `TaskFailed`: a connector that made too many tasks gets none of them."""
+    """Raise `TaskFailed` if the connector generated too many tasks; none of them is created."""
     text = too_many_tasks(connector, count, connector_config)
     if text is not None and enforces_tasks_max(connector_config):
         raise TaskFailed(f"{text} Fix the connector, or set tasks.max.enforce=false.")
@@ -62,8 +65,11 @@ def kept_task_configs(
     task_class: str,
     generated: Sequence[Mapping[str, str]],
 ) -> list[dict[str, str]]:
-    """The task configs as they are kept and shown. `raw_connector_config` has references to config
-    providers unresolved; `task_class` is the name that finds the task's class again."""
+    """Return the task configs in their stored form.
+
+    `raw_connector_config` has config provider references unresolved. `task_class` is the name by
+    which the task's class is found again.
+    """
     references = {key: value for key, value in raw_connector_config.items() if has_reference(value)}
     copied = {key: raw_connector_config[key] for key in _COPIED if key in raw_connector_config}
     kept = []

@@ -1,7 +1,8 @@
-"""A task's thread: start it, let it work, stop it within a budget, report what would not stop.
+"""A task's thread: start the task, let it work, stop it within a time limit, report one that hangs.
 
-Whatever a task does, only its own status shows it: an exception makes it FAILED with its trace, a
-task that does not stop in time is abandoned (its daemon thread may linger, silenced) and said so.
+Problems of a task affect only its own status. An exception makes it FAILED with its trace. A task
+that does not stop in time is abandoned and reported; its daemon thread may continue, but is
+ignored.
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# How often a frozen task looks for requests.
+# How often a frozen task checks for requests.
 _FROZEN_LOOK_S = 0.5
-# Of the time that a stop gives, kept for closing: at most so many seconds, at most this share.
+# The part of a stop's time that is kept for closing: at most so many seconds and at most this
+# share.
 _CLOSE_S, _CLOSE_SHARE = 1.0, 0.2
-# Soon enough for people, seldom enough for a status topic.
+# How often a task is asked for problems: soon enough for users, rarely enough for the status topic.
 _TROUBLE_EVERY_S = 2.0
 
 
 class TaskHost:
     """Owns one task and its thread. Its methods are safe from any thread but the task's own.
 
-    `final_timeout_s`: how long a task that failed by itself may take to store its final offsets;
-    one that is stopped gets what `request_stop` says.
+    `final_timeout_s` limits how long a task that failed may take to store its final offsets. A
+    stopped task has until the deadline of `request_stop`.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class TaskHost:
 
     @property
     def alive(self) -> bool:
-        """Whether its thread runs and it has not failed."""
+        """Whether its thread runs and the task has not failed."""
         return self._thread.is_alive() and not self._failed
 
     def start(self) -> None:
@@ -90,7 +92,7 @@ class TaskHost:
         self._thread.start()
 
     def request_stop(self, deadline: Deadline) -> None:
-        """Ask the task to end, its final offsets stored, by the deadline. Does not wait."""
+        """Ask the task to store its final offsets and end by the deadline. Does not wait."""
         with self._lock:
             if self._stop_deadline is not None:
                 return
@@ -102,7 +104,7 @@ class TaskHost:
             _log.exception("Asking task %s to stop failed", self.instance)
 
     def freeze(self) -> None:
-        """Have the task stand still after the turn that is under way, until `thaw` or a stop."""
+        """Freeze the task after its current turn, until `thaw` or a stop."""
         self._thawed.clear()
         self._task.wake()
 
@@ -111,14 +113,19 @@ class TaskHost:
         self._thawed.set()
 
     def disown(self, deadline: Deadline) -> None:
-        """Ask a task to end that another worker may have run meanwhile: it finishes nothing, and
-        stores no offsets, which may be older than the other one's."""
+        """Ask a task to end without storing offsets, because another worker may have run it
+        meanwhile.
+
+        Its offsets may be older than the other worker's.
+        """
         self._disowned = True
         self.request_stop(deadline)
 
     def join(self, deadline: Deadline) -> bool:
-        """Wait for the thread. When it does not end by the deadline it is abandoned: False. Either
-        way the task's metrics are gone."""
+        """Wait for the thread until the deadline. Return False if it was abandoned.
+
+        Either way the task's metrics are removed.
+        """
         try:
             return self._join(deadline)
         finally:
@@ -141,7 +148,7 @@ class TaskHost:
         return False
 
     def set_paused(self, paused: bool) -> None:
-        """Pause or resume; the status follows when the task has done it."""
+        """Pause or resume the task; its status changes when that is done."""
 
         def apply() -> None:
             self._want_paused = paused
@@ -149,7 +156,7 @@ class TaskHost:
         self._request(apply)
 
     def reconfigure(self, config: Mapping[str, str]) -> Future[bool]:
-        """Offer the task a new config. False, or an exception: it has to be restarted for it."""
+        """Offer the task a new config. False or an exception means that it must be restarted."""
 
         def apply() -> bool:
             taken = self._task.reconfigure(config)
@@ -160,7 +167,7 @@ class TaskHost:
         return self._call(apply)
 
     def commit_soon(self) -> Future[None]:
-        """Have the task commit its source offsets now; done when they are stored."""
+        """Ask the task to commit its source offsets now. Done when they are stored."""
         stored: Future[None] = Future()
 
         def copy_result(done: Future[None]) -> None:
@@ -181,7 +188,7 @@ class TaskHost:
         return stored
 
     def health(self) -> list[PartitionHealth]:
-        """The state of the task's partitions; empty when the task is not running."""
+        """Return the health of the task's partitions; empty if the task is not running."""
         if not self.alive:
             return []
         try:
@@ -212,12 +219,12 @@ class TaskHost:
         return True
 
     def _main(self) -> None:
-        """The task's thread."""
+        """Run the task. This is its thread's main function."""
         try:
             self._work()
         except Exception as error:  # noqa: BLE001 - the top of a task's thread
             self._fail(error)
-        # A successor of a task that was left behind may have stored later offsets already.
+        # The successor of an abandoned task may have stored later offsets already.
         if self._started and not self._disowned and not self._is_abandoned():
             self._finish()
         self._close()
@@ -247,7 +254,7 @@ class TaskHost:
                 self._thawed.wait(_FROZEN_LOOK_S)
 
     def _show_trouble(self) -> None:
-        """A task is RUNNING while some of it stands still: its status then says what, and why."""
+        """Show the task's current problem in its status, which stays RUNNING."""
         now = self._clock.monotonic()
         if now < self._trouble_at:
             return
@@ -273,7 +280,7 @@ class TaskHost:
     def _fail(self, error: Exception) -> None:
         self._failed = True
         if self._stop_deadline is not None:
-            # As in Connect: the last status of a task that was told to stop is UNASSIGNED.
+            # As in Connect, the last status of a task that was told to stop is UNASSIGNED.
             if isinstance(error, Interrupted):
                 _log.info("Task %s was stopped before it started: %s", self.instance, error)
             else:
@@ -285,8 +292,8 @@ class TaskHost:
 
     def _finish(self) -> None:
         stop = self._stop_deadline or Deadline(self._final_timeout_s, self._clock)
-        # A task whose cluster does not answer waits as long as it may; it has to close after that,
-        # before whoever stops it takes it for one that hangs.
+        # A task whose cluster does not answer uses all of its time. Some is kept for closing, so
+        # that it does not look hung to the thread that stops it.
         left = stop.remaining()
         deadline = Deadline(left - min(_CLOSE_S, left * _CLOSE_SHARE), self._clock)
         try:
@@ -316,14 +323,14 @@ class TaskHost:
         try:
             self._statuses.move(self.instance, state, trace)
         except InvalidTransition as error:
-            # The herder moved it first, to DESTROYED or RESTARTING say: that is the newer truth.
+            # The herder already set a newer state, such as DESTROYED or RESTARTING.
             _log.debug("%s", error)
         else:
             self._metrics.state_changed(state.value.lower())
 
 
 def stop_tasks(hosts: Collection[TaskHost], deadline: Deadline) -> bool:
-    """Stop these tasks at the same time. False: not all of them ended by the deadline."""
+    """Stop these tasks at the same time. Return False if not all ended by the deadline."""
     for host in hosts:
         host.request_stop(deadline)
     ended = [host.join(deadline) for host in hosts]

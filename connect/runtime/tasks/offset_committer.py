@@ -1,8 +1,8 @@
 """Commits source offsets for source tasks and transfer tasks.
 
 A commit has three steps that may each take a while: gather the offsets that are safe to store,
-store them, tell the task. The committer never blocks: its task's thread calls `turn` often, and
-`next_turn_s` says when there is something to do again.
+store them, and inform the task. The committer never blocks: its task's thread calls `turn` often,
+and `next_turn_s` returns when there is something to do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["OffsetCommitter"]
 
 _log = logging.getLogger(__name__)
 
-# While a final commit waits for others, it looks again this often.
+# How often a final commit checks the commits it waits for.
 _PUMP_S = 0.05
 
 
@@ -36,8 +36,8 @@ class _Step(Enum):
 class OffsetCommitter:
     """The commits of one task. Used on the task's thread only.
 
-    `gather` begins the first step; `committed` is the last; `wake` makes a waiting task thread
-    look again, and is called from any thread when a step has finished.
+    `gather` starts the first step and `committed` is the last. `wake` makes a waiting task thread
+    check again, and is called from any thread when a step has finished.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class OffsetCommitter:
         self._due = self._began + interval_s
         self._late_said = False
         self.trouble: str | None = None
-        """Why source offsets are not stored for now; None where nothing is known against it."""
+        """Why source offsets cannot be stored at the moment; None without a known problem."""
         self._requests: list[Future[None]] = []
         self._answering: list[Future[None]] = []
         self.successes = 0
         self.failures = 0
 
     def next_turn_s(self) -> float:
-        """Seconds until `turn` has something to do, unless `wake` says so earlier."""
+        """Return the seconds until `turn` has something to do, unless `wake` is called earlier."""
         if self._step is not _Step.IDLE:
             return self._timeout_s
         if self._requests:
@@ -84,13 +84,13 @@ class OffsetCommitter:
         return max(0.0, self._due - self._clock.monotonic())
 
     def request(self) -> Future[None]:
-        """Commit soon, whatever the interval; the future completes when that is stored."""
+        """Commit soon, whatever the interval. The future completes when the offsets are stored."""
         done: Future[None] = Future()
         self._requests.append(done)
         return done
 
     def turn(self) -> None:
-        """Do what can be done now. Raises a fatal error of gathering or storing."""
+        """Do the steps that are possible now. Raises fatal errors of gathering or storing."""
         if self._step is _Step.IDLE and (self._requests or self._clock.monotonic() >= self._due):
             self._begin()
         if self._gathering is not None and self._gathering.done():

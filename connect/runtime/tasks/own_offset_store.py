@@ -1,4 +1,4 @@
-"""A task whose offsets are in a store of its own, opened before the task starts and closed last."""
+"""A task with its own offset store, which is opened before the task starts and closed last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOSE_S = 1.0
 
 
 class TaskWithOwnOffsets(WorkerTask):
-    """`task`, and the store that it reads and writes."""
+    """Wraps `task` and the store that it uses."""
 
     def __init__(self, task: WorkerTask, store: OffsetStore, clock: Clock = SYSTEM_CLOCK) -> None:
         self._task = task

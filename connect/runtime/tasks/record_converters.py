@@ -1,4 +1,4 @@
-"""The converters of one task."""
+"""The key, value and header converters of one task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["RecordConverters"]
 
 @dataclass(frozen=True, slots=True)
 class RecordConverters:
-    """One for each part of a record, and the names that configs call their classes by."""
+    """The converters of key, value and headers, with their class names in configs."""
 
     key: Converter
     value: Converter

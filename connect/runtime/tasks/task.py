@@ -45,7 +45,7 @@ class WorkerTaskContext:
     transactions: TransactionContext | None = None
     transfer: TransferTransactions | None = None
     figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
-    """What the worker shows of this task."""
+    """The metrics of this task."""
     _topics: set[str] = field(default_factory=set)
 
     def topic_used(self, topic: str) -> None:
@@ -68,55 +68,57 @@ class WorkerTask(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Begin. An exception fails the task; `close` is still called."""
+        """Start. An exception fails the task; `close` is still called."""
 
     @abstractmethod
     def turn(self) -> None:
-        """Work for a moment: at most about a second, less after `wake`. An exception fails it."""
+        """Work for about a second at most, or less after `wake`. An exception fails the task."""
 
     @abstractmethod
     def pause(self) -> None:
-        """From the next turn on, take nothing new; offsets are still committed."""
+        """Stop reading new records from the next turn on. Offsets are still committed."""
 
     @abstractmethod
     def resume(self) -> None:
-        """Undo `pause`."""
+        """Resume after `pause`."""
 
     @abstractmethod
     def commit_soon(self) -> Future[None]:
-        """Commit source offsets in one of the next turns; done when they are stored."""
+        """Commit source offsets in one of the next turns. Done when they are stored."""
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
-        """Take a new config in place. False: this task has to be restarted for it."""
+        """Apply a new config in place. Return False if the task must be restarted instead."""
         return False
 
     @abstractmethod
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
-        """Let what is under way arrive and store the final offsets. False: not all of it was
-        possible by the deadline. `failed`: the task itself cannot be asked to work any more."""
+        """Wait for records in flight and store the final offsets. Return False if some are not
+        stored.
+
+        `failed`: the task itself must not be called for more work.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Close everything; called once, last."""
+        """Close everything. Called once, last."""
 
     @abstractmethod
     def wake(self) -> None:
         """End a waiting turn. Called from any thread."""
 
     def stopping(self) -> None:
-        """Stop was asked for. Called from any thread, before the last turn has ended."""
+        """Called when a stop is requested, from any thread, before the last turn has ended."""
         self.wake()
 
     def trouble(self) -> str | None:
-        """Why part of the running task makes no progress; None if nothing is wrong. Cheap; called
-        often."""
+        """Return why part of the running task makes no progress, or None. Cheap; called often."""
         return None
 
     def health(self) -> list[PartitionHealth]:
-        """The state of the task's partitions, where it knows. Called from any thread."""
+        """Return the health of the task's partitions, if known. Called from any thread."""
         return []
 
 
 def in_lines(*troubles: str | None) -> str | None:
-    """What there is of these, one after the other; None: nothing."""
+    """Return the texts that are not None as lines, or None if there are none."""
     return "\n".join(each for each in troubles if each) or None

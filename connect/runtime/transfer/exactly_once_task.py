@@ -1,8 +1,8 @@
-"""Runs a `plugin.TransferTask` exactly once (KIP-618): what it moves and its source offsets are
-written in the same transactions, which the task begins and ends by itself.
+"""Runs a `plugin.TransferTask` exactly once (KIP-618).
 
-Before the task begins, its transactional id is claimed as that of a record task is: the leader
-fences out earlier tasks, and the run must still be wanted here after that.
+Copied data and source offsets are written in the same transactions, which the task begins and ends
+by itself. Its transactional id is claimed as that of a record task: first the leader fences earlier
+tasks, and after the claim the run must still be wanted on this worker.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ _NOTE_S = 0.5
 
 
 class ExactlyOnceTransferTask(WorkerTask):
-    """One transfer task that writes in transactions. `stopping`, `wake` and `health` come from any
-    thread."""
+    """One transfer task that writes in transactions.
+
+    `stopping`, `wake` and `health` come from any thread.
+    """
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class ExactlyOnceTransferTask(WorkerTask):
         store: OffsetStore,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`store` is opened and closed here, and so is what `transactions` has."""
+        """Create the task, which opens and closes `store` and the clients of `transactions`."""
         self._task = task
         self._context = context
         self._config = config
@@ -75,7 +77,7 @@ class ExactlyOnceTransferTask(WorkerTask):
         self._take_note()
 
     def pause(self) -> None:
-        """What is open is committed as soon as it is acknowledged."""
+        """Pause. The open transaction is committed as soon as its records are acknowledged."""
         self._task.pause()
 
     def resume(self) -> None:
@@ -88,7 +90,9 @@ class ExactlyOnceTransferTask(WorkerTask):
         return self._begun and self._task.reconfigure(config)
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
-        """Nothing is copied twice where this is not possible: what is open is dropped."""
+        """Finish. If a commit is impossible, the open transaction is aborted, so nothing is copied
+        twice.
+        """
         if failed or not self._begun:
             return True
         self._task.drain(deadline)
@@ -120,7 +124,7 @@ class ExactlyOnceTransferTask(WorkerTask):
         return self._task.health() if self._begun else []
 
     def _totals(self) -> SourceTotals:
-        """On any thread."""
+        """Return the record counts. Called on any thread."""
         counts = self._task.counts() or TransferCounts(0, 0, 0)
         left_out = counts.read - counts.acknowledged - counts.under_way
         return SourceTotals(counts.read, counts.acknowledged, left_out)

@@ -22,18 +22,18 @@ from connect.storage.offset_writer import OffsetWriter
 
 __all__ = ["WorkerTransferTask", "what_stands_still"]
 
-# A step that has nothing to do waits at most this long; whatever matters earlier wakes it.
+# The longest wait of a step without work. Events wake it earlier.
 _STEP_S = 1.0
-# The rest of a stopping task's time is kept for the final commit: its two round trips need little.
+# The rest of a stopping task's time is for the final commit, which needs two round trips.
 _DRAIN_SHARE = 0.7
-# Rates are of 30 s at least, so it need not be noted more often what was moved.
+# Rates cover at least 30 s, so the counts need not be sampled more often.
 _NOTE_S = 0.5
-# Partitions that a status names.
+# Maximum number of stuck partitions listed in a status.
 _TOLD = 20
 
 
 class Moved(Protocol):
-    """A `threading.Event`, as far as it is used here."""
+    """The part of `threading.Event` that is used here."""
 
     def set(self) -> None: ...
     def clear(self) -> None: ...
@@ -42,7 +42,7 @@ class Moved(Protocol):
 
 
 class WorkerTransferTask(WorkerTask):
-    """One transfer task with its commits."""
+    """A transfer task with its commits."""
 
     def __init__(
         self,
@@ -56,12 +56,14 @@ class WorkerTransferTask(WorkerTask):
         clock: Clock = SYSTEM_CLOCK,
         commit_moved: Moved | None = None,
     ) -> None:
-        """`commit_moved`: what waits for the last commit of a failed task, for simulations."""
+        """Create the task. `commit_moved` waits for the last commit of a failed task; simulations
+        set it.
+        """
         self._task = task
         self._context = context
         self._config = config
         self._clock = clock
-        # Nothing is skipped or tried again here, which dashboards are to show like other tasks'.
+        # Transfer tasks skip and retry no records here, but dashboards expect these metrics.
         context.figures.add(ERROR_GROUP, ErrorMetrics(clock).read)
         self._figures: SourceTaskMetrics | None = None
         self._note_due = clock.monotonic()
@@ -91,14 +93,14 @@ class WorkerTransferTask(WorkerTask):
         self._take_note()
 
     def _take_note(self) -> None:
-        """Now and then: a busy task has very many turns."""
+        """Sample the counts now and then, because a busy task has very many turns."""
         now = self._clock.monotonic()
         if self._figures is not None and now >= self._note_due:
             self._note_due = now + _NOTE_S
             self._figures.turn()
 
     def _totals(self) -> SourceTotals:
-        """On any thread."""
+        """Return the record counts. Called on any thread."""
         counts = self._task.counts() or TransferCounts(0, 0, 0)
         left_out = counts.read - counts.acknowledged - counts.under_way
         return SourceTotals(counts.read, counts.acknowledged, left_out)
@@ -117,20 +119,21 @@ class WorkerTransferTask(WorkerTask):
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
         if failed:
-            # The target has acknowledged records before the failure: their offsets are stored. The
-            # task must not step for that, as it may go on after records that it failed to copy.
+            # Store the offsets of records that the target acknowledged before the failure. The task
+            # must not step for that, because it might continue after records that it failed to
+            # copy.
             return self._committer.finish(deadline, self._deliver)
         self._task.drain(Deadline(deadline.remaining() * _DRAIN_SHARE, self._clock))
         return self._committer.finish(deadline, self._task.step)
 
     def _deliver(self, seconds: float) -> None:
-        """Let the commit of a task that has failed go on; wait for that at most so long."""
+        """Continue the commit of a failed task, and wait for it at most so long."""
         self._task.deliver()
         self._commit_moved.wait(seconds)
         self._commit_moved.clear()
 
     def _wake_committer(self) -> None:
-        """A step of the commit is done. Called from any thread."""
+        """Wake the thread because a step of the commit is done. Called from any thread."""
         self._commit_moved.set()
         self._task.wake()
 
@@ -153,7 +156,7 @@ class WorkerTransferTask(WorkerTask):
 
 
 def what_stands_still(found: Sequence[PartitionHealth]) -> str | None:
-    """The partitions that neither move nor are caught up, and why; None: there are none."""
+    """Return the partitions that make no progress and are not caught up, with reasons, or None."""
     ill = sorted((p.name, p.error) for p in found if p.error is not None)
     if not ill:
         return None

@@ -23,8 +23,7 @@ _Records = list[tuple[bytes, bytes | None]]
 
 
 class TransactionalRecords:
-    """Stands in for the producer of an offset store: keeps the records for the task, which writes
-    them."""
+    """Replaces the producer of an offset store: keeps the records, which the task then writes."""
 
     def __init__(self) -> None:
         self._records: _Records = []
@@ -41,8 +40,11 @@ class TransactionalRecords:
 
 
 class TaskTransactions:
-    """See the module. Opened by `claim`, closed once by its owner; both block. `measured` takes
-    what was committed since: (milliseconds, records, whether it was committed)."""
+    """The transactions of a transfer task. Opened by `claim`, closed once by its owner; both block.
+
+    `measured` is called after each transaction with (milliseconds, records, whether it was
+    committed).
+    """
 
     def __init__(
         self,
@@ -68,12 +70,12 @@ class TaskTransactions:
         self._records = records
         self._clock = clock
 
-    # What the worker calls.
+    # Called by the worker.
 
     def claim(self, keep_trying: KeepTrying) -> bool:
-        """Have earlier runs fenced out, and claim the id. False: not done, and no longer wanted."""
+        """Fence earlier runs and claim the id. Return False if `keep_trying` ended the wait."""
         self._plan.pre_producer_check()
-        # A task that is to stop already must not fence out its successor.
+        # A task that was told to stop must not fence its successor.
         if not keep_trying():
             return False
         claimed = self._coordinator.claim()
@@ -89,7 +91,7 @@ class TaskTransactions:
         self._coordinator.close()
         self._store.offsets.aborted(reason)
 
-    # What the task calls.
+    # Called by the task.
 
     @property
     def producer(self) -> tuple[int, int]:
@@ -144,7 +146,7 @@ class TaskTransactions:
 
 
 def _followed(future: Future[None], then: Callable[[], None]) -> Future[None]:
-    """Done after `then`, which is called where `future` completed well."""
+    """Return a future that completes after `then`, which is called if `future` succeeds."""
     result: Future[None] = Future()
 
     def completed(done: Future[None]) -> None:

@@ -1,5 +1,7 @@
-"""The config keys of a connector's transformations and predicates, and the checks of plugin class
-names, which need the plugin registry."""
+"""Config keys of a connector's transformations and predicates, and checks of plugin class names.
+
+They need the plugin registry.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,20 @@ _STAGE_KEYS = (
         "predicate",
         ConfigType.STRING,
         None,
-        doc="Alias of a predicate: only for records that it lets through.",
+        doc="Alias of a predicate: applies the transformation only to records that match it.",
     ),
-    ConfigKey("negate", ConfigType.BOOLEAN, False, doc="Whether it is for the other records."),
+    ConfigKey(
+        "negate",
+        ConfigType.BOOLEAN,
+        False,
+        doc="Whether to apply the transformation to records that do not match the predicate.",
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PluginClassKey:
-    """A key whose value is a plugin's class. `interface`: Java's name for what it has to be."""
+    """A key whose value is a plugin class. `interface`: Java's name of the required interface."""
 
     name: str
     kind: PluginKind
@@ -47,7 +54,7 @@ class PluginClassKey:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """Recommends the plugins of a kind, or the versions of one."""
+    """Recommends the plugins of a kind, or the versions of one plugin."""
 
     values: tuple[str, ...]
 
@@ -59,7 +66,7 @@ class _Offer:
 
 
 def plugin_class_keys(props: _Props) -> Iterator[PluginClassKey]:
-    """Every key of this config that names a plugin besides the connector."""
+    """Yield every key of this config that names a plugin, except the connector."""
     yield PluginClassKey("key.converter", PluginKind.CONVERTER, Converter.__name__)
     yield PluginClassKey("value.converter", PluginKind.CONVERTER, Converter.__name__)
     yield PluginClassKey("header.converter", PluginKind.HEADER_CONVERTER, HeaderConverter.__name__)
@@ -72,7 +79,7 @@ def plugin_class_keys(props: _Props) -> Iterator[PluginClassKey]:
 
 
 def stage_keys(registry: PluginRegistry, props: _Props) -> list[ConfigKey]:
-    """The keys of the config's transformations, then those of its predicates."""
+    """Return the keys of the config's transformations, then those of its predicates."""
     keys: list[ConfigKey] = []
     for alias in _aliases(props, "transforms"):
         keys += _keys_of(
@@ -86,7 +93,7 @@ def stage_keys(registry: PluginRegistry, props: _Props) -> list[ConfigKey]:
 def class_value(
     registry: PluginRegistry, key: PluginClassKey, generic: ConfigValue, props: _Props
 ) -> ConfigValue:
-    """The outcome for a key that names a plugin: its full name, or what is wrong with it."""
+    """Return the validation of a key that names a plugin: its full name, or the errors."""
     text = props.get(key.name)
     if text is None:
         return generic

@@ -1,8 +1,7 @@
-"""Checks a connector's config as Kafka Connect's `validate` does, key by key.
+"""Validates a connector's config like Kafka Connect's `validate`, key by key.
 
-What is looked at, in this order: the keys that all connectors have, those of the config's
-transformations and predicates, the connector's own, what it overrides of its clients, and the keys
-of its converters. Nothing is started and no cluster is asked.
+The order is: keys of all connectors, keys of transformations and predicates, the connector's own
+keys, client overrides, and keys of converters. Nothing is started and no cluster is queried.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from connect.runtime.plugins.override_policy import (
 from connect.runtime.plugins.registry import PluginKind, PluginRegistry
 from connect.runtime.plugins.transform_chain import has_transforms, make_chain, transforms_refused
 from connect.runtime.plugins.versions import VersionRange
-from connect.runtime.rest_entities import ConfigInfo, ConfigInfos, ConfigValueInfo
+from connect.runtime.rest_entities import ConfigInfo, ConfigInfos
 from connect.runtime.validation.plugin_keys import class_value, plugin_class_keys, stage_keys
 
 __all__ = ["ConfigValidator", "Preflight", "invalid_config"]
@@ -37,7 +36,7 @@ __all__ = ["ConfigValidator", "Preflight", "invalid_config"]
 _Props = Mapping[str, str | None]
 
 Preflight = Callable[[type[Connector], Mapping[str, str]], Sequence[ConfigProblem]]
-"""More rules for the keys that all connectors have, of one kind of herder."""
+"""Additional rules of one kind of herder for the keys of all connectors."""
 
 _NULL_VALUE = "Null value can not be supplied as the configuration value."
 _CLIENT_DEFS: Mapping[ClientKind, ConfigDef] = {
@@ -50,7 +49,7 @@ _CLASS_AND_VERSION_KEYS = frozenset(
     for use in ("key", "value", "header")
     for suffix in ("", ".plugin.version")
 )
-# Names of properties whose values are not for error texts.
+# Properties whose values must not appear in error texts.
 _SECRET = re.compile(r"passw|passphrase|secret|jaas|credential|token|\bkey$", re.IGNORECASE)
 
 
@@ -61,10 +60,10 @@ class _Outcome:
     keys: dict[str, ConfigKey] = field(default_factory=dict)
     values: dict[str, ConfigValue] = field(default_factory=dict)
     kept: dict[str, list[str]] = field(default_factory=dict)
-    """Errors that stay where a connector has a definition of its own for the key."""
+    """Errors that stay even if the connector defines the key itself."""
 
     def take(self, definition: ConfigDef, props: _Props) -> None:
-        """Validate by a definition; where a key was there before, this one replaces it."""
+        """Validate with a definition, which replaces keys that were defined before."""
         self.keys.update(definition.keys)
         for value in definition.validate(props):
             more = [text for text in self.kept.get(value.name, ()) if text not in value.errors]
@@ -89,10 +88,10 @@ class _Outcome:
 
 
 class ConfigValidator:
-    """Validates configs for one worker. Safe to use from any thread.
+    """Validates configs for one worker. Thread-safe.
 
-    `resolve` puts in what config providers know. `preflight`: see there. `exactly_once`: whether
-    source tasks of this worker write exactly once.
+    `resolve` replaces config provider references. `preflight` adds rules of the herder.
+    `exactly_once`: source tasks of this worker write exactly once.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class ConfigValidator:
         self._exactly_once = exactly_once
 
     def validate(self, config: _Props) -> ConfigInfos:
-        """Raises `BadRequest` where there is no telling what to validate by."""
+        """Validate a config. Raises `BadRequest` if it names no usable connector class."""
         given = {key: value for key, value in config.items() if value is not None}
         resolved = self._resolve(given)
         props: _Props = {**config, **resolved}
@@ -212,8 +211,10 @@ class ConfigValidator:
     def _check_stages(
         self, outcome: _Outcome, connector: type[Connector], resolved: Mapping[str, str]
     ) -> None:
-        """Find the errors that only show when transformations and predicates are made; their keys
-        are already valid."""
+        """Add errors that only show when transformations and predicates are created.
+
+        Their keys are valid already.
+        """
         prefixes = ("transforms", "predicates")
         if any(value.errors for key, value in outcome.values.items() if key.startswith(prefixes)):
             return
@@ -234,7 +235,11 @@ class ConfigValidator:
         props: _Props,
         resolved: Mapping[str, str],
     ) -> None:
-        """A key that the framework has, too, keeps its place, and its class its full name."""
+        """Validate the connector's own keys.
+
+        A key that the framework also defines keeps its position, and `connector.class` its full
+        name.
+        """
         before = dict(outcome.values)
         outcome.take(connector.config_def(), props)
         for name, value in before.items():
@@ -246,7 +251,8 @@ class ConfigValidator:
                 continue
             own = connector.config_def().keys.get(problem.key)
             if own is None or own.type is ConfigType.CLASS:
-                # As Java shows what it could not load, and what is not the connector's to judge.
+                # Java's output for classes that cannot be loaded, and for keys that the connector
+                # does not define.
                 outcome.values[problem.key] = ConfigValue(problem.key, None)
             outcome.add_error(problem.key, problem.message)
 
@@ -266,7 +272,7 @@ class ConfigValidator:
             if key is None:
                 value = ConfigValue(prefix + name, text)
             else:
-                # What is allowed is for the client to say; here only the type is looked at.
+                # The client checks the value; only its type is checked here.
                 key = replace(key, validator=None).prefixed(prefix)
                 (value,) = ConfigDef([key]).validate({prefix + name: text})
             if name in refusals:
@@ -277,7 +283,7 @@ class ConfigValidator:
     def _check_converter(
         self, key: str, outcome: _Outcome, props: Mapping[str, str]
     ) -> list[ConfigInfo]:
-        """The converter's own keys; none where the config does not name a converter."""
+        """Return the converter's own keys, or none if the config names no converter."""
         value = outcome.values[key]
         if value.value is None or value.errors:
             return []
@@ -302,16 +308,13 @@ def _converter_infos(
 
 
 def _info(key: ConfigKey | None, value: ConfigValue) -> ConfigInfo:
-    shown = ConfigValueInfo(
-        value.name, value.value, value.recommended_values, value.errors, value.visible
-    )
     if key is None:
-        return ConfigInfo(None, shown)
-    return ConfigInfo(key, shown, key.group, key.order)
+        return ConfigInfo(None, value)
+    return ConfigInfo(key, value, key.group, key.order)
 
 
 def _hide_versions(outcome: _Outcome) -> None:
-    """A converter's version means something only beside the converter."""
+    """Hide the version key of a converter that is not configured."""
     for use in ("key", "value", "header"):
         name = f"{use}.converter.plugin.version"
         visible = outcome.values[f"{use}.converter"].value is not None
@@ -328,7 +331,7 @@ def _check_negate(outcome: _Outcome, prefix: str, props: _Props) -> None:
 
 
 def _sink_problems(props: _Props) -> Iterable[ConfigProblem]:
-    """The rules between a sink's keys for topics."""
+    """Yield contradictions between the topic keys of a sink."""
     parsed = parse_value("topics", props.get("topics"), ConfigType.LIST)
     topics = parsed if isinstance(parsed, tuple) else ()
     regex = (props.get("topics.regex") or "").strip()
@@ -359,7 +362,7 @@ def _matches(regex: str, topic: str) -> bool:
     try:
         return compile_java_regex(regex).fullmatch(topic) is not None
     except JavaRegexError:
-        # The key's own check says so.
+        # The key's own validator reports it.
         return False
 
 
@@ -368,7 +371,7 @@ def _shown(key: str, value: str | None) -> str:
 
 
 def invalid_config(infos: ConfigInfos) -> BadRequest | None:
-    """The error of a config that did not pass; None when it did."""
+    """Return the error for an invalid config, or None if it is valid."""
     if infos.error_count == 0:
         return None
     messages = [error for info in infos.configs for error in info.value.errors]

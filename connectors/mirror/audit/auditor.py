@@ -24,6 +24,7 @@ from connect.clients.cluster.partition_reader import (
 from connect.clients.config.properties import wire_settings
 from connect.clients.errors import broker_code
 from connect.errors import BrokerError, ConnectError, RetriableError
+from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.alignment import Alignment, Limits
 from connectors.mirror.audit.findings import RangeResult
@@ -35,7 +36,6 @@ __all__ = ["AuditSetup", "Auditor", "RangeOutcome", "audit_ranges"]
 
 _LOG = logging.getLogger(__name__)
 
-_OFFSET_OUT_OF_RANGE = 1
 _TRIES = 3
 """Maximum number of attempts when retention moves a log's start during the read."""
 
@@ -124,7 +124,7 @@ class Auditor:
             try:
                 return self._audit(present)
             except BrokerError as error:
-                if broker_code(error) != _OFFSET_OUT_OF_RANGE or attempt + 1 == _TRIES:
+                if broker_code(error) != ErrorCode.OFFSET_OUT_OF_RANGE or attempt + 1 == _TRIES:
                     raise
                 _LOG.info(
                     "%s-%d: retention moved the log start during the audit; retrying",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 
+from connect.loop import backoff_s
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.range_copier import SourceRange
 from connectors.mirror.retention.deadline import NEVER
@@ -279,7 +280,7 @@ class BackfillScheduler:
             return
         job.error = reason
         job.failures += 1
-        job.retry_at = now + min(RETRY_CAP_S, RETRY_FIRST_S * 2 ** (job.failures - 1))
+        job.retry_at = now + backoff_s(RETRY_FIRST_S, RETRY_CAP_S, job.failures - 1)
         if job.failures >= GIVE_UP_AFTER:
             job.state = PartitionState.FAILED
 

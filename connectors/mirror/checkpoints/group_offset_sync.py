@@ -21,6 +21,7 @@ from connect.clients.errors import broker_code
 from connect.clients.groups.consumer_groups import Committed, GroupListing
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.checkpoints.store import Void
 from connectors.mirror.formats import Checkpoint
@@ -46,7 +47,6 @@ PlanGroups = Callable[
     GroupPlan,
 ]
 
-_UNKNOWN_MEMBER_ID = 25
 """The broker's answer for a group that has members."""
 
 
@@ -146,7 +146,7 @@ def sync_group_offsets(
         error = refused.get(group)
         if error is None:
             outcome.written[group] = len(offsets)
-        elif broker_code(error) == _UNKNOWN_MEMBER_ID:
+        elif broker_code(error) == ErrorCode.UNKNOWN_MEMBER_ID:
             outcome.active.add(group)
         else:
             outcome.failed[group] = error

@@ -15,17 +15,18 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
+from connect.loop import backoff_s
 from connect.protocol.batches import BatchHeader, read_headers
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
 from connectors.mirror.copy.batches.conversion import CopyOptions, Unreadable, outgoing_batches
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Outgoing
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.partition.produce_errors import TOPIC_AUTHORIZATION_FAILED
 from connectors.mirror.copy.partition.states import InvariantBroken
 from connectors.mirror.copy.positions.log_validation import LogValidation
 from connectors.mirror.copy.quarantine import (
@@ -43,7 +44,6 @@ _LOG = logging.getLogger(__name__)
 
 _SOURCE_RETRY_FIRST_S = 0.1
 _SOURCE_RETRY_MOST_S = 10.0
-_OFFSET_OUT_OF_RANGE = 1
 _UNREADABLE_TRIES = 5
 """Number of fetches of a corrupt batch before it counts as unreadable: the network may have damaged
 it."""
@@ -317,7 +317,7 @@ class FetchResponseHandler:
                 partition, f"the preferred replica answered {code_facts(code).name}", visible=False
             )
             return
-        if code == _OFFSET_OUT_OF_RANGE:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._checks.out_of_range(partition)
             self._hooks.refresh_interest(partition)
             return
@@ -326,7 +326,7 @@ class FetchResponseHandler:
         if code_facts(code).stale_metadata:
             self._link.request_refresh((topic,))
         text = str(error)
-        if code == TOPIC_AUTHORIZATION_FAILED:
+        if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             text += f"; grant Read on topic {topic} at the source"
         self._source_failed(partition, text, visible=not error.retriable)
 
@@ -340,7 +340,7 @@ class FetchResponseHandler:
             partition.source_error = reason
             if failures in (1, _QUIET_FAILURES + 1):
                 _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
-        wait = min(_SOURCE_RETRY_MOST_S, _SOURCE_RETRY_FIRST_S * 2 ** min(failures - 1, 10))
+        wait = backoff_s(_SOURCE_RETRY_FIRST_S, _SOURCE_RETRY_MOST_S, failures - 1)
         partition.source_retry_at = self._loop.now() + wait
         self._hooks.refresh_interest(partition)
         self._loop.after(wait, lambda: self._hooks.refresh_interest(partition))

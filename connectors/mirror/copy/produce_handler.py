@@ -13,9 +13,9 @@ from concurrent.futures import CancelledError, Future
 
 from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.config.settings import WireSettings
-from connect.clients.errors import code_facts
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connectors.mirror.copy.brokers.target import ProduceResult
 from connectors.mirror.copy.memory import MemoryBudget
@@ -27,7 +27,6 @@ from connectors.mirror.copy.partition.partition import (
     PartitionCopy,
 )
 from connectors.mirror.copy.partition.produce_errors import (
-    DUPLICATE_SEQUENCE_NUMBER,
     classify,
     surely_refused,
 )
@@ -119,7 +118,7 @@ class ProduceResponseHandler:
             result = CorruptData(f"the target took a batch, and put it at {result.base_offset}")
         if isinstance(result, ConnectError):
             partition.failed(batch, Failure.RETRY, str(result), maybe=True)
-        elif result.error in (0, DUPLICATE_SEQUENCE_NUMBER):
+        elif result.error in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             partition.accepted(batch, result.base_offset)
             if partition.sent_epoch == partition.target_epoch:
                 partition.pipelined_until = self._loop.now() + _PIPELINED_S
@@ -333,16 +332,11 @@ class ProduceResponseHandler:
         level = logging.DEBUG if repeated or failure is Failure.SPLIT else logging.WARNING
         _LOG.log(level, "%s: %s (%s)", partition.name, reason, failure.value)
 
-    def _backoff(self, partition: TargetPartition) -> float:
-        first = self._settings.retry_backoff_ms
-        most = self._settings.retry_backoff_max_ms
-        return float(min(most, first * 2 ** min(partition.failures - 1, 16))) / 1000
-
     def _delay(self, partition: TargetPartition) -> None:
         """Send the same batches again after a pause, maybe to another leader."""
         partition.delay()
         self._link.request_refresh((partition.target[0],))
-        self._wait(partition, self._backoff(partition))
+        self._wait(partition, self._settings.retry_backoff_s(partition.failures - 1))
 
     def _wait(self, partition: TargetPartition, seconds: float) -> None:
         partition.retry_at = self._loop.now() + seconds

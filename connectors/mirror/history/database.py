@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
+from connect.loop import Backoff
 from connectors.mirror.config.history_url import URL_KEY
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ class History:
 
     def _main(self) -> None:
         engine: Engine | None = None
-        pause = _RETRY_FIRST_S
+        backoff = Backoff(_RETRY_FIRST_S, _RETRY_MOST_S)
         complained = False
         try:
             while self._wait_for_rows():
@@ -276,10 +277,9 @@ class History:
                     complained = True
                     if self._closing:
                         return
-                    self._sleep(pause)
-                    pause = min(_RETRY_MOST_S, 2 * pause)
+                    self._sleep(backoff.next())
                     continue
-                pause = _RETRY_FIRST_S
+                backoff.reset()
                 if complained:
                     complained = False
                     _LOG.info("Writing the history works again")

@@ -21,6 +21,7 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigChange
 from connect.errors import BrokerError, ConfigError, ConnectError, RetriableError
 from connect.metrics.registry import MetricRegistry
+from connect.protocol.error_codes import ErrorCode
 from connectors.mirror.api_support import STORED_FORMAT
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import ConfigPropertyFilter, config_property_filter
@@ -49,10 +50,6 @@ DESCRIBED_AT_ONCE = 500
 CHANGED_AT_ONCE = 200
 LOGGED_TOPICS = 20
 """Maximum number of topics whose changes are logged one by one; the rest are only counted."""
-
-_UNSUPPORTED_VERSION = 35
-_SECURITY_DISABLED = 54
-_CLUSTER_AUTHORIZATION_FAILED = 31
 
 
 class SettingsSync:
@@ -171,7 +168,7 @@ class SettingsSync:
 
     def _report(self, failed: Mapping[str, ConnectError]) -> None:
         """Log each failure when it is new or became another."""
-        if any(broker_code(error) == _UNSUPPORTED_VERSION for error in failed.values()):
+        if any(broker_code(error) == ErrorCode.UNSUPPORTED_VERSION for error in failed.values()):
             raise ConfigError(
                 f"{self._flow}: the target's brokers cannot change single configs of a topic "
                 "(KIP-339, Kafka 2.3); set sync.topic.configs.enabled=false",
@@ -225,7 +222,7 @@ class SettingsSync:
         try:
             return target.describe_topic_acls(self._timeout)
         except BrokerError as error:
-            if error.code != _CLUSTER_AUTHORIZATION_FAILED:
+            if error.code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                 raise
             return []  # what exists is created again, which changes nothing
 
@@ -246,7 +243,9 @@ class SettingsSync:
 
     def _report_acls(self, failed: Mapping[Acl, ConnectError]) -> None:
         """Log each failure when it is new or became another."""
-        disabled = any(broker_code(error) == _SECURITY_DISABLED for error in failed.values())
+        disabled = any(
+            broker_code(error) == ErrorCode.SECURITY_DISABLED for error in failed.values()
+        )
         if disabled and not self._without_acls:
             log.warning("%s: ACLs are not mirrored: the target has no authorizer", self._flow)
         self._without_acls = disabled

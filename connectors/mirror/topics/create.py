@@ -20,6 +20,7 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connectors.mirror.api_support import STORED_FORMAT
 from connectors.mirror.filters import ConfigPropertyFilter
 from connectors.mirror.topics.selection import Growth, MissingTopic, TopicPlan
@@ -39,11 +40,6 @@ PARALLEL_CALLS = 8
 """Number of topics created concurrently. A controller creates one after another; this hides round
 trips."""
 
-INVALID_REPLICATION_FACTOR = 38
-"""Kafka's error code."""
-
-INVALID_CONFIG = 40
-"""Kafka's error code for a config name or value that the brokers refuse."""
 
 COMPACTED = {"cleanup.policy": "compact"}
 """The only config of mirroring's own topics."""
@@ -174,7 +170,7 @@ class _Creation:
     ) -> Mapping[str, str] | None:
         """The configs whose names the target knows. None: another attempt with them
         would not help."""
-        if broker_code(error) != INVALID_CONFIG or not configs:
+        if broker_code(error) != ErrorCode.INVALID_CONFIG or not configs:
             return None
         names = self._names()
         known = {name: value for name, value in configs.items() if name in names}
@@ -223,7 +219,7 @@ def _is_there(admin: Admin, name: str, timeout: float) -> bool:
 
 def with_remedy(error: ConnectError, factor_key: str) -> str:
     """The error's text, with a remedy if the topic was to have too many replicas."""
-    if broker_code(error) == INVALID_REPLICATION_FACTOR:
+    if broker_code(error) == ErrorCode.INVALID_REPLICATION_FACTOR:
         return f"{str(error).rstrip('.')}. Start more brokers, or lower {factor_key}"
     return str(error)
 

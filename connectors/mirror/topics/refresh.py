@@ -27,6 +27,7 @@ from connect.errors import (
     ConnectError,
     RetriableError,
 )
+from connect.protocol.error_codes import ErrorCode
 from connectors.mirror.api_support import STORED_FORMAT, Side, format_refusal, refusal
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.background.status_messages import StatusMessages
@@ -56,8 +57,6 @@ log = logging.getLogger(__name__)
 CONTACT_TIMEOUT_S = 10.0
 """Timeout of a first contact; after it the cluster counts as unreachable, and is retried."""
 
-UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-"""Kafka's error code for batches that the brokers refuse."""
 
 LOOK_AGAIN_S = 15.0
 """How soon a flow without topics looks for topics again: flows are often started while their topics
@@ -329,7 +328,9 @@ class TopicRefresh:
             if entry.name == STORED_FORMAT
         }
         return [
-            TopicFailure(remote, BrokerError(f"it {text}", UNSUPPORTED_FOR_MESSAGE_FORMAT))
+            TopicFailure(
+                remote, BrokerError(f"it {text}", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+            )
             for remote, text in refused.items()
             if text is not None
         ]

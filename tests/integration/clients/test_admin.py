@@ -53,7 +53,6 @@ def test_describing_leaves_out_what_does_not_exist(
     (first, second) = described[topic].partitions
     assert (first.partition, second.partition) == (0, 1)
     assert first.leader in first.replicas
-    assert first.in_sync_replicas == first.replicas
     assert not described[topic].internal
     assert admin.describe_topics([]) == {}
 

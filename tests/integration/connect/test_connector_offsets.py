@@ -12,8 +12,9 @@ from connect.errors import CorruptData
 from connect.plugin import SourceOffset, SourcePartition
 from connect.storage.offset_admin import read_offsets, stored_partitions, write_offsets
 from connect.storage.offset_codec import encode_key
-from connect.storage.offset_store import KafkaOffsetStore, MemoryOffsetStore, OffsetStore
+from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
 from deploy.brokers import KafkaCluster
+from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.topics import unique
 
 FIRST: SourcePartition = {"cluster": "A", "partition": 0, "topic": "t"}

@@ -14,10 +14,11 @@ from connect.config.types import SecretStr
 from connect.plugin import SourcePartition
 from connect.storage.offset_codec import encode_key
 from connect.storage.offset_reader import OffsetReader
-from connect.storage.offset_store import KafkaOffsetStore, MemoryOffsetStore, OffsetStore
+from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
 from connect.storage.offset_writer import OffsetWriter
 from connect.storage.sql_offset_store import SqlOffsetStore
 from deploy.brokers import KafkaCluster
+from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.reading import read_partition
 from tests.support.topics import unique
 

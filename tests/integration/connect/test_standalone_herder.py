@@ -74,7 +74,7 @@ def test_a_failing_task_shows_its_trace_and_touches_nothing_else(bench: Bench, k
     assert failed.trace is not None
     assert "ConnectError: number 2 is not to be had" in failed.trace
     assert failed.worker_id == "w1"
-    assert "stop x" in Events.of(bench.topic)
+    bench.told("stop x")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from api.cli.mirror_backfill import main
-from api.cli.one_shot import EXIT_ERROR
+from api.cli.program import EXIT_ERROR
 from connect.clock import SYSTEM_CLOCK
 from connectors.mirror.backfill.engines import PieceEngine, PieceOutcome
 from connectors.mirror.backfill.errors import (

@@ -62,7 +62,7 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
         wait_until(no_trace, 10.0, "statuses without a trace")
 
         assert running.starts() == started, "a task was started anew, or got others"
-        assert running.told("continues with its connector's changed config") == 4
+        assert running.told("Applied the connector's changed config to running task") == 4
         refused = running.group.call("PATCH", path, {"mirror.rate.bytes": "fast"})
         assert refused.status == 400
         assert "mirror.rate.bytes" in refused.error[1]

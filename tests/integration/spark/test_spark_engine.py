@@ -96,7 +96,7 @@ def test_exactly_once_engines_go_on_where_the_other_ended(
         committed(flow, topic, {0: 800, 1: 530, 3: 70})
         stop_cleanly(mirror, log)
         assert log.read_text().count("on Spark: ") == 2
-        assert "continues with additional work" in log.read_text()
+        assert "Applied additional work to running task" in log.read_text()
     with running(worker, tmp_path, log) as mirror:
         produce(source, topic, numbered(10, start=530, partition=1))
         committed(flow, topic, {1: 540})

@@ -61,7 +61,7 @@ def test_limits_are_changed_while_spark_copies(
         running.group.accepted("PATCH", path, {"mirror.rate.bytes": None})
         wait_until(lambda: running.count(slow) >= 2 * BACKLOG, START_S, "the rest")
         assert running.starts() == started, "the task was started anew, or got others"
-        assert running.told("continues with its connector's changed config") == 2
+        assert running.told("Applied the connector's changed config to running task") == 2
     for topic in (slow, free):
         for partition in (0, 1):
             copy = read_partition(

@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from connect.clients.cluster.broker_node import BrokerNode
 from connect.clients.wire.channel import Channel, Response
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import ProducedPartition, parse_produce
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
 from connectors.mirror.copy.brokers import target as target_node
-from connectors.mirror.copy.brokers.connection import BrokerNode
 from connectors.mirror.copy.brokers.routing import BrokerRouting
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import ProduceResult, TargetNode

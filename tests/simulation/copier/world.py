@@ -57,6 +57,7 @@ class CopierWorld:
         """`in_detail`: the history names every batch."""
         self.plan = plan
         self._in_detail = in_detail
+        random.seed(plan.seed)  # the jitter of the product's backoffs
         self.rng = random.Random(plan.seed * 7919 + 1)
         self.time = VirtualTime()
         self.story: deque[str] = deque(maxlen=_MOST_HISTORY)

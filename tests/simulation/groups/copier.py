@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
-from connect.clock import FakeClock
 from connect.plugin import StoredOffset
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
@@ -16,6 +15,7 @@ from connectors.mirror.offsets.log_identity import LogIdentity, noted_facts
 from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
 from tests.simulation.groups.logs import Partition
 from tests.simulation.groups.topics import Topics, WorkerTopics
+from tests.support.fake_clock import FakeClock
 
 __all__ = ["TOPIC", "Copier"]
 

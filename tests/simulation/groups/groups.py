@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect.clients.groups.consumer_groups import Committed, GroupListing
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connect.errors import ConnectError, RetriableError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.checkpoints.group_offset_sync import GroupSyncOutcome, sync_group_offsets
@@ -19,6 +19,7 @@ from connectors.mirror.offsets.translator import GroupOffset, InProcessTranslato
 from connectors.mirror.replication_policy import DefaultReplicationPolicy
 from tests.simulation.groups.copier import TOPIC
 from tests.simulation.groups.topics import MAP, SYNCS, Topics
+from tests.support.fake_clock import FakeClock
 
 __all__ = ["GROUPS", "CheckpointTask", "SourceSide", "TargetSide"]
 

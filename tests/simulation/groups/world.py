@@ -7,11 +7,12 @@ topics are delivered, and what groups do on both clusters. `oracle.py` says what
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from random import Random
 
 from connect.clients.groups.consumer_groups import Committed
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.formats import Checkpoint, OffsetSync
@@ -25,6 +26,7 @@ from tests.simulation.groups.oracle import Broken, check_place, skipped
 from tests.simulation.groups.topics import Topics
 from tests.simulation.mutants import replaced
 from tests.simulation.outcome import Outcome
+from tests.support.fake_clock import FakeClock
 
 __all__ = ["run"]
 
@@ -572,6 +574,7 @@ class World:
 def run(seed: int) -> Outcome:
     """One run under one seed."""
     with replaced(offset_map, "PAGE_SEGMENTS", _PAGE_SEGMENTS):
+        random.seed(seed)  # the jitter of the product's backoffs
         world = World(seed)
         try:
             world.run()

@@ -6,6 +6,8 @@ paused and given other partitions, with clocks that differ, while records arrive
 
 from __future__ import annotations
 
+import random
+
 from connectors.mirror.copy.batches import conversion as chooser
 from tests.simulation.mirror.schedule import plan
 from tests.simulation.mirror.session import Finding
@@ -20,6 +22,7 @@ WORLD = "mirror"
 
 def run(seed: int) -> Outcome:
     """One run."""
+    random.seed(seed)  # the jitter of the product's backoffs
     world = MirrorWorld(seed)
     finding: str | None = None
     try:

@@ -8,6 +8,7 @@ frozen gets them when it wakes up.
 from __future__ import annotations
 
 import heapq
+import random
 from collections import deque
 from collections.abc import Callable
 from math import ceil
@@ -119,6 +120,7 @@ class Engine:
     """The heap of events and the one source of randomness."""
 
     def __init__(self, seed: int, most_events: int) -> None:
+        random.seed(seed)  # the jitter of the product's backoffs
         self.random = Random(seed)
         self.now = 0.0
         self.events = 0

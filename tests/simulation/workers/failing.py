@@ -11,8 +11,8 @@ from connect.plugin import PartitionHealth, SourceOffset, StoredOffset, Transfer
 from connect.runtime.tasks.task import WorkerTaskContext
 from connect.runtime.transfer.task import WorkerTransferTask
 from connect.storage.offset_reader import OffsetReader
-from connect.storage.offset_store import MemoryOffsetStore
 from connect.storage.offset_writer import OffsetWriter
+from tests.support.memory_offset_store import MemoryOffsetStore
 
 __all__ = ["fail_a_transfer"]
 

@@ -18,9 +18,10 @@ from connect.protocol.signatures import sign
 from connect.runtime.distributed.config_changes import PendingChanges
 from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
 from connect.runtime.distributed.herder import DistributedHerder
-from connect.runtime.distributed.leader_client import InternalRequests, LeaderRefused
+from connect.runtime.distributed.leader_client import InternalRequests
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.request_handlers import LeaderRequests
+from connect.runtime.errors import LeaderRefused
 from connect.runtime.states import InstanceId
 from connect.storage.config_records import SessionKey
 from connect.storage.config_store import KafkaConfigStore

@@ -18,13 +18,13 @@ from connect.metrics.registry import MetricRegistry
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId, State, StatusBook
 from connect.runtime.worker import Worker
-from connect.storage.offset_store import MemoryOffsetStore
 from tests.simulation.workers.engine import Process
 from tests.simulation.workers.plugins import SimRecord, SimTransfer, plugins
 from tests.simulation.workers.tasks import SOON_S, Moves, SimTaskHost
+from tests.support.memory_offset_store import MemoryOffsetStore
 
 if TYPE_CHECKING:
-    from connect.runtime.distributed.exactly_once_checks import TaskRun
+    from connect.runtime.work.task_run import TaskRun
     from tests.simulation.workers.ledger import Ledger
 
 __all__ = ["SimWorker", "SimWorkerConnector"]

@@ -11,11 +11,11 @@ from connect.runtime.distributed.herder_thread import HerderLoop
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_listener import Rebalancing
-from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.distributed.session_keys import SessionKeys
-from connect.runtime.distributed.task_config_publisher import TaskConfigPublisher
 from connect.runtime.states import InstanceId
 from connect.runtime.transfer.task import WorkerTransferTask
+from connect.runtime.work.running_work import RunningWork
+from connect.runtime.work.task_config_publisher import TaskConfigPublisher
 from connect.storage import config_records
 from connect.storage.config_records import RestartRequest
 from connect.storage.config_store import KafkaConfigStore

@@ -15,7 +15,7 @@ from tests.simulation.workers.engine import Process
 from tests.simulation.workers.failing import fail_a_transfer
 
 if TYPE_CHECKING:
-    from connect.runtime.distributed.exactly_once_checks import TaskRun
+    from connect.runtime.work.task_run import TaskRun
     from tests.simulation.workers.ledger import Ledger
 
 __all__ = ["SOON_S", "Moves", "SimTaskHost"]

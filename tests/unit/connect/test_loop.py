@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, ConfigError, ConnectError
-from connect.loop import BackgroundLoop, Backoff, OnError, retry
+from connect.loop import BackgroundLoop, Backoff, OnError, backoff_s, retry
+from tests.support.fake_clock import FakeClock
 
 
 class Step:
@@ -33,16 +34,28 @@ def down() -> BrokerUnavailable:
     return BrokerUnavailable("broker 1 is away")
 
 
+def without_jitter(initial: float, cap: float) -> Backoff:
+    return Backoff(initial, cap, lambda low, high: 1.0)
+
+
 def test_backoff_doubles_up_to_its_cap_and_starts_over_after_a_reset() -> None:
-    backoff = Backoff(0.25, 60.0)
+    backoff = without_jitter(0.25, 60.0)
     assert [backoff.next() for _ in range(10)] == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60]
     backoff.reset()
     assert backoff.next() == 0.25
 
 
 def test_backoff_stays_at_its_cap_forever() -> None:
-    backoff = Backoff(0.1, 30.0)
+    backoff = without_jitter(0.1, 30.0)
     assert [backoff.next() for _ in range(5000)][-1] == 30.0
+
+
+@pytest.mark.parametrize(
+    ("earlier", "low", "high"), [(0, 0.04, 0.06), (1, 0.08, 0.12), (99, 0.8, 1.0)]
+)
+def test_backoff_is_spread_but_never_above_its_cap(earlier: int, low: float, high: float) -> None:
+    waits = [backoff_s(0.05, 1.0, earlier) for _ in range(200)]
+    assert low <= min(waits) < max(waits) <= high
 
 
 def test_loop_waits_for_what_is_left_of_the_interval() -> None:
@@ -84,7 +97,9 @@ def test_a_step_may_ask_to_be_run_sooner_once() -> None:
 def test_loop_backs_off_on_retriable_errors_and_recovers() -> None:
     clock = FakeClock()
     step = Step(clock, down(), down(), None, down())
-    loop = BackgroundLoop("l", step, interval_s=10.0, backoff=Backoff(1.0, 60.0), clock=clock)
+    loop = BackgroundLoop(
+        "l", step, interval_s=10.0, backoff=without_jitter(1.0, 60.0), clock=clock
+    )
     assert [loop.turn() for _ in range(4)] == [1.0, 2.0, 10.0, 1.0]
 
 
@@ -115,7 +130,7 @@ def test_loop_goes_on_after_a_fatal_error_when_its_owner_says_so() -> None:
         "l",
         Step(clock, ValueError("odd")),
         interval_s=10.0,
-        backoff=Backoff(1.0, 60.0),
+        backoff=without_jitter(1.0, 60.0),
         classify=lambda error: OnError.RETRY,
         clock=clock,
     )
@@ -175,7 +190,7 @@ def test_retry_returns_the_first_success() -> None:
         waits.append(seconds)
         clock.advance(seconds)
 
-    assert retry(step, Deadline(10, clock), Backoff(0.5, 4.0), pause) == "here"
+    assert retry(step, Deadline(10, clock), without_jitter(0.5, 4.0), pause) == "here"
     assert waits == [0.5, 1.0]
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from connect.clients.cluster.broker_node import BrokerNode
 from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.clients.errors import code_facts
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import BrokerUnavailable
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.brokers.connection import BrokerNode
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
-from connectors.mirror.copy.partition.produce_errors import TOPIC_AUTHORIZATION_FAILED
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 
@@ -160,7 +159,7 @@ class BrokerRouting:
             if code is None and key[0] not in link.snapshot.partition_counts:
                 continue  # the cluster's metadata does not cover this topic yet
             why = code_facts(code).name if code else "it has no leader"
-            if code == TOPIC_AUTHORIZATION_FAILED:
+            if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 why += "; grant Describe on the topic"
             partition.placement_error = (
                 f"the {side} partition {key[0]}-{key[1]} is not available: {why}"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from connect.clients.cluster.broker_node import PATIENCE_S, BrokerNode
 from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.clients.cluster.fetch_session import FetchSession
+from connect.clients.cluster.fetch_session import STALE_SESSION, FetchSession
 from connect.clients.config.settings import (
     DEFAULT_MAX_PARTITION_FETCH_BYTES,
     FetchSettings,
@@ -28,7 +29,6 @@ from connect.protocol.messages import (
     encode_fetch,
     parse_fetch,
 )
-from connectors.mirror.copy.brokers.connection import PATIENCE_S, BrokerNode
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.throttle import Throttle
@@ -39,10 +39,6 @@ _LOG = logging.getLogger(__name__)
 
 OnFetched = Callable[["SourceNode", FetchResponse, FetchBuffer], None]
 OnSourceLost = Callable[["SourceNode", ConnectError], None]
-
-FETCH_SESSION_ID_NOT_FOUND = 70
-INVALID_FETCH_SESSION_EPOCH = 71
-_STALE_SESSION = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH)
 
 HELD_WAIT_MS = 5
 """How long a fetch may wait at the broker while partitions are held back: they join the next one.
@@ -212,7 +208,7 @@ class SourceNode(BrokerNode):
 
     def _refused(self, code: int) -> None:
         self._session.reset()
-        if code in _STALE_SESSION:
+        if code in STALE_SESSION:
             return
         error = error_from_code(code, f"fetch from {self.role} {self.node_id}")
         if self.error is None:

@@ -6,6 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from connect.clients.cluster.broker_node import BrokerNode
 from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.config.settings import ProduceSettings, WireSettings
 from connect.clients.wire.channel import Response
@@ -21,7 +22,6 @@ from connect.protocol.messages import (
     parse_produce,
 )
 from connectors.mirror.copy.batches.outgoing import Outgoing
-from connectors.mirror.copy.brokers.connection import BrokerNode
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import MOST_IN_FLIGHT, TargetPartition

@@ -2,52 +2,40 @@
 
 from __future__ import annotations
 
-from connect.clients.errors import code_facts
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import ProducedPartition
 from connectors.mirror.copy.batches.outgoing import Failure, Outgoing
 
 __all__ = [
-    "DUPLICATE_SEQUENCE_NUMBER",
     "SPOILS",
-    "TOPIC_AUTHORIZATION_FAILED",
     "classify",
     "surely_refused",
 ]
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
-MESSAGE_TOO_LARGE = 10
-RECORD_LIST_TOO_LARGE = 18
-NOT_ENOUGH_REPLICAS = 19
-TOPIC_AUTHORIZATION_FAILED = 29
-INVALID_TIMESTAMP = 32
-OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-DUPLICATE_SEQUENCE_NUMBER = 46
-INVALID_PRODUCER_EPOCH = 47
-INVALID_PRODUCER_ID_MAPPING = 49
-UNKNOWN_PRODUCER_ID = 59
-INVALID_RECORD = 87
-PRODUCER_FENCED = 90
 
-_TOO_LARGE = (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _LOST_SEQUENCE = (
-    OUT_OF_ORDER_SEQUENCE_NUMBER,
-    INVALID_PRODUCER_EPOCH,
-    INVALID_PRODUCER_ID_MAPPING,
-    UNKNOWN_PRODUCER_ID,
-    PRODUCER_FENCED,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.PRODUCER_FENCED,
 )
 
-_BAD_RECORD = (INVALID_TIMESTAMP, INVALID_RECORD)
+_BAD_RECORD = (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD)
 """At least one record breaks a rule of the target topic: no key in a compacted topic, or a
 timestamp out of bounds. The broker refuses the whole batch."""
 
-_NOT_APPENDED = (UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS, *_TOO_LARGE, *_LOST_SEQUENCE)
+_NOT_APPENDED = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    *_TOO_LARGE,
+    *_LOST_SEQUENCE,
+)
 """Errors returned before an append. After other errors the batch may be in the log: a leader that
 steps down after the append returns NOT_LEADER_OR_FOLLOWER."""
 
-_INVALID_TXN_STATE = 48
-_TRANSACTION_ABORTABLE = 120
-SPOILS = frozenset({*_LOST_SEQUENCE, _INVALID_TXN_STATE, _TRANSACTION_ABORTABLE})
+SPOILS = frozenset({*_LOST_SEQUENCE, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
 """Errors of a batch after which its transaction cannot be committed. Only the coordinator knows
 whether another producer has the transactional id: the copier asks it to abort."""
 
@@ -75,7 +63,7 @@ def classify(
         return Failure.NEW_PRODUCER, reason
     if facts.retriable or facts.stale_metadata:
         return Failure.RETRY, reason
-    if result.error == TOPIC_AUTHORIZATION_FAILED:
+    if result.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         reason += "; grant Write on the target's topic"
     return Failure.BLOCK, reason
 

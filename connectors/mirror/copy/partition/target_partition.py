@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from connect.loop import backoff_s
 from connect.protocol.messages import TopicPartition
 from connect.protocol.records import split
 from connectors.mirror.copy.batches.conversion import from_rebatched
@@ -275,7 +276,7 @@ class TargetPartition:
         self.life.on(CopyEvent.REFUSED, self.name)
         self._drop_from(0)
         self.max_batch_bytes = 0
-        return float(min(_LONGEST_BLOCK_S, _FIRST_BLOCK_S * 2 ** min(self.failures - 1, 6)))
+        return backoff_s(_FIRST_BLOCK_S, _LONGEST_BLOCK_S, self.failures - 1)
 
     def skip_head(self) -> None:
         """Continue after the oldest batch, which was quarantined; the rest is fetched again."""

@@ -20,6 +20,7 @@ from connect.clients.errors import error_from_code
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import StoredOffset
+from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
@@ -49,8 +50,6 @@ _STORE_POSITIONS_S = 60.0
 
 _ANSWERS_S = 5.0
 """An abort waits this long for responses; then the connection is closed."""
-
-_TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 
 
 class _Telling(NamedTuple):
@@ -138,7 +137,7 @@ class TransactionManager:
     def spoils(self, result: ProducedPartition) -> bool:
         """Whether an error for a batch, if no earlier batch is the cause, makes a commit
         impossible."""
-        if result.error == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        if result.error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             self._fail(error_from_code(result.error, "Producing in a transaction", result.message))
             return True
         return result.error in SPOILS

@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Protocol
 
-from connect.clients.errors import code_facts, error_from_code
+from connect.clients.errors import error_from_code
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.plugin import TransferTransactions
+from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.transactions.interfaces import TransactionHooks
@@ -22,8 +23,6 @@ from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartit
 from connectors.mirror.copy.transactions.timing import PAUSE_S
 
 __all__ = ["MembershipOwner", "TransactionPartitions"]
-
-_NOT_ATTEMPTED = 55
 
 
 class MembershipOwner(Protocol):
@@ -150,7 +149,7 @@ class TransactionPartitions:
         except ConnectError as error:
             self._owner.add_failed(error)
             return
-        answers = {p: codes.get(p.target, _NOT_ATTEMPTED) for p in asked}
+        answers = {p: codes.get(p.target, ErrorCode.OPERATION_NOT_ATTEMPTED) for p in asked}
         self._begun.update({p: p.acked_position for p, code in answers.items() if code == 0})
         refused = self._take_offsets(offsets, codes)
         if refused is not None:
@@ -160,7 +159,7 @@ class TransactionPartitions:
         if any_added:
             self._owner.added(asked_at)
         for partition, code in answers.items():
-            if code == _NOT_ATTEMPTED:
+            if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
                 self._wanted[partition] = None
             elif code:
                 self._hooks.refuse(partition, code)
@@ -174,12 +173,12 @@ class TransactionPartitions:
     ) -> ConnectError | None:
         """Returns why offsets can never be stored; None: they can."""
         for number in offsets:
-            code = codes.get((self._offsets.topic, number), _NOT_ATTEMPTED)
+            code = codes.get((self._offsets.topic, number), ErrorCode.OPERATION_NOT_ATTEMPTED)
             if code == 0:
                 made = self._offsets.add(number)
                 if made is not None:
                     self._hooks.refresh_interest(made)
-            elif code == _NOT_ATTEMPTED or code_facts(code).retriable:
+            elif code == ErrorCode.OPERATION_NOT_ATTEMPTED or code_facts(code).retriable:
                 self._wanted_offsets.add(number)
             else:
                 what = f"Adding {self._offsets.topic}-{number} to the transaction"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from connect.loop import backoff_s
+
 __all__ = ["LOOK_S", "PAUSE_S", "TransactionPace"]
 
 _SHORTEST_S = 0.1
@@ -58,7 +60,7 @@ class TransactionPace:
         self._aborts = 0
 
     def aborted(self, now: float) -> None:
-        pause = min(_ABORT_PAUSE_CAP_S, _ABORT_PAUSE_FIRST_S * 2 ** min(self._aborts, 16))
+        pause = backoff_s(_ABORT_PAUSE_FIRST_S, _ABORT_PAUSE_CAP_S, self._aborts)
         self._aborts += 1
         self._ended_at = now
         self.not_before = now + pause

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
+from connect.loop import backoff_s
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Decision, Loss, LossKind, LossPolicies, decide
@@ -369,7 +370,7 @@ class PartitionBoard:
         if reason is not None and reason != partition.copy_error:
             _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
         partition.copy_error = reason
-        wait = min(_RETRY_CAP_S, _RETRY_FIRST_S * 2 ** min(partition.failures - 1, 10))
+        wait = backoff_s(_RETRY_FIRST_S, _RETRY_CAP_S, partition.failures - 1)
         partition.retry_at = now + wait
 
     def health(self, now_ms: int, engine_error: str | None) -> Sequence[PartitionHealth]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from api.cli.mirror_audit import main
-from api.cli.one_shot import EXIT_ERROR, EXIT_USAGE
+from api.cli.program import EXIT_ERROR, EXIT_USAGE
 from connectors.mirror.audit import planner as facts
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from api.cli.mirror_backfill import main, partitions_of, size_of
-from api.cli.one_shot import EXIT_USAGE
 from api.cli.output.backfill import ProgressView, progress_text, size_text, to_json, write_json
-from connect.clock import FakeClock
+from api.cli.program import EXIT_USAGE
 from connect.errors import ConfigError, ConnectError
 from connectors.mirror.backfill.progress import JobProgress
 from connectors.mirror.backfill.request import parse_offset_time
 from connectors.mirror.backfill.scheduler import PartitionJob
+from tests.support.fake_clock import FakeClock
 
 NOW = 1_763_740_800_000  # 2025-11-21T16:00Z
 

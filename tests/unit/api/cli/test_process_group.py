@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from api.cli.process_group import LIVED_LONG_S, ProcessGroup
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
+from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 20.0

@@ -8,7 +8,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connect.clients.errors import (
     broker_code,
-    code_facts,
     error_from_code,
     from_kafka_python,
     from_librdkafka,
@@ -25,6 +24,7 @@ from connect.errors import (
     RetriableBrokerError,
     RetriableError,
 )
+from connect.protocol.error_codes import code_facts
 
 # code, name and whether Java's exception is a RetriableException; printed from Java 4.3.1.
 JAVA_ERRORS = """\

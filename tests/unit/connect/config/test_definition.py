@@ -221,12 +221,14 @@ def test_validation_reports_every_key_and_hides_secrets() -> None:
     outcome = DEFINITION.validate({"limit": "x", "password": "hunter2"})
     assert outcome == [
         ConfigValue(
-            "name", None, ('Missing required configuration "name" which has no default value.',)
+            "name",
+            None,
+            errors=('Missing required configuration "name" which has no default value.',),
         ),
         ConfigValue(
             "limit",
             None,
-            (
+            errors=(
                 "Invalid value x for configuration limit: Not a number of type INT",
                 "Invalid value null for configuration limit: Value must be non-null",
             ),

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.metrics.coordinator_metrics import CoordinatorMetrics
 from connect.metrics.rebalance_metrics import RebalanceMetrics
 from connect.metrics.registry import MetricRegistry
+from tests.support.fake_clock import FakeClock
 
 
 def test_before_the_first_rebalance_the_last_one_is_infinitely_long_ago() -> None:

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.metrics.sensors import Outcomes, Rate, WindowedStat
+from tests.support.fake_clock import FakeClock
 
 
 def test_a_stat_without_values_has_no_summary_and_last_is_zero() -> None:

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.metrics.registry import MetricRegistry, MetricSample
 from connect.metrics.sink_task_metrics import SinkTaskMetrics
 from connect.metrics.source_task_metrics import SourceTaskMetrics, SourceTotals
 from connect.metrics.task_metrics import PluginAlias, TaskMetrics
+from tests.support.fake_clock import FakeClock
 
 
 def of_group(registry: MetricRegistry, group: str) -> list[MetricSample]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect.clock import FakeClock
 from connect.metrics.registry import MetricRegistry, MetricValue
 from connect.metrics.task_metrics import TaskMetrics
 from connect.metrics.worker_metrics import HostedTask, WorkerMetrics
+from tests.support.fake_clock import FakeClock
 
 
 class Bench:

@@ -95,10 +95,10 @@ def damaged(position: int, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("position", "value", "reason"),
     [
-        (11, 0, "claims"),  # batchLength
+        (11, 0, "invalid length field"),  # batchLength
         (16, 3, "unknown batch magic 3"),
-        (60, 2, "records end|record runs over|claims"),  # recordsCount
-        (57, 255, "batch claims -"),
+        (60, 2, "records end|record runs over|invalid record count"),  # recordsCount
+        (57, 255, "invalid record count -"),
         (61, 1, "negative length"),
         (61, 200, "records end at byte"),  # record length
         (64, 1, "wrong offset delta"),
@@ -127,5 +127,5 @@ def test_records_beyond_the_last_offset_delta_are_corrupt() -> None:
     batch = encode_batch(
         [Record(n, TIME, None, b"v") for n in range(3)], base_offset=0, last_offset_delta=1
     )
-    with pytest.raises(CorruptData, match="ends at 1"):
+    with pytest.raises(CorruptData, match="last delta 1"):
         list(iter_records(batch))

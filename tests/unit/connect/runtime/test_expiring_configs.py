@@ -16,7 +16,7 @@ from connect.plugin import Connector, SourceTask
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.worker import Worker
-from connect.storage.offset_store import MemoryOffsetStore
+from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 10.0

@@ -14,11 +14,11 @@ from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import PartitionHealth, StoredOffset, TransferTask
-from connect.runtime.distributed.exactly_once_checks import TaskRun
-from connect.runtime.distributed.running_work import RunningWork
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId
+from connect.runtime.work.running_work import RunningWork
+from connect.runtime.work.task_run import TaskRun
 from connect.runtime.worker import Worker
 from connect.storage.config_records import (
     ConfigRecord,
@@ -28,7 +28,7 @@ from connect.storage.config_records import (
 )
 from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
 from connect.storage.offset_codec import encode_key, encode_value
-from connect.storage.offset_store import MemoryOffsetStore
+from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.plugins import LaneConnector
 from tests.support.waiting import wait_until
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.runtime.errors import NotFound
 from connect.runtime.loggers import Loggers
 from connect.runtime.rest_entities import LoggerLevel
+from tests.support.fake_clock import FakeClock
 
 NAMES = ("levels", "levels.a", "levels.a.b", "levelsother")
 

@@ -16,7 +16,7 @@ from connect.runtime.states import InstanceId, State, Status, StatusBook
 from connect.runtime.tasks.own_offset_store import TaskWithOwnOffsets
 from connect.runtime.tasks.task import WorkerTask
 from connect.runtime.worker_connector import WorkerConnector
-from connect.storage.offset_store import MemoryOffsetStore
+from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.plugins import RecordLaneTask
 
 NAME = InstanceId("c")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from connect.clock import FakeClock
 from connect.runtime.stages import Stages
+from tests.support.fake_clock import FakeClock
 
 
 def test_the_stage_under_way_and_then_the_last_one() -> None:

@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.runtime.states import (
     ALLOWED_MOVES,
     InstanceId,
@@ -15,6 +14,7 @@ from connect.runtime.states import (
     Status,
     StatusBook,
 )
+from tests.support.fake_clock import FakeClock
 
 TASK = InstanceId("c", 0)
 

@@ -8,13 +8,15 @@ from concurrent.futures import Future
 import pytest
 
 from connect.clients.librdkafka.topic_log import LogRecord, TopicSpec
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, ConnectError, CorruptData
 from connect.plugin import OFFSET_NOTE, SourcePartition
 from connect.storage.offset_codec import decode_key, decode_value, encode_key, encode_value
 from connect.storage.offset_reader import OffsetReader
-from connect.storage.offset_store import KafkaOffsetStore, MemoryOffsetStore
+from connect.storage.offset_store import KafkaOffsetStore
 from connect.storage.offset_writer import OffsetWriter
+from tests.support.fake_clock import FakeClock
+from tests.support.memory_offset_store import MemoryOffsetStore
 
 P0: SourcePartition = {"cluster": "A", "partition": 0, "topic": "t"}
 P1: SourcePartition = {"cluster": "A", "partition": 1, "topic": "t"}

@@ -22,32 +22,32 @@ def test_a_broker_that_speaks_what_is_needed_is_not_refused() -> None:
 
 def test_a_source_that_is_too_old_is_named() -> None:
     assert refusal("A", "source", broker(produce=(0, 7), fetch=(0, 10))) == (
-        "Cluster A cannot be mirrored from: its broker b:9092 speaks Fetch up to version 10, and "
-        "11 is needed. Upgrade its brokers to Kafka 2.4 or newer"
+        "Cluster A cannot be mirrored from: its broker b:9092 supports Fetch up to version 10; "
+        "version 11 is needed. Upgrade its brokers to Kafka 2.4 or newer"
     )
 
 
 def test_a_target_that_is_too_old_is_named() -> None:
     assert refusal("B", "target", broker(produce=(0, 7), fetch=(0, 11))) == (
-        "Cluster B cannot be mirrored to: its broker b:9092 speaks Produce up to version 7, and "
-        "8 is needed. Upgrade its brokers to Kafka 2.4 or newer"
+        "Cluster B cannot be mirrored to: its broker b:9092 supports Produce up to version 7; "
+        "version 8 is needed. Upgrade its brokers to Kafka 2.4 or newer"
     )
 
 
 def test_a_cluster_of_tomorrow_asks_for_an_upgrade_of_ours() -> None:
     text = refusal("B", "target", broker(produce=(9, 20)))
     assert text == (
-        "Cluster B cannot be mirrored to: its broker b:9092 speaks Produce from version 9 on, and "
-        "8 is needed. This release is too old for it: upgrade kafka-connect-mirror"
+        "Cluster B cannot be mirrored to: its broker b:9092 supports Produce from version 9 on; "
+        "version 8 is needed. This release is too old for it: upgrade kafka-connect-mirror"
     )
 
 
 def test_exactly_once_needs_producers_that_say_their_epoch() -> None:
     text = exactly_once_refusal("B", "B.exactly.once.source.support", broker(init=(0, 2)))
     assert text == (
-        "Cluster B is too old for exactly-once: its broker b:9092 speaks InitProducerId up to "
-        "version 2, and 3 is needed (KIP-360). Upgrade its brokers to Kafka 2.5 or newer, or set "
-        "B.exactly.once.source.support=disabled"
+        "Cluster B is too old for exactly-once: its broker b:9092 supports InitProducerId up to "
+        "version 2; version 3 is needed (KIP-360). Upgrade its brokers to Kafka 2.5 or newer, or "
+        "set B.exactly.once.source.support=disabled"
     )
 
 
@@ -55,9 +55,7 @@ def test_any_version_within_a_range_will_do() -> None:
     need = ApiNeed(7, "Thing", 2, 4)
     assert BrokerApis("b:1", {7: (4, 9)}).lacks(need) is None
     assert BrokerApis("b:1", {7: (0, 2)}).lacks(need) is None
-    assert BrokerApis("b:1", {}).lacks(need) == (
-        "does not know Thing, of which version 2 is needed"
-    )
+    assert BrokerApis("b:1", {}).lacks(need) == ("does not support Thing; version 2 is needed")
 
 
 def test_topics_stored_as_before_kafka_0_11_are_refused() -> None:

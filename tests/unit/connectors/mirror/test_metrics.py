@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.metrics.registry import REGISTRY_GROUP, MetricRegistry
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
+from tests.support.fake_clock import FakeClock
 
 MM2_ATTRIBUTES = {
     "record-count", "record-rate", "byte-count", "byte-rate",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from api.cli import mirror_audit
-from api.cli.one_shot import EXIT_ERROR
+from api.cli.program import EXIT_ERROR
 from connect.errors import ConfigError
 from connectors.spark import program_session as module
 from connectors.spark import requirements

@@ -9,7 +9,6 @@ import random
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.config.properties import parse_properties
 from connect.errors import ConfigError
 from connect.metrics.exposition import Family, render
@@ -24,6 +23,7 @@ from deploy.demo.mirror import ProcessCost, mm2_properties, parse_lag, process_c
 from deploy.demo.progress import PartitionEnds, TopicRow
 from deploy.demo.summary import BacklogRun, Summary
 from deploy.demo.view import PlainView, make_view
+from tests.support.fake_clock import FakeClock
 
 
 def record(value: bytes, key: bytes | None = None) -> Content:

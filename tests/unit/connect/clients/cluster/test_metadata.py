@@ -51,7 +51,6 @@ def test_a_response_becomes_nodes_leaders_and_ids() -> None:
     assert snapshot.version == 1
     assert (snapshot.cluster_id, snapshot.controller_id) == ("abc", None)
     assert snapshot.nodes == {1: ("one", 9092)}
-    assert snapshot.racks == {1: "r1"}
     assert snapshot.leaders == {("a", 0): (1, 4), ("a", 1): (2, 0)}
     assert snapshot.partition_counts == {"a": 2}
     assert snapshot.topic_ids == {"a": FIRST}

@@ -6,8 +6,7 @@ import pytest
 
 from connect.clients.cluster.metadata_refresh import RefreshSchedule
 from connect.clients.config.settings import WireSettings
-from connect.clients.wire.node_connector import exponential_backoff
-from connect.clock import FakeClock
+from tests.support.fake_clock import FakeClock
 
 SETTINGS = WireSettings(
     bootstrap=(), retry_backoff_ms=100, retry_backoff_max_ms=1000, metadata_max_age_ms=300_000
@@ -109,9 +108,3 @@ def test_a_failed_refresh_of_everything_stays_due() -> None:
     refreshes.schedule.failed(asked)
     assert refreshes.serve() == BOTH
     assert refreshes.schedule.due_in() == pytest.approx(300)
-
-
-@pytest.mark.parametrize(("attempt", "low", "high"), [(0, 40, 60), (1, 80, 120), (99, 800, 1000)])
-def test_backoff_doubles_with_jitter_up_to_its_maximum(attempt: int, low: int, high: int) -> None:
-    pauses = [exponential_backoff(50, 1000, attempt) * 1000 for _ in range(200)]
-    assert low <= min(pauses) < max(pauses) <= high

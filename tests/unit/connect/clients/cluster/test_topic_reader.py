@@ -127,7 +127,7 @@ def test_a_broker_that_falls_silent_is_asked_again(monkeypatch: pytest.MonkeyPat
     def keep_silent(answer: Answer) -> None:
         answer.silent = True
 
-    monkeypatch.setattr("connect.clients.cluster.fetch_connection._SILENCE_S", 0.5)
+    monkeypatch.setattr("connect.clients.cluster.fetch_connection.PATIENCE_S", 0.5)
     fault = first_answers(1, keep_silent)
     with HostileBroker(log=(batch(0, 3),), fault=fault) as broker, reading(broker) as reader:
         assert len(read_until(reader, 3)) == 3

@@ -10,6 +10,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from connect.clients import warn_once
 from connect.clients.config.librdkafka_keys import KINDS, WITHOUT_COUNTERPART, ClientKind
 from connect.clients.config.properties import (
     fetch_settings,
@@ -18,7 +19,6 @@ from connect.clients.config.properties import (
     wire_settings,
 )
 from connect.clients.config.settings import Compression, FetchSettings, ProduceSettings
-from connect.clients.warn_once import forget_notices
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 
@@ -32,7 +32,7 @@ OAUTH = JAAS + "oauthbearer.OAuthBearerLoginModule required "
 
 @pytest.fixture(autouse=True)
 def _fresh_notices() -> None:
-    forget_notices()
+    warn_once._seen.clear()
 
 
 def accepted(props: dict[str, str], kind: ClientKind) -> dict[str, Any]:

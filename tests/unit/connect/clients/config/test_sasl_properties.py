@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from kafka.net.sasl import SASL_MECHANISMS
 
+from connect.clients import warn_once
 from connect.clients.config.sasl_properties import librdkafka_sasl, sasl_mechanism, wire_sasl
 from connect.clients.security.oauth import FileTokenProvider, UnsecuredTokenProvider
-from connect.clients.warn_once import forget_notices
 from connect.errors import ConfigError
 
 PLAIN = 'a.PlainLoginModule required username="u" password="hunter2";'
@@ -22,7 +22,7 @@ URL = {"sasl.oauthbearer.token.endpoint.url": "https://localhost:1/token"}
 
 @pytest.fixture(autouse=True)
 def _fresh_notices() -> None:
-    forget_notices()
+    warn_once._seen.clear()
 
 
 def oauth(options: str = "", **more: str) -> dict[str, str]:

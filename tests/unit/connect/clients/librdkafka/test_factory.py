@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from connect.clients.librdkafka.factory import LOGGER_NAME, LibrdkafkaLog, consumer, producer
-from connect.clock import FakeClock
 from connect.errors import ConfigError
+from tests.support.fake_clock import FakeClock
 
 LINE = ("%s [%s] %s", "FAIL", "c#producer-1", "Connection refused")
 

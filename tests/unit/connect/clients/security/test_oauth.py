@@ -17,8 +17,8 @@ from connect.clients.security.oauth import (
     ClientCredentialsProvider,
     FileTokenProvider,
 )
-from connect.clock import FakeClock
 from connect.errors import BrokerUnavailable, ConfigError
+from tests.support.fake_clock import FakeClock
 
 
 class TokenServer(ThreadingHTTPServer):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from connect.clients import warn_once
 from connect.clients.security.tls import librdkafka_tls, ssl_context, verifies_hostname
-from connect.clients.warn_once import forget_notices
 from connect.errors import ConfigError
 
 STORES = Path(__file__).parents[4] / "golden" / "key_stores"
@@ -22,7 +22,7 @@ CLIENT = {
 
 @pytest.fixture(autouse=True)
 def _fresh_notices() -> None:
-    forget_notices()
+    warn_once._seen.clear()
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> ssl.SSLObject:

@@ -11,7 +11,7 @@ import pytest
 from connect.clients.wire.channel import BufferPool, Channel
 from connect.clients.wire.connection import WireConnection
 from connect.clients.wire.selector_loop import SelectorLoop
-from connect.clock import FakeClock
+from tests.support.fake_clock import FakeClock
 
 LONG_S = 1_000.0
 """No test is given that long: what waits so long fails."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from connect.clock import Deadline
 from connect.runtime.states import InstanceId, State
 from connect.storage.status_records import InstanceStatus
 from tests.support.driven_herder import TIMEOUT_S, Rig
@@ -48,5 +47,5 @@ def test_statuses_of_a_deleted_connector_do_not_come_back(rig: Rig) -> None:
     rig.statuses.put(TASK, InstanceStatus(R, "other:8083", 1))
     delete(rig, CONNECTOR)
     rig.member.rebalance()
-    rig.herder.ping(Deadline(TIMEOUT_S))
+    rig.herder._loop.run(lambda: None, TIMEOUT_S)
     assert rig.states("c") == [None]

@@ -13,10 +13,11 @@ import pytest
 from connect.clients.rest_client import RestAnswer
 from connect.clock import SYSTEM_CLOCK
 from connect.errors import ConnectError, Interrupted, TaskFailed
-from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns, TaskRun
+from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns
 from connect.runtime.distributed.leader_client import InternalRequests
 from connect.runtime.distributed.zombie_fencing import ZombieFencing
 from connect.runtime.states import InstanceId
+from connect.runtime.work.task_run import TaskRun
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.memory_status_store import MemoryConfigStore
 from tests.support.driven_herder import Leader

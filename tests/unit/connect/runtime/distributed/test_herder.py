@@ -238,7 +238,7 @@ def test_a_request_that_comes_when_others_work_changes_waits_for_the_new_assignm
     rig.member.hold()
     rig.store.put_connector_config("c", config(name="c"))
     rig.until(lambda: any("have changed" in event for event in rig.member.events), "a rejoin")
-    waiting = aside.submit(rig.herder.ping, Deadline(TIMEOUT_S))
+    waiting = aside.submit(rig.herder._loop.run, lambda: None, TIMEOUT_S)
     rig.member.turns(3)
     assert not waiting.done()
     rig.member.go_on()
@@ -403,7 +403,7 @@ def test_a_connector_that_cannot_be_made_when_it_is_resumed_is_failed(rig: Rig) 
     Steered.unmakeable = True
     rig.herder.resume_connector("c")
     rig.becomes("c", F, R)
-    rig.herder.ping(Deadline(TIMEOUT_S))
+    rig.herder._loop.run(lambda: None, TIMEOUT_S)
     Steered.unmakeable = False
     rig.herder.restart_connector("c")
     rig.becomes("c", R, R)
@@ -412,7 +412,7 @@ def test_a_connector_that_cannot_be_made_when_it_is_resumed_is_failed(rig: Rig) 
 def test_a_connector_deleted_while_it_starts_does_not_come_back(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connect.runtime.distributed.running_work._CONNECTOR_STOP_S", 0.2)
+    monkeypatch.setattr("connect.runtime.work.running_work._CONNECTOR_STOP_S", 0.2)
     put(rig, start="hangs")
     rig.until(lambda: Told.seen("starting c"), "the start")
     rig.herder.delete_connector("c")

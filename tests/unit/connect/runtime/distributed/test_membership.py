@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.protocol.membership import (
     CONFIG_MISMATCH,
     Assignment,
@@ -17,6 +16,7 @@ from connect.runtime.distributed.membership import Membership
 from connect.runtime.states import InstanceId
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.memory_status_store import MemoryConfigStore
+from tests.support.fake_clock import FakeClock
 
 URL, OTHER = "http://me:8083/", "http://other:8083/"
 C, T0, T1 = ("c", -1), ("c", 0), ("c", 1)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.data.record import SourceRecord
 from connect.errors import BrokerUnavailable, ConfigError, DataError, TaskFailed
 from connect.runtime.error_handling.metrics import ErrorMetrics
@@ -26,6 +25,7 @@ from connect.runtime.error_handling.tolerance import (
 )
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.plugins.transform_chain import make_chain
+from tests.support.fake_clock import FakeClock
 
 CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 ALL = {"errors.tolerance": "all"}

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import cast
 
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connect.data.transforms.chain import TransformChain
 from connect.errors import BrokerUnavailable
 from connect.metrics.task_metrics import TaskMetrics
@@ -19,6 +19,7 @@ from connect.runtime.source.loop import SourceLoop
 from connect.runtime.source.producer import OutgoingRecord
 from connect.runtime.tasks.record_converters import RecordConverters
 from connect.runtime.tasks.task import WorkerTaskContext
+from tests.support.fake_clock import FakeClock
 
 TIMEOUT_S = 10.0
 

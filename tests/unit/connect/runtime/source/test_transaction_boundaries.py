@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.errors import ConfigError, ConnectError
 from connect.plugin import SourceRecord
 from connect.runtime.source.transaction_boundaries import (
@@ -14,6 +13,7 @@ from connect.runtime.source.transaction_boundaries import (
     make_boundaries,
     transfer_boundary_s,
 )
+from tests.support.fake_clock import FakeClock
 
 NONE, COMMIT, ABORT = Ending.NONE, Ending.COMMIT, Ending.ABORT
 

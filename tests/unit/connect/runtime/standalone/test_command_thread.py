@@ -33,7 +33,7 @@ def test_a_command_returns_its_result_or_raises_its_error(commands: CommandThrea
 def test_commands_of_the_same_time_keep_their_order(commands: CommandThread) -> None:
     ran: list[int] = []
     for number in range(100):
-        commands.post(lambda number=number: ran.append(number))  # type: ignore[misc]
+        commands.post(0.0, lambda number=number: ran.append(number))  # type: ignore[misc]
     commands.run(lambda: None, TIMEOUT_S)
     assert ran == list(range(100))
 
@@ -41,8 +41,8 @@ def test_commands_of_the_same_time_keep_their_order(commands: CommandThread) -> 
 def test_a_later_command_does_not_hold_up_the_others(commands: CommandThread) -> None:
     ran: list[str] = []
     later = threading.Event()
-    commands.post(later.set, delay=0.05)
-    commands.post(lambda: ran.append("first"))
+    commands.post(0.05, later.set)
+    commands.post(0.0, lambda: ran.append("first"))
     commands.run(lambda: None, TIMEOUT_S)
     assert ran == ["first"]
     assert later.wait(TIMEOUT_S)
@@ -54,9 +54,9 @@ def test_a_failing_posted_command_does_not_stop_the_next(
     def fail() -> None:
         raise ValueError("odd")
 
-    commands.post(fail)
+    commands.post(0.0, fail)
     assert commands.run(lambda: "still here", TIMEOUT_S) == "still here"
-    assert "A command of herder failed" in caplog.text
+    assert "A step of the herder failed: odd" in caplog.text
 
 
 def test_who_waits_too_long_is_told_and_the_command_is_dropped(commands: CommandThread) -> None:
@@ -67,7 +67,7 @@ def test_who_waits_too_long_is_told_and_the_command_is_dropped(commands: Command
         entered.set()
         leave.wait(TIMEOUT_S)
 
-    commands.post(hold)
+    commands.post(0.0, hold)
     assert entered.wait(TIMEOUT_S)
     with pytest.raises(DeadlineExceeded, match="did not answer within"):
         commands.run(lambda: ran.append("late"), 0.01)

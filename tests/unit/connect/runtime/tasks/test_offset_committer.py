@@ -7,12 +7,13 @@ from concurrent.futures import Future
 
 import pytest
 
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, ConnectError
 from connect.plugin import StoredOffset
 from connect.runtime.tasks.offset_committer import OffsetCommitter
-from connect.storage.offset_store import MemoryOffsetStore
 from connect.storage.offset_writer import OffsetWriter
+from tests.support.fake_clock import FakeClock
+from tests.support.memory_offset_store import MemoryOffsetStore
 
 INTERVAL_S, TIMEOUT_S = 60.0, 5.0
 

@@ -7,15 +7,16 @@ from concurrent.futures import Future
 
 import pytest
 
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import PartitionHealth, StoredOffset, TransferTask
 from connect.runtime.tasks.task import WorkerTaskContext
 from connect.runtime.transfer.task import WorkerTransferTask
 from connect.storage.offset_reader import OffsetReader
-from connect.storage.offset_store import MemoryOffsetStore
 from connect.storage.offset_writer import OffsetWriter
+from tests.support.fake_clock import FakeClock
+from tests.support.memory_offset_store import MemoryOffsetStore
 
 INTERVAL_S, TIMEOUT_S = 60.0, 5.0
 LANE = {"lane": 0}

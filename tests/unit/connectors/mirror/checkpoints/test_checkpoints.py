@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.clients.groups.consumer_groups import Committed
-from connect.clock import FakeClock
 from connect.data import json_codec
 from connect.errors import ConfigError, ConnectError, RetriableError
 from connect.metrics.registry import MetricRegistry, MetricSample
@@ -23,6 +22,7 @@ from connectors.mirror.formats import Checkpoint
 from connectors.mirror.offsets.translation import Place
 from connectors.mirror.offsets.translator import GroupOffset, translation_topics
 from connectors.mirror.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from tests.support.fake_clock import FakeClock
 
 PROPS = {
     "name": "MirrorCheckpointConnector",

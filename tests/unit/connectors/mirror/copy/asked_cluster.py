@@ -11,10 +11,10 @@ from uuid import UUID
 from connect.clients.cluster.list_offsets import OffsetResult
 from connect.clients.cluster.metadata import ClusterSnapshot
 from connect.clients.wire.selector_loop import SelectorLoop
-from connect.clock import FakeClock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
+from tests.support.fake_clock import FakeClock
 
 __all__ = ["AskedCluster", "SteppedLoop"]
 

@@ -12,7 +12,6 @@ from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.cluster.metadata import ClusterSnapshot
 from connect.clients.config.settings import ProduceSettings, WireSettings
 from connect.clients.wire.selector_loop import SelectorLoop
-from connect.clock import FakeClock
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
 from connect.protocol.records import Record, encode_batch
 from connectors.mirror.copy.batches.conversion import CopyOptions
@@ -27,6 +26,7 @@ from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
+from tests.support.fake_clock import FakeClock
 from tests.unit.connectors.mirror.copy.scripted_target import Fate, Log, ScriptedTarget
 
 SETTINGS = WireSettings(bootstrap=(("broker", 1),), client_id="test")

@@ -10,7 +10,7 @@ import tracemalloc
 
 import pytest
 
-from connectors.mirror.copy.brokers import connection as node
+from connect.clients.cluster import broker_node as node
 from tests.support.hostile_broker import FETCH, METADATA, PRODUCE
 from tests.support.hostile_copy import (
     ANY_ANSWER,

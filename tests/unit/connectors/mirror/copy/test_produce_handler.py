@@ -22,7 +22,6 @@ from hypothesis.stateful import (
 from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.config.settings import ProduceSettings, WireSettings
 from connect.clients.wire.selector_loop import SelectorLoop
-from connect.clock import FakeClock
 from connect.protocol.records import Record, encode_batch
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
@@ -36,6 +35,7 @@ from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
+from tests.support.fake_clock import FakeClock
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
 
 PARTITIONS = (0, 1)

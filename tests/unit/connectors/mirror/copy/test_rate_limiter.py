@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect.clock import FakeClock
 from connectors.mirror.copy.rate_limiter import RateLimiter
+from tests.support.fake_clock import FakeClock
 
 
 @given(

@@ -13,13 +13,13 @@ from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import EARLIEST
 from connect.clients.cluster.metadata import ClusterSnapshot
 from connect.clients.wire.selector_loop import SelectorLoop
-from connect.clock import FakeClock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
 from connectors.mirror.copy.stall_detector import StallDetector
 from connectors.mirror.metrics import PartitionMetrics
+from tests.support.fake_clock import FakeClock
 
 KEY = ("t", 0)
 

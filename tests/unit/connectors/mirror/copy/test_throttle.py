@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.clients.wire.selector_loop import SelectorLoop
-from connect.clock import FakeClock
 from connect.config.java_regex import compile_java_regex
 from connect.protocol.batches import BatchHeader
 from connectors.mirror.config.rates import FlowLimits, RateLimit, TopicRate
@@ -20,6 +19,7 @@ from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.throttle import FLOW_LIMIT, TOPIC_LIMIT, Throttle
 from connectors.mirror.metrics import PartitionMetrics
+from tests.support.fake_clock import FakeClock
 
 KB = 1000
 

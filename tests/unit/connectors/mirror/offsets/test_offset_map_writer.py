@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from connect.clients.librdkafka.topic_log import LogRecord
-from connect.clock import FakeClock
 from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.formats import Checkpoint, OffsetSync
@@ -12,6 +11,7 @@ from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_map_writer import MapWriter
 from connectors.mirror.offsets.translation import Place, best_place
+from tests.support.fake_clock import FakeClock
 
 T = ("t", 0)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from connect.clock import FakeClock
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, page_span
 from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
 from tests.simulation.groups.topics import Topics, WorkerTopics
+from tests.support.fake_clock import FakeClock
 
 T = ("t", 0)
 

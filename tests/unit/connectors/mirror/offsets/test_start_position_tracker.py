@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect.clock import FakeClock
 from connect.errors import BrokerError, CorruptData
 from connectors.mirror.offsets import start_position_tracker as beginnings
 from connectors.mirror.offsets.log_identity import facts_key, is_facts_key
@@ -23,6 +22,7 @@ from connectors.mirror.offsets.start_positions import (
     first_key,
     parse_first_key,
 )
+from tests.support.fake_clock import FakeClock
 
 ID = UUID(int=7)
 ONE, TWO = ("t", 0), ("t", 1)

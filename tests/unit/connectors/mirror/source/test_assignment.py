@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.source.assignment import Measured
 from connectors.mirror.source.partition_load import LoadBook, Looked
+from tests.support.fake_clock import FakeClock
 
 A, B, C, D = (("t", number) for number in range(4))
 KB = 1000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from connect.clock import FakeClock
 from connectors.mirror.source.catch_up import CatchUp
+from tests.support.fake_clock import FakeClock
 
 LONG = 600.0
 

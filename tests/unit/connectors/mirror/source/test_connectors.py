@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from connect.clock import FakeClock
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror import plugins
 from connectors.mirror.config.source import SourceConfig
@@ -10,6 +9,7 @@ from connectors.mirror.heartbeat import MirrorHeartbeatConnector, MirrorHeartbea
 from connectors.mirror.source.connector import MirrorSourceConnector, validate_source
 from connectors.mirror.source.task import MirrorSourceTask
 from connectors.mirror.topics.refresh import internal_topics
+from tests.support.fake_clock import FakeClock
 
 JAVA = "org.apache.kafka.connect.mirror."
 PROPS = {

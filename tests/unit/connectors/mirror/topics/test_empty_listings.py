@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.errors import RetriableError
 from connectors.mirror.topics.empty_listings import EmptyListings
+from tests.support.fake_clock import FakeClock
 
 
 def test_an_empty_listing_is_believed_after_a_while() -> None:

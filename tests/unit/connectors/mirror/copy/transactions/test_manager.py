@@ -19,7 +19,6 @@ from connect.clients.cluster.metadata import ClusterSnapshot
 from connect.clients.transactions.coordinator import TransactionSpoilt
 from connect.clients.transactions.producer import ProducerFenced
 from connect.clients.wire.selector_loop import SelectorLoop
-from connect.clock import FakeClock
 from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, SourcePartition, StoredOffset
 from connect.protocol.messages import ProducedPartition, TopicPartition
@@ -35,6 +34,7 @@ from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartit
 from connectors.mirror.copy.transactions.states import Phase
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import noted_facts
+from tests.support.fake_clock import FakeClock
 
 OFFSETS = "offsets"
 TIMEOUT_S = 60.0

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from connect.clock import FakeClock
 from connect.errors import BrokerUnavailable
 from connectors.mirror.copy.positions.tail_checks import FoundTail, TailQuestion
 from connectors.mirror.metrics import PartitionMetrics
@@ -15,6 +14,7 @@ from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.partition import SparkPartition
 from connectors.mirror.spark.copy.tails import BoardTails
+from tests.support.fake_clock import FakeClock
 
 KEY = ("t", 0)
 

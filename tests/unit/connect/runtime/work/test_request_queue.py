@@ -4,9 +4,9 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from connect.clock import FakeClock
 from connect.errors import ConnectError
-from connect.runtime.distributed.request_queue import RequestQueue
+from connect.runtime.work.request_queue import RequestQueue
+from tests.support.fake_clock import FakeClock
 
 
 class Queue(RequestQueue):

@@ -1,4 +1,5 @@
-"""Shared by commands that run once and end: usage errors, and error reporting at the top level."""
+"""Shared by all commands: usage errors, exit codes, and error reporting at the top level. Cheap to
+import."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,16 +15,24 @@ from connect.errors import ConfigError, ConnectError
 
 __all__ = [
     "EXIT_ERROR",
+    "EXIT_OK",
     "EXIT_USAGE",
+    "STOP_S",
     "WITHOUT_SPARK",
+    "ExitCodes",
+    "MirrorParser",
     "UsageParser",
     "output_file",
     "positive",
-    "run_to_exit_code",
+    "run_program",
 ]
 
-EXIT_USAGE = 1
-EXIT_ERROR = 2
+EXIT_OK, EXIT_USAGE, EXIT_ERROR = 0, 1, 2
+
+STOP_S = 25.0
+"""Time limit for a clean stop of a worker; a stop usually takes much less. Service managers kill
+after 30 s or more."""
+
 WITHOUT_SPARK = "use --engine local, which needs no Spark"
 """Advice added to an error when Spark is missing and the command also has a local engine."""
 
@@ -31,11 +40,19 @@ _INTERRUPTED = 128 + 2
 
 
 class UsageParser(argparse.ArgumentParser):
-    """Ends with `EXIT_USAGE` for wrong usage; argparse would end with 2."""
+    """Ends with `usage_exit` for wrong usage; argparse would end with 2."""
+
+    usage_exit = EXIT_USAGE
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+        self.exit(self.usage_exit, f"{self.prog}: {message}\n")
+
+
+class MirrorParser(UsageParser):
+    """Ends as MirrorMaker's commands do."""
+
+    usage_exit = 255
 
 
 def positive(text: str) -> int:
@@ -63,29 +80,38 @@ def output_file(text: str) -> Path:
     return path
 
 
-def run_to_exit_code(
+ExitCodes = Sequence[tuple[type[Exception], int]]
+"""The exit code of a program that ended with an error; the first kind that fits counts."""
+
+ONE_SHOT: ExitCodes = ((ConfigError, EXIT_USAGE), (ConnectError, EXIT_ERROR))
+"""Of commands that run once and end."""
+
+
+def run_program(
     program: str,
     parse: Callable[[], argparse.Namespace],
     run: Callable[[argparse.Namespace], int],
+    codes: ExitCodes = ONE_SHOT,
+    level: Callable[[argparse.Namespace], int] = lambda _: logging.WARNING,
 ) -> int:
-    """Run a command and return its exit code, with one sentence on stderr if it failed."""
+    """Run a command and return its exit code, with one sentence on stderr if it failed. `level` is
+    the level of its log."""
     try:
         arguments = parse()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else EXIT_USAGE
     from api.cli.logs import configure_logging
 
-    configure_logging(logging.WARNING)
+    configure_logging(level(arguments))
     try:
         return run(arguments)
-    except ConfigError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except ConnectError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return EXIT_ERROR
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except Exception:  # the top of the program: a mistake of ours, told in full
+    except Exception as error:
+        for kind, code in codes:
+            if isinstance(error, kind):
+                print(f"{program}: {error}", file=sys.stderr)
+                return code
+        # A mistake of ours, told in full.
         logging.getLogger(program).exception("ended by an unexpected error")
         return EXIT_ERROR

@@ -1,26 +1,30 @@
-"""Requests to the herder's thread, ordered by due time and answered through futures."""
+"""Requests to a herder's thread, ordered by due time and answered through futures."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
 from connect.clock import Clock
-from connect.errors import ConnectError
+from connect.errors import ConnectError, DeadlineExceeded
 
 __all__ = ["RequestQueue"]
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
 class RequestQueue:
-    """Safe to use from any thread; `take` and `close` are for the one that serves it.
+    """A queue of requests. `take` and `close` are for the serving thread, the rest is thread-safe.
 
-    `wake` is called after something was added.
+    `wake` is called after a request was added.
     """
 
     def __init__(self, wake: Callable[[], None], clock: Clock) -> None:
@@ -32,8 +36,10 @@ class RequestQueue:
         self._closed: ConnectError | None = None
 
     def submit(self, request: Callable[[], T], delay_s: float = 0.0) -> Future[T]:
-        """Have it run after the delay; the future gets its result, or error. Once the queue is
-        closed the future fails at once."""
+        """Queue a request with a delay. The future gets its result or error.
+
+        It fails at once if the queue is closed.
+        """
         answer: Future[T] = Future()
 
         def run() -> None:
@@ -59,9 +65,34 @@ class RequestQueue:
             refuse(closed)
         return answer
 
+    def run(self, request: Callable[[], T], timeout_s: float, late: Callable[[], str]) -> T:
+        """Run a request now. Return its result or raise its error.
+
+        Raises `DeadlineExceeded` with the text of `late` after the timeout; a request that has not
+        started by then is dropped.
+        """
+        answer = self.submit(request)
+        try:
+            return answer.result(timeout_s)
+        except FutureTimeout as error:
+            if answer.done():
+                raise
+            answer.cancel()
+            raise DeadlineExceeded(late()) from error
+
+    def post(self, delay_s: float, command: Callable[[], None]) -> None:
+        """Run a request after the delay without waiting. Errors are logged."""
+
+        def step() -> None:
+            try:
+                command()
+            except Exception as error:  # noqa: BLE001 - the top of a herder's thread
+                _log.error("A step of the herder failed: %s", error, exc_info=error)
+
+        self.submit(step, delay_s)
+
     def take(self, due_by: float | None = None) -> Callable[[], None] | None:
-        """The next request that is due, or was by this time of the clock's `monotonic`; None when
-        there is none."""
+        """Return the next request that was due at time `due_by` of `clock.monotonic`, or None."""
         now = self._clock.monotonic() if due_by is None else due_by
         with self._lock:
             if self._heap and self._heap[0][0] <= now:
@@ -69,14 +100,16 @@ class RequestQueue:
             return None
 
     def next_due_s(self) -> float | None:
-        """Seconds until a request is due, 0 if one is; None when there is none."""
+        """Return the seconds until the next request is due (0 if one is), or None if there is
+        none.
+        """
         with self._lock:
             if not self._heap:
                 return None
             return max(0.0, self._heap[0][0] - self._clock.monotonic())
 
     def close(self, error: ConnectError) -> None:
-        """Answer everything that waits, and all that comes later, with this error."""
+        """Fail all waiting and later requests with this error."""
         with self._lock:
             self._closed = error
             left = [refuse for _, _, _, refuse in self._heap]

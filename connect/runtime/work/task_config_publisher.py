@@ -1,9 +1,9 @@
-"""Publishes a connector's task configs to the config topic.
+"""Publishes a connector's task configs.
 
-The connector's worker asks it for them; if they differ from what is committed, the leader writes
-them, or is asked to by a signed request. Where workers cannot ask one another, and writing is not
-the leader's privilege, the connector's worker writes them itself. What fails is tried again, with
-growing waits, for as long as the connector runs here.
+The connector's worker asks the connector for task configs. If they differ from the committed ones,
+the herder commits them: a standalone herder in memory, a herder of a group in the config topic or
+by a request to the leader. Failures are retried with a growing backoff while the connector runs
+here.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Protocol
 from connect.clock import Clock
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff
-from connect.runtime.distributed.leader_client import InternalRequests, LeaderRefused
-from connect.runtime.distributed.running_work import RunningWork
+from connect.runtime.errors import LeaderRefused
 from connect.runtime.tasks.configs import (
     enforces_tasks_max,
     kept_task_configs,
@@ -25,6 +24,7 @@ from connect.runtime.tasks.configs import (
     too_many_tasks,
 )
 from connect.runtime.tasks.live_keys import differ_only_live, without_live
+from connect.runtime.work.running_work import RunningWork
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import TasksAnswer, WorkerConnector
 from connect.storage.config_state import ClusterConfigState
@@ -34,59 +34,65 @@ __all__ = ["TaskConfigPublisher", "task_configs_changed"]
 _log = logging.getLogger(__name__)
 
 _BACKOFF_S, _BACKOFF_CAP_S = 0.25, 60.0
-# A leader may not have read our key yet, nor we its; it is not worth an error until then.
+# The leader may not have read our session key yet, or we the leader's, so early failures are not
+# logged as errors.
 _KEY_GRACE_S = 60.0
 _FORBIDDEN = 403
 
 
-class Group(Protocol):
-    """The part of the herder that publishing uses, on the herder's thread."""
+class Commits(Protocol):
+    """The part of a herder that publishing uses, on the herder's thread."""
 
     @property
-    def is_leader(self) -> bool: ...
-    @property
-    def leader_url(self) -> str: ...
-    @property
-    def publishes_itself(self) -> bool: ...
-    @property
     def configs(self) -> ClusterConfigState: ...
-    def write_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None: ...
+    def commit_task_configs(
+        self, connector: str, configs: Sequence[Mapping[str, str]]
+    ) -> Future[None] | None:
+        """Commit task configs, or ask the leader to; then the future completes when it has.
+
+        Raises `ConnectError`.
+        """
+
+    def task_configs_answered(self, connector: str) -> None:
+        """Called when the connector's task configs were committed, or failed and will be
+        retried.
+        """
 
 
 class TaskConfigPublisher:
-    """All on the herder's thread but `wanted`, which is for any. `later(seconds, command)` runs a
-    command on that thread."""
+    """Publishes task configs on the herder's thread; only `wanted` is thread-safe.
+
+    `later(seconds, command)` runs a command on that thread.
+    """
 
     def __init__(
         self,
         worker: Worker,
         work: RunningWork,
-        group: Group,
-        requests: InternalRequests,
+        herder: Commits,
         later: Callable[[float, Callable[[], None]], None],
         clock: Clock,
     ) -> None:
         self._worker = worker
         self._work = work
-        self._group = group
-        self._requests = requests
+        self._herder = herder
         self._later = later
         self._clock = clock
         self._asked: dict[str, WorkerConnector] = {}
         self._sent: dict[str, tuple[WorkerConnector, list[dict[str, str]]]] = {}
         self._answers: dict[str, tuple[WorkerConnector, list[dict[str, str]]]] = {}
-        """The last task configs of each connector, in the form that is stored."""
+        """The last task configs that each connector generated, in the stored form."""
         self._again: set[str] = set()
         self._waiting: dict[str, WorkerConnector] = {}
-        """Hosts that are asked again when their backoff is over."""
+        """Hosts to ask again after their backoff."""
         self._backoffs: dict[str, tuple[WorkerConnector, Backoff, float]] = {}
 
     def wanted(self, connector: str) -> None:
-        """The connector has started, or says that its tasks have changed."""
+        """Publish the task configs of a connector that has started or requests it."""
         self._later(0.0, lambda: self._ask(connector))
 
     def forget(self, connector: str) -> None:
-        """This worker no longer runs the connector."""
+        """Stop publishing for a connector that no longer runs here."""
         self._asked.pop(connector, None)
         self._sent.pop(connector, None)
         self._answers.pop(connector, None)
@@ -95,12 +101,14 @@ class TaskConfigPublisher:
         self._again.discard(connector)
 
     def compare(self) -> None:
-        """Ask connectors here again whose committed tasks are not those that they said: a leader
-        that died, or wrote when it led no more, may have left others, or none."""
+        """Ask connectors again whose committed task configs differ from their last generated ones.
+
+        A leader that died, or that wrote after losing its leadership, may have left others or none.
+        """
         for connector, (host, kept) in list(self._answers.items()):
             if self._work.host_of(connector) is not host:
                 del self._answers[connector]
-            elif self._group.configs.raw_task_configs(connector) != kept:
+            elif self._herder.configs.raw_task_configs(connector) != kept:
                 self.wanted(connector)
 
     def _ask(self, connector: str) -> None:
@@ -108,7 +116,7 @@ class TaskConfigPublisher:
         if host is None:
             return
         if self._asked.get(connector) is host:
-            # The answer under way may not know what the connector has found since.
+            # The answer in progress may predate the connector's newest change.
             self._again.add(connector)
             return
         self._again.discard(connector)
@@ -146,10 +154,10 @@ class TaskConfigPublisher:
         task_class: type,
         generated: Sequence[Mapping[str, str]],
     ) -> bool:
-        """Whether the leader was asked, and its answer is to come."""
+        """Publish generated task configs. Return whether a request to the leader is pending."""
         config = self._work.config_of(connector)
         _check_count(connector, len(generated), config)
-        configs = self._group.configs
+        configs = self._herder.configs
         raw = configs.raw_connector_config(connector)
         if raw is None:
             return False
@@ -160,18 +168,17 @@ class TaskConfigPublisher:
         ]
         self._answers[connector] = (host, kept)
         sent = self._sent.get(connector)
-        # Right after a commit our own view of the topic may still be from before it.
+        # Right after a commit, our own view of the topic may be older.
         unread = sent is not None and sent[0] is host and sent[1] != kept
         if not unread and not task_configs_changed(connector, configs, kept, config, live):
             self._published(connector, host)
             return False
         _log.info("Connector %s: committing %d task configs", connector, len(kept))
         self._sent[connector] = (host, kept)
-        if self._group.is_leader or self._group.publishes_itself:
-            self._group.write_task_configs(connector, kept)
+        asked = self._herder.commit_task_configs(connector, kept)
+        if asked is None:
             self._published(connector, host)
             return False
-        asked = self._requests.post_task_configs(self._group.leader_url, connector, kept)
         asked.add_done_callback(
             lambda done: self._later(0.0, lambda: self._answered(connector, host, done))
         )
@@ -186,15 +193,15 @@ class TaskConfigPublisher:
         self._done(connector, host)
 
     def _published(self, connector: str, host: WorkerConnector) -> None:
-        """The connector's task configs are committed."""
+        """Handle a commit of the connector's task configs."""
         self._backoffs.pop(connector, None)
         host.note_unpublished(None)
 
     def _done(self, connector: str, host: WorkerConnector) -> None:
-        """No publication of this connector is running; start another if one was requested
-        meanwhile."""
+        """Start the next publication of this connector, if one was requested meanwhile."""
         if self._asked.get(connector) is host:
             del self._asked[connector]
+            self._herder.task_configs_answered(connector)
             if connector in self._again:
                 self._ask(connector)
 
@@ -220,7 +227,7 @@ class TaskConfigPublisher:
         if backoff.failures > 1 and not expired_key:
             host.note_unpublished(
                 f"Cannot commit the connector's task configs, so its tasks are not running: {error}"
-                if not self._group.configs.tasks(connector)
+                if not self._herder.configs.tasks(connector)
                 else f"Cannot commit changed task configs of the connector: {error}"
             )
         self._waiting[connector] = host
@@ -240,8 +247,11 @@ def task_configs_changed(
     connector_config: Mapping[str, str],
     live: frozenset[str] = frozenset(),
 ) -> bool:
-    """Whether these task configs differ from the committed ones, or the connector's config from
-    the one that those were made from, other than in `live` keys. Pure."""
+    """Return whether the committed task configs are out of date. Pure.
+
+    They are if the generated configs differ, or if the connector's config has changed from the one
+    they were made from in other keys than `live`.
+    """
     tasks = configs.tasks(connector)
     if len(kept) != len(tasks):
         return True

@@ -1,7 +1,7 @@
-"""The copy engine's connection to one broker, opened on demand and reopened after a failure.
+"""A connection to one broker, opened on demand and reopened after a failure.
 
-`BrokerNode` owns the connection; its subclasses `SourceNode` and `TargetNode` decide which requests
-are sent. Everything here runs on the engine's loop thread.
+`BrokerNode` owns the connection; its subclasses decide which requests are sent. Everything here
+runs on the thread of its loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RENEW_AT = 0.85
 _RENEW_POLL_S = 0.05
 
 MOST_THROTTLE_S = 300.0
-"""A longer throttle time is cut to this: brokers measure quotas over seconds."""
+"""The longest throttle time that is honoured: brokers measure quotas over seconds."""
 
 PATIENCE_S = 5.0
 """Replace a connection that awaits a response and receives no byte for this long: it may be half
@@ -39,7 +39,7 @@ class BrokerNode:
 
     role = "broker"
     speaks: tuple[int, int, str]
-    """The API key and version that the connection uses, and the API's name."""
+    """API key, API version and API name of the requests on the connection."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class BrokerNode:
         self._failures = 0
         self._closed = False
         self.round_trip_s = 0.0
-        """The round-trip time that the system measures; 0 if it is not known."""
+        """The round-trip time measured by the system, 0 if unknown."""
         self._heard_bytes = 0
         self._heard_at = loop.now()
         self.throttled_at = float("-inf")
-        """When the broker last throttled us because of a quota that a user set."""
+        """When the broker last throttled this client because of a configured quota."""
         self._stalls = 0
 
     # Hooks for subclasses.
@@ -89,14 +89,14 @@ class BrokerNode:
 
     @property
     def patience_s(self) -> float:
-        """How long a healthy broker may take before the first byte of its response."""
+        """How long a healthy broker may take to send the first byte of its response."""
         return PATIENCE_S
 
     # The life of the connection.
 
     @property
     def sendable(self) -> bool:
-        """Whether requests may be sent now. If not, start or await what is needed first."""
+        """Return whether requests may be sent now. If not, start what is needed first."""
         channel = self.channel
         if channel is None:
             self._connect()
@@ -168,14 +168,9 @@ class BrokerNode:
         level = logging.WARNING if self._failures in (1, 10) else logging.DEBUG
         _LOG.log(level, "%s %d: %s; trying again", self.role, self.node_id, error)
         self._retry_pending = True
-        self._loop.after(self._backoff(), self._retry)
+        self._loop.after(self._settings.reconnect_backoff_s(self._failures - 1), self._retry)
         self._link.request_refresh()
         self.on_lost(error)
-
-    def _backoff(self) -> float:
-        first = self._settings.reconnect_backoff_ms
-        most = self._settings.reconnect_backoff_max_ms
-        return float(min(most, first * 2 ** min(self._failures - 1, 16))) / 1000
 
     def _retry(self) -> None:
         self._retry_pending = False
@@ -210,8 +205,11 @@ class BrokerNode:
             self._loop.update(channel)
 
     def check_deadline(self, now: float) -> None:
-        """Called every second: close the connection if its oldest request timed out or it fell
-        silent, and open one if there is work for it."""
+        """Close the connection if its oldest request timed out or it fell silent. Open one if there
+        is work.
+
+        Called every second.
+        """
         channel = self.channel
         if channel is None:
             # A broker that was missing from the metadata does not retry by itself.
@@ -228,8 +226,10 @@ class BrokerNode:
             self.lose(BrokerUnavailable(why))
 
     def _fell_silent(self, channel: Channel, now: float) -> bool:
-        """Whether a response is awaited and no byte came for longer than the patience. Called every
-        second."""
+        """Return whether a response is awaited and no byte came for longer than the patience.
+
+        Called every second.
+        """
         if channel.bytes_in != self._heard_bytes:
             self._stalls = 0
         if channel.bytes_in != self._heard_bytes or not channel.in_flight:
@@ -239,8 +239,10 @@ class BrokerNode:
         return now - max(self._heard_at, channel.throttled_until) > patience
 
     def lose_soon(self, channel: Channel, error: ConnectError) -> None:
-        """Sending failed: close the connection after the current event. Partitions do not change in
-        the middle of sending."""
+        """Close the connection after the current event, because sending failed.
+
+        Partitions do not change in the middle of sending.
+        """
         self._losing = True
         self._loop.soon(lambda: self._lose_if_open(channel, error))
 

@@ -1,7 +1,8 @@
-"""Starts, changes and stops the connectors and tasks that a worker of a group runs.
+"""Starts, changes and stops the connectors and tasks that a worker runs.
 
-The group's assignment decides what runs. A connector or task that cannot be made is FAILED with the
-reason, counts as running, and affects nothing else.
+Its herder decides what runs: a standalone herder everything, a herder of a group the assigned work.
+A connector or task that cannot be created is FAILED with the reason. It still counts as running,
+and does not affect others.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ from dataclasses import dataclass
 from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import TransferTask
-from connect.runtime.distributed.exactly_once_checks import TaskRun
-from connect.runtime.distributed.task_reconfiguration import (
-    RunningTask,
-    TaskRenewal,
-    only_live,
-    resolved,
-    resolved_or_none,
-)
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.tasks.configs import check_task_count
 from connect.runtime.tasks.host import TaskHost, stop_tasks
 from connect.runtime.tasks.live_keys import with_live
 from connect.runtime.thread_dumps import error_trace
+from connect.runtime.work.task_reconfiguration import (
+    RunningTask,
+    TaskRenewal,
+    commit_soon,
+    only_live,
+    resolved,
+    resolved_or_none,
+)
+from connect.runtime.work.task_run import TaskRun
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import WorkerConnector
 from connect.storage.config_state import ClusterConfigState
@@ -35,31 +37,34 @@ __all__ = ["RunningWork", "TasksWanted"]
 
 _log = logging.getLogger(__name__)
 
-# As Java's worker: what all stopping connectors together get.
+# As in Java's worker: the total time for stopping all connectors.
 _CONNECTOR_STOP_S = 5.0
-# A connector's start is to return within seconds; this is for slow logins and cold clusters.
+# A connector must start within seconds; this leaves room for slow logins and cold clusters.
 _CONNECTOR_START_S = 60.0
 
 TasksWanted = Callable[[str], None]
-"""Told, on any thread, that a connector should be asked what its tasks are."""
+"""Called on any thread when a connector must be asked for task configs."""
 
 
 @dataclass
 class _Connector:
-    """`host` None: paused, stopped, or not to be made."""
+    """One connector. `host` is None if it is paused, stopped, or cannot be created."""
 
     config: Mapping[str, str]
     target: TargetState
     committed: Sequence[Mapping[str, str]] = ()
-    """The configs of its tasks when it was begun."""
+    """Its task configs when it was started."""
     host: WorkerConnector | None = None
 
 
 class RunningWork:
-    """Everything but `task_hosts` belongs to the herder's thread. `later(seconds, command)` runs a
-    command on that thread; `tasks_wanted`: see there. `expired` is called there with a connector
-    that has to be restarted to get newer values from config providers. `begin_run`, there too,
-    gives a task that writes exactly once its run."""
+    """The running work of a worker. Only `task_hosts` is thread-safe; the rest is for the herder's
+    thread.
+
+    `later(seconds, command)` runs a command on that thread. `tasks_wanted` is called when a
+    connector must be asked for task configs. `expired` is called with a connector that must restart
+    to get newer values from config providers. `begin_run` creates the run of an exactly-once task.
+    """
 
     def __init__(
         self,
@@ -80,34 +85,36 @@ class RunningWork:
         self._connectors: dict[str, _Connector] = {}
         self._tasks: dict[InstanceId, RunningTask] = {}
         self._frozen: set[InstanceId] = set()
-        self.renewal = TaskRenewal(worker, self._tasks, lambda: self._frozen, self._begin_anew)
-        """How tasks come to newer configs."""
+        self.renewal = TaskRenewal(worker, self._tasks, lambda: self._frozen, self.restart_tasks)
+        """Applies newer configs to tasks."""
 
     @property
     def running(self) -> set[InstanceId]:
-        """All connectors and tasks that were started and not stopped, including FAILED ones."""
+        """The connectors and tasks that were started and not stopped, including FAILED ones."""
         return {InstanceId(name) for name in self._connectors} | set(self._tasks)
 
     def host_of(self, connector: str) -> WorkerConnector | None:
-        """The connector's host, if the connector has started and is to run."""
+        """Return the connector's host if it has started and is to run."""
         entry = self._connectors.get(connector)
         if entry is None or entry.host is None or not entry.host.running:
             return None
         return entry.host
 
     def config_of(self, connector: str) -> Mapping[str, str]:
-        """The resolved config that the connector was begun with."""
+        """Return the resolved config with which the connector was started."""
         return self._connectors[connector].config
 
     def task_hosts(self) -> list[TaskHost]:
-        """A snapshot for other threads."""
+        """Return a snapshot of the task hosts, for other threads."""
         return [task.host for task in list(self._tasks.values()) if task.host is not None]
 
     # Connectors.
 
     def begin_connector(self, name: str, configs: ClusterConfigState) -> Future[None]:
-        """Bring a connector to its target state. The future: when it has started; fails with what
-        FAILED it."""
+        """Bring a connector to its target state.
+
+        The future completes when it has started, or fails with the error that made it FAILED.
+        """
         ready: Future[None] = Future()
         target = configs.target_state(name) or TargetState.STARTED
         tasks = [configs.raw_task_config(task) for task in configs.tasks(name)]
@@ -129,7 +136,7 @@ class RunningWork:
         return ready
 
     def end_connectors(self, names: Collection[str]) -> None:
-        """Stop connectors and forget them; they are UNASSIGNED."""
+        """Stop connectors and remove them; they become UNASSIGNED."""
         entries = {name: self._connectors.pop(name) for name in names if name in self._connectors}
         self._stop_hosts([entry.host for entry in entries.values()])
         for name in entries:
@@ -138,7 +145,7 @@ class RunningWork:
     def restart_connector(
         self, name: str, configs: ClusterConfigState, *, shown: bool
     ) -> Future[None]:
-        """Stop and begin a connector. `shown`: its status says RESTARTING meanwhile."""
+        """Stop and start a connector. `shown`: its status is RESTARTING meanwhile."""
         entry = self._connectors.pop(name, None)
         if entry is not None:
             self._stop_hosts([entry.host])
@@ -147,8 +154,9 @@ class RunningWork:
         return self.begin_connector(name, configs)
 
     def keeps_running(self, name: str, configs: ClusterConfigState) -> bool:
-        """Whether a connector's newer config is nothing to it, but only to its tasks: then it has
-        it now."""
+        """Return whether a changed config affects only the connector's tasks; the connector then
+        has it.
+        """
         entry = self._connectors.get(name)
         if (
             self.host_of(name) is None
@@ -158,14 +166,15 @@ class RunningWork:
             return False
         config = resolved_or_none(self._worker, name, configs)
         if config is None or config == entry.config:
-            return False  # one that is put again as it was, is begun anew, as by Java's workers
+            # As in Java, a connector whose unchanged config is submitted again is restarted.
+            return False
         if not only_live(self._worker, entry.config, config):
             return False
         entry.config = config
         return True
 
     def set_target(self, name: str, target: TargetState) -> None:
-        """Pause, stop or resume the connector and its tasks, as far as they are here."""
+        """Pause, stop or resume this worker's part of the connector."""
         for instance, task in self._tasks.items():
             if instance.connector == name and task.host is not None:
                 task.host.set_paused(target is not TargetState.STARTED)
@@ -174,7 +183,7 @@ class RunningWork:
             return
         before, entry.target = entry.target, target
         if self._statuses.is_failed(InstanceId(name)) and target is not TargetState.STOPPED:
-            # Only a restart heals a failure; the target counts from then on.
+            # Only a restart ends a failure; the target state applies from then on.
             return
         _log.info("Connector %s changes from %s to %s", name, before.value, target.value)
         self._stop_hosts([entry.host])
@@ -196,8 +205,10 @@ class RunningWork:
             self._begin_task(task, configs)
 
     def end_tasks(self, tasks: Collection[InstanceId]) -> None:
-        """Stop tasks, their final offsets stored, and forget them; they are UNASSIGNED. Of tasks
-        that are not here nothing is said: others may run them."""
+        """Stop tasks, store their final offsets and remove them; they become UNASSIGNED.
+
+        Tasks that are not here get no status, because other workers may run them.
+        """
         here = [task for task in tasks if task in self._tasks]
         self._disown(self._frozen.intersection(here))
         self._end_tasks(here)
@@ -205,23 +216,61 @@ class RunningWork:
             self._release(task)
 
     def restart_tasks(self, tasks: Collection[InstanceId], configs: ClusterConfigState) -> None:
-        """Stop and start tasks; their statuses say RESTARTING meanwhile."""
+        """Stop and start tasks; their statuses are RESTARTING meanwhile."""
         self._end_tasks(tasks)
         for task in tasks:
             self._statuses.try_move(task, State.RESTARTING)
         self.begin_tasks(tasks, configs)
 
     def task_failed(self, task: InstanceId) -> bool:
-        """Whether the task could not be begun, or has failed since."""
+        """Return whether the task could not be started or has failed since."""
         return self._statuses.is_failed(task)
 
-    def _begin_anew(self, instance: InstanceId, configs: ClusterConfigState) -> None:
-        self.end_tasks([instance])
-        self.begin_tasks([instance], configs)
+    def update_tasks(self, name: str, configs: ClusterConfigState) -> None:
+        """Apply committed configs to the tasks of a connector that all run here, with minimal
+        interruption.
+
+        A task must store the offsets of work that it gives up before another task reads them. The
+        order is therefore: stop surplus tasks; offer changed configs, and stop the tasks that
+        refuse; let changed tasks store their offsets; start new tasks.
+        """
+        wanted = configs.tasks(name)
+        here = [task for task in self._tasks if task.connector == name]
+        gone = [task for task in here if task not in wanted]
+        self.destroy(gone)
+        changed, over = self.renewal.offer(name, configs)
+        self._end_tasks(over)
+        for task in over:
+            # A restart also clears the FAILED state of the old task.
+            self._statuses.try_move(task, State.UNASSIGNED)
+        new = [task for task in wanted if task not in self._tasks]
+        if new:
+            commit_soon(self._worker, changed)
+        self.begin_tasks(new, configs)
+        if gone or changed or new:
+            _log.info(
+                "Tasks of %s: %d reconfigured in place, %d restarted, %d new, %d stopped",
+                name,
+                len(changed),
+                len(over),
+                len(new) - len(over),
+                len(gone),
+            )
+
+    def destroy(self, instances: Collection[InstanceId]) -> None:
+        """Stop deleted connectors and tasks, and delete their statuses."""
+        self._end_tasks([each for each in instances if each.is_task])
+        names = [each.connector for each in instances if not each.is_task]
+        entries = [self._connectors.pop(name) for name in names if name in self._connectors]
+        self._stop_hosts([entry.host for entry in entries])
+        for each in instances:
+            self._statuses.forget(each)
 
     def freeze(self, tasks: Iterable[InstanceId]) -> frozenset[InstanceId]:
-        """Have tasks stand still that can: of transfer tasks everything that moves is on their own
-        thread. Returns those that do; the others go on."""
+        """Freeze the tasks that can be frozen, and return them; the others continue.
+
+        Transfer tasks can: all of their activity is on their own thread.
+        """
         frozen = set()
         for instance in tasks:
             task = self._tasks.get(instance)
@@ -233,8 +282,10 @@ class RunningWork:
         return frozenset(frozen)
 
     def thaw(self, tasks: Collection[InstanceId]) -> None:
-        """Let these of the frozen tasks go on; the others end, and store nothing, as another worker
-        may have run them meanwhile."""
+        """Let these frozen tasks continue and stop the other frozen ones without storing offsets.
+
+        Another worker may have run the others meanwhile.
+        """
         frozen, self._frozen = self._frozen & self._tasks.keys(), set()
         ours = frozen.intersection(tasks)
         for instance in sorted(ours):
@@ -245,8 +296,7 @@ class RunningWork:
         self.end_tasks(sorted(frozen - ours))
 
     def _disown(self, tasks: Iterable[InstanceId]) -> None:
-        """Have frozen tasks end without storing offsets, which may be older than those of the
-        workers that run them now."""
+        """Stop frozen tasks without storing offsets, which may be older than their new owners'."""
         deadline = Deadline(self._graceful_s, self._worker.clock)
         for instance in sorted(tasks):
             self._frozen.discard(instance)
@@ -254,8 +304,8 @@ class RunningWork:
             if host is not None:
                 host.disown(deadline)
 
-    def end_all(self, deadline: Deadline) -> bool:
-        """Stop everything. False: something did not end in time."""
+    def end_all(self, deadline: Deadline, *, keep_statuses: bool = False) -> bool:
+        """Stop everything. Return False if something did not end in time."""
         left = max(0.0, deadline.remaining())
         clock = self._worker.clock
         hosts = [entry.host for entry in self._connectors.values() if entry.host is not None]
@@ -269,13 +319,13 @@ class RunningWork:
         for host in hosts:
             ended &= host.join(stopping)
         for instance in sorted(self.running):
-            self._release(instance)
+            self._release(instance, keep=keep_statuses)
         self._connectors.clear()
         self._tasks.clear()
         return ended
 
     def _expire(self, name: str, entry: _Connector) -> None:
-        """Values from config providers in the connector's config have expired."""
+        """Handle expired config provider values in the connector's config."""
         if self._connectors.get(name) is entry:
             _log.info("Config provider values of connector %s have expired", name)
             self._expired(name)
@@ -353,12 +403,15 @@ class RunningWork:
         for host in found:
             host.join(deadline)
 
-    def _release(self, instance: InstanceId) -> None:
-        """UNASSIGNED, as the last that this worker says of it; but a failure stays to be seen
-        until somebody else has something newer to say."""
+    def _release(self, instance: InstanceId, *, keep: bool = False) -> None:
+        """Set the instance UNASSIGNED as this worker's final status.
+
+        A FAILED status stays until another worker writes a newer one.
+        """
         if not self._statuses.is_failed(instance):
             self._statuses.try_move(instance, State.UNASSIGNED)
-        self._statuses.release(instance)
+        if not keep:
+            self._statuses.release(instance)
 
     @property
     def _graceful_s(self) -> float:
@@ -366,7 +419,7 @@ class RunningWork:
 
 
 def _unless_told(error: Exception) -> Exception | None:
-    """The error to log with its stack trace; None for errors whose message is enough."""
+    """Return the error to log with its stack trace, or None if its message is enough."""
     return None if isinstance(error, ConnectError) else error
 
 
