@@ -179,11 +179,8 @@ class ClusterSurvey:
             raise ConnectError(f"Topic {failures[0].remote} is not ready: {failures[0]}")
 
     def _create_own_topics(self) -> None:
-        admin = (
-            self.source_admin
-            if self.config.offset_syncs_topic_location == "source"
-            else self.target_admin
-        )
+        on_source = client_configs.offset_syncs_side(self.config.originals) == "source"
+        admin = self.source_admin if on_source else self.target_admin
         for name, factor in internal_topics(self.config).items():
             ensure_compacted_topic(admin, name, factor, self.config.admin_timeout_ms / 1000)
 

@@ -162,7 +162,6 @@ class CheckpointConfig(MirrorConfig):
     checkpoints_topic_replication_factor: int
     mirror_translation_engine: Literal["auto", "process", "spark"]
     mirror_translation_spark_min_offsets: int
-    offset_syncs_topic_location: Literal["source", "target"]
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> CheckpointConfig:
@@ -194,7 +193,6 @@ def _checkpoint_config(parsed: ParsedConfig) -> CheckpointConfig:
     filters = ConfigDef(
         [SOURCE_CONFIG_DEF.keys["topics"], SOURCE_CONFIG_DEF.keys["topics.exclude"]]
     ).parse(parsed.originals)
-    location = parsed.string("offset-syncs.topic.location")
     return CheckpointConfig(
         **base_fields(parsed),
         groups=parsed.strings("groups"),
@@ -210,7 +208,6 @@ def _checkpoint_config(parsed: ParsedConfig) -> CheckpointConfig:
         checkpoints_topic_replication_factor=parsed.integer("checkpoints.topic.replication.factor"),
         mirror_translation_engine=_ENGINES[parsed.string("mirror.translation.engine")],
         mirror_translation_spark_min_offsets=parsed.integer("mirror.translation.spark.min.offsets"),
-        offset_syncs_topic_location="target" if location == "target" else "source",
     )
 
 

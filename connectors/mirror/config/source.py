@@ -277,7 +277,6 @@ class SourceConfig(MirrorConfig):
     sync_topic_acls_interval_s: float | None
     replication_factor: int
     offset_syncs_topic_replication_factor: int
-    offset_syncs_topic_location: Literal["source", "target"]
     offset_lag_max: int
     emit_offset_syncs_enabled: bool
     heartbeats_replication_enabled: bool
@@ -334,7 +333,6 @@ class SourceTaskConfig:
 def _source_config(parsed: ParsedConfig) -> SourceConfig:
     syncs_factor = parsed.integer("offset-syncs.topic.replication.factor")
     map_factor = parsed.optional_integer("offset-map.topic.replication.factor")
-    location = parsed.string("offset-syncs.topic.location")
     _check_offset_syncs(parsed)
     return SourceConfig(
         **base_fields(parsed),
@@ -350,7 +348,6 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         sync_topic_acls_interval_s=interval_s(parsed, "sync.topic.acls"),
         replication_factor=parsed.integer("replication.factor"),
         offset_syncs_topic_replication_factor=syncs_factor,
-        offset_syncs_topic_location="target" if location == "target" else "source",
         offset_lag_max=parsed.integer("offset.lag.max"),
         emit_offset_syncs_enabled=parsed.boolean("emit.offset-syncs.enabled"),
         heartbeats_replication_enabled=parsed.boolean("heartbeats.replication.enabled"),

@@ -28,7 +28,7 @@ from connectors.mirror.offsets.translation_logs import (
     KafkaTranslationLogs,
     TranslationLogs,
 )
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.replication_policy import offset_topics
 
 __all__ = [
     "GroupOffset",
@@ -101,16 +101,10 @@ class TranslationTopics:
 
 
 def translation_topics(props: Mapping[str, str], index: str | None = None) -> TranslationTopics:
-    """Where the flow with these connector properties keeps its offset syncs and offset map. Each is
-    called after the cluster it is not on."""
-    policy = replication_policy(props)
-    on_source = props.get("offset-syncs.topic.location", "source").strip() == "source"
-    other = props["target.cluster.alias" if on_source else "source.cluster.alias"]
-    return TranslationTopics(
-        client_configs.offset_syncs_consumer(props, index),
-        policy.offset_syncs_topic(other),
-        policy.offset_map_topic(other),
-    )
+    """Where the flow with these connector properties keeps its offset syncs and offset map."""
+    topics = offset_topics(props)
+    client = client_configs.offset_syncs_consumer(props, index)
+    return TranslationTopics(client, topics.syncs, topics.map)
 
 
 class InProcessTranslator:
