@@ -19,13 +19,14 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics, MapReader
-from connectors.mirror.offsets.log_identity import LogIdentity, facts_key
+from connectors.mirror.offsets.log_identity import LogIdentity
+from connectors.mirror.offsets.map_notes import Note, note_key
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic
 from connectors.mirror.offsets.offset_map_writer import DuePages, MapWriter
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.offsets.offset_syncs import OffsetSyncRule
-from connectors.mirror.offsets.start_positions import FirstPosition, first_key
+from connectors.mirror.offsets.start_positions import FirstPosition
 
 __all__ = ["PAGES_EVERY_S", "OffsetSyncWriter", "Reached", "position_after", "source_partition"]
 
@@ -190,7 +191,9 @@ class OffsetSyncWriter:
         assert self._syncs is not None, "nothing is kept without the offset map"
         self._firsts.update(firsts)
         self._kept.update(firsts)
-        return self._syncs.write_pages([(first_key(k), v.encode()) for k, v in firsts.items()])
+        return self._syncs.write_pages(
+            [(note_key(Note.START, k), v.encode()) for k, v in firsts.items()]
+        )
 
     def forget_first(self, keys: Collection[TopicPartition]) -> None:
         """An offset of these is stored: where they began, if that is kept, is not needed now."""
@@ -198,7 +201,7 @@ class OffsetSyncWriter:
         for key in gone:
             self._kept.pop(key, None)
         if gone and self._syncs is not None:
-            self._syncs.write_pages([(first_key(key), None) for key in gone])
+            self._syncs.write_pages([(note_key(Note.START, key), None) for key in gone])
 
     # What was copied, and what was lost.
 
@@ -277,7 +280,7 @@ class OffsetSyncWriter:
         if not self._config.mirror_offset_map_enabled:
             return []
         return [
-            (facts_key(each.source), each.facts.encode())
+            (note_key(Note.FACTS, each.source), each.facts.encode())
             for each in reached
             if each.facts is not None
         ]

@@ -19,7 +19,7 @@ from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.offsets.loss_notes import NEWEST_LOSS, encode_loss
+from connectors.mirror.offsets.map_notes import NEWEST_LOSS, encode_loss
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_sync_store import OffsetSyncStore
 from connectors.mirror.offsets.translation import Known, Place, best_place, by_sync, nearer
@@ -59,7 +59,7 @@ class GroupOffset(NamedTuple):
 class PageRow(NamedTuple):
     """A page of the offset map: its key, and its record's value.
 
-    With `NEWEST_LOSS` as the first source offset it is a note of the newest loss (`loss_notes.py`).
+    With `NEWEST_LOSS` as the first source offset it is a note of the newest loss (`map_notes.py`).
     """
 
     topic: str

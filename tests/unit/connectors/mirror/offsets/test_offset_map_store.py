@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 
 from connect.errors import RetriableError
-from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segment, page_key
+from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.translation import BackwardMap, Place
 from tests.support.copied_log import CopiedLog, copied_logs
+from tests.support.whole_map import WholeMap
 
 T = ("t", 0)
 
@@ -37,7 +38,7 @@ class Topic:
 
 @given(copied_logs(java=True))
 def test_translations_are_those_of_whole_pages_also_when_none_is_kept(log: CopiedLog) -> None:
-    whole, backward = OffsetMap(log.map_pages()), BackwardMap(log.map_pages())
+    whole, backward = WholeMap(log.map_pages()), BackwardMap(log.map_pages())
     for cache_bytes in (0, 1 << 20):
         topic = Topic()
         store = OffsetMapStore(topic.fetch, cache_bytes)
