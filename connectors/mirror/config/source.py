@@ -263,15 +263,6 @@ SOURCE_TASK_CONFIG_DEF: ConfigDef = SOURCE_CONFIG_DEF.extended(
 class SourceConfig(MirrorConfig):
     """Values of the source connector. `..._interval_s`: seconds, None where switched off."""
 
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...]
-    topic_filter_class: str
-    config_properties_exclude: tuple[str, ...]
-    config_property_filter_class: str
-    use_defaults_from: str
-    """`source` or `target`. Not declared by MirrorMaker 2 either: it is read from the flow's own
-    properties (`A->B.use.defaults.from`)."""
-    consumer_poll_timeout_ms: int
     refresh_topics_interval_s: float | None
     sync_topic_configs_interval_s: float | None
     sync_topic_acls_interval_s: float | None
@@ -336,13 +327,6 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
     _check_offset_syncs(parsed)
     return SourceConfig(
         **base_fields(parsed),
-        topics=parsed.strings("topics"),
-        topics_exclude=parsed.strings("topics.exclude"),
-        topic_filter_class=parsed.string("topic.filter.class"),
-        config_properties_exclude=parsed.strings("config.properties.exclude"),
-        config_property_filter_class=parsed.string("config.property.filter.class"),
-        use_defaults_from=parsed.originals.get("use.defaults.from", "target"),
-        consumer_poll_timeout_ms=parsed.integer("consumer.poll.timeout.ms"),
         refresh_topics_interval_s=interval_s(parsed, "refresh.topics"),
         sync_topic_configs_interval_s=interval_s(parsed, "sync.topic.configs"),
         sync_topic_acls_interval_s=interval_s(parsed, "sync.topic.acls"),

@@ -5,7 +5,7 @@ simulator pass another one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from connect.clients.librdkafka.factory import producer
@@ -39,9 +39,9 @@ class BookTopics(Protocol):
 class KafkaBookTopics:
     """`BookTopics` of the clusters that a connector's properties name."""
 
-    def __init__(self, props: Mapping[str, str], config: SourceConfig, index: str | None) -> None:
-        """Args: props: the connector's properties, for clients; `config`: the same, parsed.
-        index: the task's number, for the clients' names."""
+    def __init__(self, config: SourceConfig, index: str | None) -> None:
+        """`index`: the task's number, for the clients' names."""
+        props = config.originals
         self._topics = offset_topics(props)
         self._producer = offset_syncs_producer(props, index)
         self._consumer = offset_syncs_consumer(props, index)

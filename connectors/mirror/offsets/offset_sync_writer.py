@@ -77,15 +77,13 @@ class OffsetSyncWriter:
 
     def __init__(
         self,
-        props: Mapping[str, str],
         config: SourceConfig,
         index: str | None,
         clock: Clock = SYSTEM_CLOCK,
         topics: BookTopics | None = None,
     ) -> None:
-        """Args: props: the connector's properties, for clients; `config`: the same, parsed.
-        index: the task's number, for the clients' names.
-        topics: where the books are; None: on the clusters that `props` name."""
+        """Args: index: the task's number, for the clients' names.
+        topics: where the books are; None: on the clusters that the config names."""
         self._config = config
         self._clock = clock
         self._rules: dict[TopicPartition, OffsetSyncRule] = {}
@@ -107,7 +105,7 @@ class OffsetSyncWriter:
         """Those of them that were written here, which may be under way while others are read."""
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
-        topics = topics or KafkaBookTopics(props, config, index)
+        topics = topics or KafkaBookTopics(config, index)
         self._syncs = topics.writer()
         if config.mirror_offset_map_enabled:
             self._topics = topics

@@ -112,16 +112,14 @@ class MirrorSourceTask(TransferTask):
         if self._config.mirror_quarantine_topic is not None:
             self._quarantine = self._clients.quarantine(
                 self._config.mirror_quarantine_topic,
-                config,
                 self._config,
                 self.context.producer_properties(),
             )
         self._books = OffsetSyncWriter(
-            config,
             self._config,
             task.task_index,
             self._clock,
-            self._clients.books(config, self._config, task.task_index),
+            self._clients.books(self._config, task.task_index),
         )
         plan: TailPlan | None = None
         if self.context.transfer is None:
@@ -148,7 +146,7 @@ class MirrorSourceTask(TransferTask):
             self._books, self.context.connector_name, self._engine, self._clock
         )
         self._retention = self._clients.retention(
-            f"{self.context.connector_name} task {self.context.task_index}", config, consumer
+            f"{self.context.connector_name} task {self.context.task_index}", self._config, consumer
         )
         self._assign(task.task_assigned_partitions)
         self._limits = (self._config.limits, 1 / task.task_count)

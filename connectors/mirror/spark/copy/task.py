@@ -133,7 +133,7 @@ class SparkSourceTask(TransferTask):
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )
-        self._books = OffsetSyncWriter(config, self._config, task.task_index)
+        self._books = OffsetSyncWriter(self._config, task.task_index)
         self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._board, self._clock
         )
