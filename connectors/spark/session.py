@@ -77,11 +77,10 @@ class SparkLease:
     """One user's share of the session: while it is wanted, the session is there or comes. Safe to
     use from any thread."""
 
-    def __init__(self, shared: SharedSession, who: str, on_ready: Callable[[], None]) -> None:
+    def __init__(self, shared: SharedSession, on_ready: Callable[[], None]) -> None:
         self._shared = shared
         self._on_ready = on_ready
         self._wanting = False
-        self.who = who
 
     def want(self, *, start: bool = True) -> SparkSession | None:
         """Request the session until `rest` or `release`. None: it does not exist yet; `on_ready` is
@@ -160,7 +159,7 @@ class SharedSession:
         `on_ready`: called on the owner's thread for each session that becomes ready while wanted;
         must not block. Raises `ConfigError` for properties that no session can be made of.
         """
-        lease = SparkLease(self, who, on_ready)
+        lease = SparkLease(self, on_ready)
         given = {**worker_properties(), **spark_properties(props)}
         check_spark_properties(given)
         with self._lock:

@@ -4,10 +4,22 @@ are compared with."""
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.offset_map_pages import OffsetMap
+from connectors.mirror.offsets.offset_map_store import OffsetMapStore
+from connectors.mirror.offsets.translation import Place
 
-__all__ = ["WholeMap"]
+__all__ = ["WholeMap", "places"]
+
+
+def places(
+    store: OffsetMapStore, wanted: Mapping[TopicPartition, Iterable[int]]
+) -> dict[tuple[TopicPartition, int], Place]:
+    """Translations of source offsets by the map alone, of those that it knows."""
+    known = store.known(wanted).items()
+    return {key: each.place for key, each in known if each.place is not None}
 
 
 class WholeMap(OffsetMap):

@@ -91,7 +91,6 @@ class GroupRefresh:
         self._refused: set[str] = set()
         self._topic_ready = False
         troubles = StatusMessages(on_trouble)
-        self._topic_in_trouble = troubles.part("topic")
         self._groups_in_trouble = troubles.part("groups")
         self._loop = cluster_loop(
             f"Group refresh of {self._flow}",

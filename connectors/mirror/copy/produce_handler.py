@@ -345,7 +345,6 @@ class ProduceResponseHandler:
         self._wait(partition, self._backoff(partition))
 
     def _wait(self, partition: TargetPartition, seconds: float) -> None:
-        partition.retry_at = self._loop.now() + seconds
         if seconds < float("inf"):
             self._loop.after(
                 seconds, lambda: self._guarded(partition, lambda: self._waited(partition))

@@ -28,7 +28,6 @@ from connectors.mirror.offsets.offset_map_pages import (
 from connectors.mirror.offsets.translation import (
     BackwardMap,
     Known,
-    Place,
     before_the_map,
     known_in_stretch,
     place_by_head,
@@ -120,16 +119,6 @@ class OffsetMapStore:
             session = decode_loss(value)
             with self._lock:
                 self._indexes[partition].note_loss(session)
-
-    def places(
-        self, wanted: Mapping[TopicPartition, Iterable[int]]
-    ) -> dict[tuple[TopicPartition, int], Place]:
-        """Translate source offsets by the map alone; those are left out of which it knows nothing.
-
-        Raises `RetriableError` where pages change faster than they can be read.
-        """
-        known = self.known(wanted).items()
-        return {key: each.place for key, each in known if each.place is not None}
 
     def known(
         self, wanted: Mapping[TopicPartition, Iterable[int]]

@@ -157,7 +157,6 @@ class TopicRefresh:
         self._properties = config_property_filter(config.originals)
         self._on_change = on_change
         self._partitions: list[TopicPartition] | None = None
-        self._skipped: Counter[str] = Counter()
         self._clusters: Clusters | None = None
         self._threads = OneShotThreads(f"topic-refresh-{self._flow}")
         self._own_topics_ready = self._told_of_map = False
@@ -370,7 +369,6 @@ class TopicRefresh:
         if found == self._partitions:
             return
         self._partitions = found
-        self._skipped = skipped
         log.info(
             "%s: mirroring %d topics with %d partitions; %d topics skipped%s",
             self._flow,

@@ -19,6 +19,7 @@ from tests.simulation.mirror.internal_topics import InternalTopic
 from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Timeline
 from tests.simulation.mirror.truth import Copies, Copy, SourceTruth
+from tests.support.whole_map import places
 
 __all__ = ["Oracle"]
 
@@ -312,7 +313,7 @@ class Oracle:
         self._map.take(record.key, record.value, record.offset)
 
     def translate(self, key: TopicPartition, offset: int) -> Place | None:
-        return self._map.places({key: [offset]}).get((key, offset))
+        return places(self._map, {key: [offset]}).get((key, offset))
 
     def check_translation(self, key: TopicPartition, offset: int) -> Place | None:
         """The map's answer for a group that reads `offset` next skips no record, and is true where
