@@ -31,7 +31,7 @@ from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
 from connectors.mirror.offsets.offset_map_pages import MapPage
-from connectors.mirror.retention.deadline import Limits, LogState, limits_of
+from connectors.mirror.retention.deadline import LogState, RetentionLimits, limits_of
 from connectors.mirror.retention.timestamp_search import next_stamps
 from connectors.mirror.topics.create import apply_plan, creation_configs, ensure_compacted_topic
 from connectors.mirror.topics.refresh import internal_topics, topic_selector
@@ -70,7 +70,7 @@ class ClusterFacts:
     logs: list[PartitionLogs] = field(default_factory=list)
     starts: dict[TopicPartition, int | None] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
-    limits: dict[str, Limits] = field(default_factory=dict)
+    limits: dict[str, RetentionLimits] = field(default_factory=dict)
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     growth: dict[TopicPartition, float] = field(default_factory=dict)
     trimmed: dict[TopicPartition, float] = field(default_factory=dict)

@@ -85,10 +85,10 @@ def offset_syncs_producer(props: Mapping[str, str], index: str | None = None) ->
     return client_properties(props, side, "producer", f"offset-syncs-{side}-producer", index)
 
 
-def offset_syncs_admin(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
+def offset_syncs_admin(props: Mapping[str, str]) -> dict[str, str]:
     """The admin of the cluster that holds the offset-syncs topic."""
     side = offset_syncs_side(props)
-    return client_properties(props, side, "admin", f"offset-syncs-{side}-admin", index)
+    return client_properties(props, side, "admin", f"offset-syncs-{side}-admin")
 
 
 def offset_syncs_consumer(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:

@@ -40,7 +40,7 @@ __all__ = [
     "HISTORY_OFF",
     "CopiedRow",
     "EventRow",
-    "Flow",
+    "FlowTask",
     "History",
     "LagRow",
     "default_history_file",
@@ -67,7 +67,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class FlowTask:
     """The flow and task that wrote a row."""
 
     connector: str
@@ -214,7 +214,7 @@ class History:
         self._thread = threading.Thread(target=self._main, name="mirror-history", daemon=True)
         self._thread.start()
 
-    def add(self, flow: Flow, row: EventRow | CopiedRow | LagRow) -> None:
+    def add(self, flow: FlowTask, row: EventRow | CopiedRow | LagRow) -> None:
         """Write this soon; returns at once."""
         values = {"at_ms": self._clock.now_ms(), "process": self._process}
         values |= {
