@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
-from connectors.mirror.config.history_url import URL_KEY
+from connectors.mirror.config.loss_policies import URL_KEY
 
 if TYPE_CHECKING:
     from sqlalchemy import Select
