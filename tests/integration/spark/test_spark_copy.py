@@ -109,9 +109,7 @@ def test_no_secret_of_the_flow_shows_in_a_plan(
     with redirect_stdout(printed):
         frame.explain("extended")
     assert "BatchEvalPython" in printed.getvalue()
-    (failed,) = copy_shards(
-        spark, flow, [[SourceRange(("t", 0), ("u", 0), 0, 1)]], stall_s=1.0, most_s=1.0
-    )
+    (failed,) = copy_shards(spark, flow, [[SourceRange(("t", 0), ("u", 0), 0, 1)]], stall_s=1.0)
     assert failed.error is not None
     for shown in (printed.getvalue(), repr(flow), failed.error):
         assert secret not in shown
