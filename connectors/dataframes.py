@@ -35,7 +35,7 @@ from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.history.database import read_history
 from connectors.mirror.history.tables import TABLES
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.replication_policy import offset_topics, replication_policy
 from connectors.mirror.spark.translate.kafka_tables import (
     kafka_options,
     newest_pages,
@@ -176,19 +176,16 @@ class MirrorFrames:
         self._props = properties
         self._policy = replication_policy(properties)
         self._source, self._target = config.source_cluster_alias, config.target_cluster_alias
-        on_source = config.offset_syncs_topic_location == "source"
         self._history_url = config.mirror_history_url
-        self._other = self._target if on_source else self._source
+        self._offset_topics = offset_topics(properties)
 
     def offset_syncs(self) -> DataFrame:
         """SYNC_ROWS."""
-        topic = self._policy.offset_syncs_topic(self._other)
-        return self._read(topic, self._syncs_client(), _syncs, SYNC_ROWS)
+        return self._read(self._offset_topics.syncs, self._syncs_client(), _syncs, SYNC_ROWS)
 
     def ranges(self) -> DataFrame:
         """RANGE_ROWS, from the offset map."""
-        topic = self._policy.offset_map_topic(self._other)
-        return self._read(topic, self._syncs_client(), _ranges, RANGE_ROWS)
+        return self._read(self._offset_topics.map, self._syncs_client(), _ranges, RANGE_ROWS)
 
     def checkpoints(self) -> DataFrame:
         """CHECKPOINT_ROWS."""

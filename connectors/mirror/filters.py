@@ -16,7 +16,7 @@ from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.errors import ConfigError
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF
-from connectors.mirror.load_class import JAVA_PACKAGE, load_class
+from connectors.mirror.load_class import load_configured
 
 __all__ = [
     "ConfigPropertyFilter",
@@ -175,31 +175,18 @@ class DefaultConfigPropertyFilter(ConfigPropertyFilter):
         return self._source_defaults
 
 
+# mypy takes an abstract base for a wrong argument where only its subclasses are returned.
 def topic_filter(props: Mapping[str, str]) -> TopicFilter:
     """The filter that `topic.filter.class` names, configured. Raises `ConfigError`."""
-    key = "topic.filter.class"
-    built_in: Mapping[str, type[TopicFilter]] = {
-        f"{JAVA_PACKAGE}DefaultTopicFilter": DefaultTopicFilter
-    }
-    name = props.get(key, f"{JAVA_PACKAGE}DefaultTopicFilter")
-    return load_class(key, name, built_in, TopicFilter)(props)  # type: ignore[type-abstract]
+    return load_configured("topic.filter.class", props, DefaultTopicFilter, TopicFilter)  # type: ignore[type-abstract]
 
 
 def group_filter(props: Mapping[str, str]) -> GroupFilter:
     """The filter that `group.filter.class` names, configured. Raises `ConfigError`."""
-    key = "group.filter.class"
-    built_in: Mapping[str, type[GroupFilter]] = {
-        f"{JAVA_PACKAGE}DefaultGroupFilter": DefaultGroupFilter
-    }
-    name = props.get(key, f"{JAVA_PACKAGE}DefaultGroupFilter")
-    return load_class(key, name, built_in, GroupFilter)(props)  # type: ignore[type-abstract]
+    return load_configured("group.filter.class", props, DefaultGroupFilter, GroupFilter)  # type: ignore[type-abstract]
 
 
 def config_property_filter(props: Mapping[str, str]) -> ConfigPropertyFilter:
     """The filter that `config.property.filter.class` names, configured. Raises `ConfigError`."""
     key = "config.property.filter.class"
-    built_in: Mapping[str, type[ConfigPropertyFilter]] = {
-        f"{JAVA_PACKAGE}DefaultConfigPropertyFilter": DefaultConfigPropertyFilter
-    }
-    name = props.get(key, f"{JAVA_PACKAGE}DefaultConfigPropertyFilter")
-    return load_class(key, name, built_in, ConfigPropertyFilter)(props)  # type: ignore[type-abstract]
+    return load_configured(key, props, DefaultConfigPropertyFilter, ConfigPropertyFilter)  # type: ignore[type-abstract]

@@ -11,10 +11,8 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from connect.clients.librdkafka.admin import Admin
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.definition import ConfigDef
-from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop
 from connect.plugin import AlteredOffset, Connector, SourceRecord, SourceTask, TransferTask
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
@@ -23,7 +21,7 @@ from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatCo
 from connectors.mirror.formats import Heartbeat
 from connectors.mirror.offsets.alter_offsets_checks import check_heartbeat_offset
 from connectors.mirror.replication_policy import replication_policy
-from connectors.mirror.topics.create import ensure_compacted_topic, with_remedy
+from connectors.mirror.topics.create import create_own_topic
 
 __all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask", "heartbeat_record"]
 
@@ -99,19 +97,13 @@ class MirrorHeartbeatConnector(Connector):
     def _create_topic(self) -> None:
         config = self._config
         assert config is not None
-        topic = replication_policy(config.originals).heartbeats_topic()
-        factor = config.heartbeats_topic_replication_factor
-        admin = Admin(client_configs.heartbeats_target_admin(config.originals))
-        try:
-            ensure_compacted_topic(admin, topic, factor, CREATE_TIMEOUT_S)
-        except ConnectError as error:
-            if error.retriable or isinstance(error, ConfigError):
-                raise
-            # The principal may lack permission to create topics; the topic may exist, so continue.
-            reason = with_remedy(error, "heartbeats.topic.replication.factor")
-            log.error("Cannot create topic %s: %s", topic, reason)
-        finally:
-            admin.close()
+        create_own_topic(
+            client_configs.heartbeats_target_admin(config.originals),
+            replication_policy(config.originals).heartbeats_topic(),
+            config.heartbeats_topic_replication_factor,
+            "heartbeats.topic.replication.factor",
+            CREATE_TIMEOUT_S,
+        )
         if not self._topic_tried:
             self._topic_tried = True
             self.context.request_task_reconfiguration()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from connect.errors import ConfigError
 from connectors.mirror.config.base import JAVA_PACKAGE
 
-__all__ = ["JAVA_PACKAGE", "load_class"]
+__all__ = ["JAVA_PACKAGE", "load_class", "load_configured"]
 
 Extension = TypeVar("Extension")
 
@@ -42,6 +42,18 @@ def load_class(
     if not (isinstance(found, type) and issubclass(found, base)):
         raise _unknown(key, name, built_in, f"it is not a subclass of {base.__qualname__}")
     return found
+
+
+def load_configured(
+    key: str, props: Mapping[str, str], default: type[Extension], base: type[Extension]
+) -> Extension:
+    """Make an object of the class that property `key` names, with `props`; by default, and under
+    the Java name of the same class, `default`. Raises `ConfigError`."""
+    java_name = JAVA_PACKAGE + default.__name__
+    loaded: Callable[[Mapping[str, str]], Extension] = load_class(
+        key, props.get(key, java_name), {java_name: default}, base
+    )
+    return loaded(props)
 
 
 def _unknown(key: str, name: str, built_in: Mapping[str, object], reason: str) -> ConfigError:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from connectors.mirror.config.clients import Side, offset_syncs_side
 from connectors.mirror.load_class import JAVA_PACKAGE, load_class
 
 __all__ = [
     "DefaultReplicationPolicy",
     "IdentityReplicationPolicy",
+    "OffsetTopics",
     "ReplicationPolicy",
     "is_cycle",
+    "offset_topics",
     "replication_policy",
 ]
 
@@ -188,3 +192,23 @@ def replication_policy(props: Mapping[str, str]) -> ReplicationPolicy:
     name = props.get(POLICY_CLASS_KEY, f"{JAVA_PACKAGE}DefaultReplicationPolicy")
     # mypy takes an abstract base for a wrong argument where only its subclasses are returned.
     return load_class(POLICY_CLASS_KEY, name, _BUILT_IN, ReplicationPolicy)(props)  # type: ignore[type-abstract]
+
+
+class OffsetTopics(NamedTuple):
+    """A flow's offset-syncs topic and, beside it, the topic of its offset map. `side`: the cluster
+    that hosts both."""
+
+    side: Side
+    syncs: str
+    map: str
+
+
+def offset_topics(props: Mapping[str, str]) -> OffsetTopics:
+    """Those of the flow with these connector properties. Both are named after the cluster that
+    does not host them."""
+    policy, side = replication_policy(props), offset_syncs_side(props)
+    other = (
+        props.get("target.cluster.alias", "target") if side == "source" else props[SOURCE_ALIAS_KEY]
+    )
+    alias = other.strip()
+    return OffsetTopics(side, policy.offset_syncs_topic(alias), policy.offset_map_topic(alias))

@@ -81,7 +81,6 @@ class SparkLease:
     def __init__(
         self,
         shared: SharedSession,
-        who: str,
         on_ready: Callable[[], None],
         on_failed: Callable[[], None],
         *,
@@ -91,7 +90,6 @@ class SparkLease:
         self._on_ready = on_ready
         self._on_failed = on_failed
         self._wanting = False
-        self.who = who
         self.background = background
 
     def want(self, *, start: bool = True) -> SparkSession | None:
@@ -178,7 +176,7 @@ class SharedSession:
         work that can wait. While all users are so, a session on this machine has the lowest CPU
         priority. Raises `ConfigError` for properties that no session can be made of.
         """
-        lease = SparkLease(self, who, on_ready, on_failed, background=background)
+        lease = SparkLease(self, on_ready, on_failed, background=background)
         given = {**worker_properties(), **spark_properties(props)}
         check_spark_properties(given)
         with self._lock:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.clock import SYSTEM_CLOCK, Clock
 from deploy.brokers import ProcessFailed
 from deploy.demo.events import TOPICS
 from deploy.demo.losses import Losses, compare_all
@@ -226,16 +227,8 @@ class _GroupDemo:
 
     # Looking.
 
-    def _until(self, condition: Callable[[], bool], what: str, timeout_s: float = _STEP_S) -> None:
-        deadline = Deadline(timeout_s, self._stage.clock)
-        while True:
-            self._check_stop()
-            self._workers.check()
-            if condition():
-                return
-            if deadline.expired():
-                raise ProcessFailed(f"It took longer than {timeout_s:g} s until {what}")
-            self._stage.stop.event.wait(BUSY_TICK_S)
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        self._stage.wait_until(self._check, condition, what, _STEP_S)
 
     def _look_until(
         self,
@@ -245,20 +238,17 @@ class _GroupDemo:
         timeout_s: float = _STEP_S,
     ) -> None:
         """Show how it goes until the condition holds."""
-        deadline = Deadline(timeout_s + TICK_S, self._stage.clock)
-        tick = BUSY_TICK_S if self._leader is None else TICK_S
-        while True:
-            self._look(producer)
-            if condition():
-                return
-            if deadline.expired():
-                raise ProcessFailed(f"It took longer than {timeout_s:g} s until {what}")
-            self._stage.stop.event.wait(tick)
+        tick_s = BUSY_TICK_S if self._leader is None else TICK_S
+        look = partial(self._look, producer)
+        self._stage.wait_until(look, condition, what, timeout_s + TICK_S, tick_s)
+
+    def _check(self) -> None:
+        self._check_stop()
+        self._workers.check()
 
     def _look(self, producer: Child) -> None:
-        self._check_stop()
+        self._check()
         producer.check()
-        self._workers.check()
         self._placed = self._workers.placed()
         self._stage.observe(self._workers.reported_lag())
         self._told.records = self._stage.progress.copied_records()

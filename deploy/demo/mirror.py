@@ -87,10 +87,6 @@ class Mirror:
         self._listener = listener
         self._process = GuardedProcess([str(script), str(properties)], log)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def check(self) -> None:
         """Raise `ProcessFailed`, with the end of its log, if it has ended."""
         status = self._process.poll()

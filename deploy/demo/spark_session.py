@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.clock import SYSTEM_CLOCK, Clock
 from deploy.brokers import ProcessFailed
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
@@ -19,7 +20,7 @@ from deploy.demo.commands import Ran, run_command
 from deploy.demo.comparing import Comparison
 from deploy.demo.events import topic_named
 from deploy.demo.mirror import Mirror, mm2_properties
-from deploy.demo.stage import BUSY_TICK_S, PREFIX, TICK_S, Child, Stage, on_two_clusters
+from deploy.demo.stage import PREFIX, TICK_S, Child, Stage, on_two_clusters
 from deploy.demo.stopping import Stop
 from deploy.demo.tampering import tamper
 from deploy.demo.view import View
@@ -191,14 +192,8 @@ class _SparkDemo:
     def _until(
         self, producer: Child, mirror: Mirror, condition: Callable[[], bool], what: str
     ) -> None:
-        deadline = Deadline(_STEP_S, self._stage.clock)
-        while True:
-            self._look(producer, mirror, "copying on Spark")
-            if condition():
-                return
-            if deadline.expired():
-                raise ProcessFailed(f"It took longer than {_STEP_S:g} s until {what}")
-            self._stage.stop.event.wait(BUSY_TICK_S)
+        look = partial(self._look, producer, mirror, "copying on Spark")
+        self._stage.wait_until(look, condition, what, _STEP_S)
 
     def _look(self, producer: Child, mirror: Mirror, state: str) -> None:
         self._stage.stop.check()

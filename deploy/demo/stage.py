@@ -194,6 +194,24 @@ class Stage:
             f"lag {sum(lags):,}, {sum(row.bytes_per_s for row in rows) / 1e6:.1f} MB/s{hint}",
         )
 
+    def wait_until(
+        self,
+        look: Callable[[], None],
+        condition: Callable[[], bool],
+        what: str,
+        timeout_s: float,
+        tick_s: float = BUSY_TICK_S,
+    ) -> None:
+        """Call `look` until the condition holds. Raises `ProcessFailed` after `timeout_s`."""
+        deadline = Deadline(timeout_s, self.clock)
+        while True:
+            look()
+            if condition():
+                return
+            if deadline.expired():
+                raise ProcessFailed(f"It took longer than {timeout_s:g} s until {what}")
+            self.stop.event.wait(tick_s)
+
     def backlog_copied(self) -> tuple[int, int]:
         """(copied, all) records of the backlog, of the topics whose offsets tell how much is left;
         and show it."""

@@ -20,10 +20,8 @@ from deploy.brokers.process import complaints
 from deploy.demo.mirror import (
     SOURCE,
     TARGET,
-    ProcessCost,
     installed_command,
     parse_lag,
-    process_cost,
     read_page,
 )
 
@@ -162,9 +160,6 @@ class Worker:
                 f"{COMMAND} {self.number} ended with status {status}; {self._log} says:\n"
                 f"{complaints(self._log)}"
             )
-
-    def cost(self) -> ProcessCost | None:
-        return None if self._process is None else process_cost(self._process.pid)
 
     def kill(self) -> None:
         """As kill -9."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connectors.mirror.formats import Heartbeat, OffsetSync
-from connectors.mirror.offsets.log_identity import is_facts_key
-from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, parse_page_key
+from connectors.mirror.offsets.map_notes import is_note_key
+from connectors.mirror.offsets.offset_map_pages import MapPage, parse_page_key
 from tests.support.mirrored import MirroredFlow
 from tests.support.reading import ReadRecord, read_partition
+from tests.support.whole_map import WholeMap
 
 __all__ = ["heartbeats", "java_syncs", "mapping", "offset_map", "offset_syncs"]
 
@@ -23,19 +24,19 @@ def offset_syncs(servers: str, topic: str) -> list[OffsetSync]:
     ]
 
 
-def offset_map(servers: str, map_topic: str, topic: str, partition: int = 0) -> OffsetMap:
+def offset_map(servers: str, map_topic: str, topic: str, partition: int = 0) -> WholeMap:
     """The map of one source partition, from the newest version of each of its pages."""
     pages: dict[bytes, MapPage | None] = {}
     for record in read_partition(servers, map_topic):
         assert record.key is not None
-        if is_facts_key(record.key):
+        if is_note_key(record.key):
             continue
         name, number, first = parse_page_key(record.key)
         if (name, number) == (topic, partition):
             pages[record.key] = (
                 None if record.value is None else MapPage.decode(first, record.value)
             )
-    return OffsetMap(page for page in pages.values() if page is not None)
+    return WholeMap(page for page in pages.values() if page is not None)
 
 
 def heartbeats(

@@ -105,7 +105,7 @@ class CopyRun:
                 while self._commands:
                     self._engine.set_fetching(self._commands[0])
                     self._commands.popleft()
-                self.most_memory = max(self.most_memory, self._engine.memory_used)
+                self.most_memory = max(self.most_memory, self._engine._budget.used)
             self._engine.drain(Deadline(5.0))
         except BaseException as error:  # noqa: BLE001 - raised again by the test's thread
             self._failure = error

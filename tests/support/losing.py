@@ -6,7 +6,8 @@ from confluent_kafka import TopicPartition
 from sqlalchemy import create_engine, select
 
 from connectors.mirror.history.tables import TABLES
-from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition, parse_first_key
+from connectors.mirror.offsets.map_notes import Note, parse_note_key
+from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition
 from tests.support.mirrored import MirroredFlow
 from tests.support.producing import numbered, produce
 from tests.support.reading import read_partition
@@ -88,7 +89,7 @@ def first_positions(flow: MirroredFlow) -> dict[str, FirstPosition]:
     if flow.map_topic not in topic_names(flow.source_servers):
         return found
     for record in read_partition(flow.source_servers, flow.map_topic):
-        key = parse_first_key(record.key)
+        key = parse_note_key(Note.START, record.key)
         if record.key == FORGET_ALL:
             found.clear()
         elif key is not None and record.value is None:

@@ -31,14 +31,14 @@ from connectors.mirror.compare.record_streams import (
     older,
 )
 
-__all__ = ["Alignment", "Limits", "Rules"]
+__all__ = ["Alignment", "ComparisonLimits", "Rules"]
 
 FIRST_WINDOW = 64
 WINDOW_GROWTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ComparisonLimits:
     """Memory limits: records and bytes of each side's look-ahead, and differing records that are
     examined one by one."""
 
@@ -74,13 +74,13 @@ class Alignment:
         source: Iterable[BatchRun],
         target: Iterable[BatchRun],
         rules: Rules | None = None,
-        limits: Limits | None = None,
+        limits: ComparisonLimits | None = None,
     ) -> None:
         """`result` has the range's offsets and is filled in. Both iterables give batches in
         order."""
         self._result = result
         self._rules = rules or Rules()
-        self._limits = limits or Limits()
+        self._limits = limits or ComparisonLimits()
         self._source = RecordStream(source, self._rules.timestamps)
         self._target = RecordStream(target, self._rules.timestamps)
         self._block = 0

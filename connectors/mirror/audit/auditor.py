@@ -1,7 +1,7 @@
 """Audits ranges by reading both clusters. Spark tasks and local processes run this code.
 
 Each side has its own connection and is read ahead of the comparison. Memory use is bounded by four
-fetch responses and the look-ahead of `Limits`, whatever the size of the range.
+fetch responses and the look-ahead of `ComparisonLimits`, whatever the size of the range.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from connect.clients.errors import broker_code
 from connect.errors import BrokerError, ConnectError, RetriableError
 from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.audit.alignment import Alignment, Limits
+from connectors.mirror.audit.alignment import Alignment, ComparisonLimits
 from connectors.mirror.audit.findings import RangeResult
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.compare.batch_runs import WireRun, wire_runs
@@ -57,7 +57,7 @@ class AuditSetup:
     target: Mapping[str, str] = field(repr=False)
     read_committed: bool = False
     """Whether the mirror skips aborted records of the source."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ComparisonLimits = field(default_factory=ComparisonLimits)
     stall_s: float = 60.0
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     """Bytes requested from one side per fetch."""

@@ -31,7 +31,7 @@ from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
 from connectors.mirror.offsets.offset_map_pages import MapPage
-from connectors.mirror.retention.deadline import Limits, LogState, limits_of
+from connectors.mirror.retention.deadline import LogState, RetentionLimits, limits_of
 from connectors.mirror.retention.timestamp_search import next_stamps
 from connectors.mirror.topics.create import apply_plan, creation_configs, ensure_compacted_topic
 from connectors.mirror.topics.refresh import internal_topics, topic_selector
@@ -70,7 +70,7 @@ class ClusterFacts:
     logs: list[PartitionLogs] = field(default_factory=list)
     starts: dict[TopicPartition, int | None] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
-    limits: dict[str, Limits] = field(default_factory=dict)
+    limits: dict[str, RetentionLimits] = field(default_factory=dict)
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     growth: dict[TopicPartition, float] = field(default_factory=dict)
     trimmed: dict[TopicPartition, float] = field(default_factory=dict)
@@ -179,11 +179,8 @@ class ClusterSurvey:
             raise ConnectError(f"Topic {failures[0].remote} is not ready: {failures[0]}")
 
     def _create_own_topics(self) -> None:
-        admin = (
-            self.source_admin
-            if self.config.offset_syncs_topic_location == "source"
-            else self.target_admin
-        )
+        on_source = client_configs.offset_syncs_side(self.config.originals) == "source"
+        admin = self.source_admin if on_source else self.target_admin
         for name, factor in internal_topics(self.config).items():
             ensure_compacted_topic(admin, name, factor, self.config.admin_timeout_ms / 1000)
 

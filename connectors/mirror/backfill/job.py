@@ -104,7 +104,7 @@ class BackfillJob:
         self._tell = tell
         self._clock = clock
         self._reader = TailReader(gatherer.source, gatherer.target, gatherer.read_committed)
-        self._arrival = Arrival(dealer.dealing.rate)
+        self._arrival = Arrival()
         self._ended: queue.Queue[_Ended] = queue.Queue()
         self._lost: list[_Lost] = []
         self._lost_in_a_row = 0

@@ -41,9 +41,8 @@ class JobProgress:
 
 @dataclass(slots=True)
 class Arrival:
-    """Keeps samples of the bytes copied over time. `limit`: the rate limit in bytes per second."""
+    """Keeps samples of the bytes copied over time."""
 
-    limit: float | None = None
     _began: float | None = None
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 

@@ -60,7 +60,7 @@ class BackfillProgressStore:
     def begin(self, positions: Mapping[TopicPartition, int | None]) -> None:
         """`positions`: the stored offsets that were found; None: unknown."""
         self._expected = dict(positions)
-        self._books = OffsetSyncWriter(self._flow.properties, self._flow.config, None)
+        self._books = OffsetSyncWriter(self._flow.config, None)
 
     def close(self) -> None:
         """May be called again."""

@@ -27,10 +27,6 @@ class BackfillRequest:
     first: int | None = None
     last: int | None = None
 
-    @property
-    def has_start(self) -> bool:
-        return self.since_ms is not None or self.first is not None
-
 
 def parse_offset_time(text: str, key: str, now_ms: int) -> int:
     """Return milliseconds since the epoch for `2026-11-01` or `2026-11-01T12:00`, UTC unless an

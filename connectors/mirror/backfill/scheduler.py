@@ -105,7 +105,6 @@ class Chunk:
 
     number: int
     ranges: tuple[SourceRange, ...]
-    bytes: int
     rate: float | None
     seconds: float
 
@@ -122,7 +121,6 @@ class SchedulerOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    piece: Chunk
     since: float
     rate: float
 
@@ -194,14 +192,13 @@ class BackfillScheduler:
         piece = Chunk(
             self._dealt,
             tuple(wanted for wanted, _ in chosen),
-            sum(weight for _, weight in chosen),
             rate,
             self.dealing.piece_seconds,
         )
         for wanted in piece.ranges:
             self.jobs[wanted.source].state = PartitionState.COPYING
         self._take_out(self.jobs[piece.ranges[-1].source])
-        self._active[piece.number] = _Active(piece, now, rate or 0.0)
+        self._active[piece.number] = _Active(now, rate or 0.0)
         return piece
 
     def _ready(self, most: int, now: float) -> list[PartitionJob]:

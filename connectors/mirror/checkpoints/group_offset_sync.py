@@ -11,7 +11,6 @@ set back.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -36,7 +35,6 @@ __all__ = [
     "sync_group_offsets",
 ]
 
-_LOG = logging.getLogger(__name__)
 
 Checkpoints = Mapping[str, Mapping[TopicPartition, Checkpoint]]
 """By group, and by the target's partition."""

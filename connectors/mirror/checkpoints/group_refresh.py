@@ -12,22 +12,19 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
-from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConnectError
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.checkpoint import CheckpointConfig
 from connectors.mirror.filters import GroupFilter, TopicFilter, group_filter, topic_filter
 from connectors.mirror.replication_policy import replication_policy
-from connectors.mirror.topics.create import ensure_compacted_topic, with_remedy
+from connectors.mirror.topics.create import create_own_topic
 
 __all__ = ["GroupRefresh", "assignable", "chunks", "mirrored_groups"]
 
 log = logging.getLogger(__name__)
-
-TOPIC_FACTOR_KEY = "checkpoints.topic.replication.factor"
 
 
 def mirrored_groups(
@@ -91,7 +88,6 @@ class GroupRefresh:
         self._refused: set[str] = set()
         self._topic_ready = False
         troubles = StatusMessages(on_trouble)
-        self._topic_in_trouble = troubles.part("topic")
         self._groups_in_trouble = troubles.part("groups")
         self._loop = cluster_loop(
             f"Group refresh of {self._flow}",
@@ -132,19 +128,13 @@ class GroupRefresh:
 
     def _create_topic(self) -> None:
         config = self._config
-        name = replication_policy(config.originals).checkpoints_topic(config.source_cluster_alias)
-        admin = Admin(client_configs.checkpoint_target_admin(config.originals))
-        try:
-            factor = config.checkpoints_topic_replication_factor
-            ensure_compacted_topic(admin, name, factor, self._timeout)
-        except ConnectError as error:
-            reason = with_remedy(error, TOPIC_FACTOR_KEY)
-            if error.retriable or isinstance(error, ConfigError):
-                raise
-            # The principal may lack permission to create topics; the topic may exist, so continue.
-            log.error("%s: cannot create topic %s: %s", self._flow, name, reason)
-        finally:
-            admin.close()
+        create_own_topic(
+            client_configs.checkpoint_target_admin(config.originals),
+            replication_policy(config.originals).checkpoints_topic(config.source_cluster_alias),
+            config.checkpoints_topic_replication_factor,
+            "checkpoints.topic.replication.factor",
+            self._timeout,
+        )
         self._topic_ready = True
 
     def _assignable(self, groups: Iterable[str]) -> list[str]:

@@ -160,18 +160,14 @@ BASE_CONFIG_DEF = ConfigDef([*CONNECTOR_KEYS, *_BASE_KEYS, *SECURITY_KEYS])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorConfig:
-    """The properties of all three connectors. `originals` are the properties it was read from."""
+    """The properties of all three connectors. `originals`: the properties it was read from, which
+    filters, the replication policy and clients read themselves."""
 
     name: str
-    connector_class: str
-    tasks_max: int
     enabled: bool
     source_cluster_alias: str
     target_cluster_alias: str
     admin_timeout_ms: int
-    replication_policy_class: str
-    replication_policy_separator: str
-    replication_policy_internal_topic_separator_enabled: bool
     originals: Mapping[str, str] = field(repr=False, compare=False)
 
 
@@ -179,15 +175,10 @@ class BaseFields(TypedDict):
     """The arguments that every subclass of `MirrorConfig` gives to its constructor."""
 
     name: str
-    connector_class: str
-    tasks_max: int
     enabled: bool
     source_cluster_alias: str
     target_cluster_alias: str
     admin_timeout_ms: int
-    replication_policy_class: str
-    replication_policy_separator: str
-    replication_policy_internal_topic_separator_enabled: bool
     originals: Mapping[str, str]
 
 
@@ -202,17 +193,10 @@ def base_fields(parsed: ParsedConfig) -> BaseFields:
         )
     return BaseFields(
         name=parsed.string("name"),
-        connector_class=parsed.string("connector.class"),
-        tasks_max=parsed.integer("tasks.max"),
         enabled=parsed.boolean("enabled"),
         source_cluster_alias=parsed.string("source.cluster.alias"),
         target_cluster_alias=parsed.string("target.cluster.alias"),
         admin_timeout_ms=parsed.integer("admin.timeout.ms"),
-        replication_policy_class=parsed.string("replication.policy.class"),
-        replication_policy_separator=parsed.string("replication.policy.separator"),
-        replication_policy_internal_topic_separator_enabled=parsed.boolean(
-            "replication.policy.internal.topic.separator.enabled"
-        ),
         originals=parsed.originals,
     )
 

@@ -148,21 +148,12 @@ CHECKPOINT_TASK_CONFIG_DEF: ConfigDef = CHECKPOINT_CONFIG_DEF.extended(
 class CheckpointConfig(MirrorConfig):
     """Values of the checkpoint connector. `..._interval_s`: seconds, None where switched off."""
 
-    groups: tuple[str, ...]
-    groups_exclude: tuple[str, ...]
-    group_filter_class: str
-    topics: tuple[str, ...]
-    """From the source connector's keys: a group counts if it reads a mirrored topic."""
-    topics_exclude: tuple[str, ...]
-    topic_filter_class: str
-    consumer_poll_timeout_ms: int
     refresh_groups_interval_s: float | None
     emit_checkpoints_interval_s: float | None
     sync_group_offsets_interval_s: float | None
     checkpoints_topic_replication_factor: int
     mirror_translation_engine: Literal["auto", "process", "spark"]
     mirror_translation_spark_min_offsets: int
-    offset_syncs_topic_location: Literal["source", "target"]
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> CheckpointConfig:
@@ -191,26 +182,18 @@ class CheckpointTaskConfig:
 
 def _checkpoint_config(parsed: ParsedConfig) -> CheckpointConfig:
     _check_offset_syncs(parsed)
-    filters = ConfigDef(
-        [SOURCE_CONFIG_DEF.keys["topics"], SOURCE_CONFIG_DEF.keys["topics.exclude"]]
-    ).parse(parsed.originals)
-    location = parsed.string("offset-syncs.topic.location")
+    # The topic filter reads these: a group counts if it reads a mirrored topic.
+    ConfigDef([SOURCE_CONFIG_DEF.keys[key] for key in ("topics", "topics.exclude")]).parse(
+        parsed.originals
+    )
     return CheckpointConfig(
         **base_fields(parsed),
-        groups=parsed.strings("groups"),
-        groups_exclude=parsed.strings("groups.exclude"),
-        group_filter_class=parsed.string("group.filter.class"),
-        topics=filters.strings("topics"),
-        topics_exclude=filters.strings("topics.exclude"),
-        topic_filter_class=parsed.string("topic.filter.class"),
-        consumer_poll_timeout_ms=parsed.integer("consumer.poll.timeout.ms"),
         refresh_groups_interval_s=interval_s(parsed, "refresh.groups"),
         emit_checkpoints_interval_s=interval_s(parsed, "emit.checkpoints", zero_allowed=True),
         sync_group_offsets_interval_s=interval_s(parsed, "sync.group.offsets"),
         checkpoints_topic_replication_factor=parsed.integer("checkpoints.topic.replication.factor"),
         mirror_translation_engine=_ENGINES[parsed.string("mirror.translation.engine")],
         mirror_translation_spark_min_offsets=parsed.integer("mirror.translation.spark.min.offsets"),
-        offset_syncs_topic_location="target" if location == "target" else "source",
     )
 
 

@@ -20,6 +20,7 @@ from typing import Literal
 from connect.config.security import CLIENT_CONFIG_NAMES
 
 __all__ = [
+    "Side",
     "checkpoint_source_admin",
     "checkpoint_target_admin",
     "checkpoints_consumer",
@@ -28,6 +29,7 @@ __all__ = [
     "offset_syncs_admin",
     "offset_syncs_consumer",
     "offset_syncs_producer",
+    "offset_syncs_side",
     "source_admin",
     "source_consumer",
     "target_admin",
@@ -79,19 +81,19 @@ def target_admin(props: Mapping[str, str]) -> dict[str, str]:
 
 def offset_syncs_producer(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
     """The source task's producer for the offset-syncs topic (and the offset map), by location."""
-    side = _offset_syncs_side(props)
+    side = offset_syncs_side(props)
     return client_properties(props, side, "producer", f"offset-syncs-{side}-producer", index)
 
 
-def offset_syncs_admin(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
+def offset_syncs_admin(props: Mapping[str, str]) -> dict[str, str]:
     """The admin of the cluster that holds the offset-syncs topic."""
-    side = _offset_syncs_side(props)
-    return client_properties(props, side, "admin", f"offset-syncs-{side}-admin", index)
+    side = offset_syncs_side(props)
+    return client_properties(props, side, "admin", f"offset-syncs-{side}-admin")
 
 
 def offset_syncs_consumer(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
     """The checkpoint task's reader of the offset-syncs topic."""
-    side = _offset_syncs_side(props)
+    side = offset_syncs_side(props)
     return client_properties(props, side, "consumer", f"offset-syncs-{side}-consumer", index)
 
 
@@ -123,7 +125,8 @@ def _with_prefix(props: Mapping[str, str], prefix: str) -> dict[str, str]:
     }
 
 
-def _offset_syncs_side(props: Mapping[str, str]) -> Side:
+def offset_syncs_side(props: Mapping[str, str]) -> Side:
+    """The cluster that hosts the offset-syncs topic, and the offset map beside it."""
     location = props.get("offset-syncs.topic.location", "source").strip()
     return "target" if location == "target" else "source"
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 from connect.config.definition import ConfigKey, Importance, ParsedConfig
 from connect.config.types import ConfigType
 from connect.config.validators import OneOf, OrNull, Range
-from connectors.mirror.config.history_url import URL_KEY
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 
-__all__ = ["LOSS_KEYS", "loss_policies"]
+__all__ = ["LOSS_KEYS", "URL_KEY", "loss_policies"]
+
+URL_KEY = "mirror.history.url"
 
 _POLICY = "mirror.loss.policy"
 _VALUES = tuple(policy.value for policy in LossPolicy)

@@ -265,21 +265,11 @@ SOURCE_TASK_CONFIG_DEF: ConfigDef = SOURCE_CONFIG_DEF.extended(
 class SourceConfig(MirrorConfig):
     """Values of the source connector. `..._interval_s`: seconds, None where switched off."""
 
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...]
-    topic_filter_class: str
-    config_properties_exclude: tuple[str, ...]
-    config_property_filter_class: str
-    use_defaults_from: str
-    """`source` or `target`. Not declared by MirrorMaker 2 either: it is read from the flow's own
-    properties (`A->B.use.defaults.from`)."""
-    consumer_poll_timeout_ms: int
     refresh_topics_interval_s: float | None
     sync_topic_configs_interval_s: float | None
     sync_topic_acls_interval_s: float | None
     replication_factor: int
     offset_syncs_topic_replication_factor: int
-    offset_syncs_topic_location: Literal["source", "target"]
     offset_lag_max: int
     emit_offset_syncs_enabled: bool
     heartbeats_replication_enabled: bool
@@ -335,23 +325,14 @@ class SourceTaskConfig:
 def _source_config(parsed: ParsedConfig) -> SourceConfig:
     syncs_factor = parsed.integer("offset-syncs.topic.replication.factor")
     map_factor = parsed.optional_integer("offset-map.topic.replication.factor")
-    location = parsed.string("offset-syncs.topic.location")
     _check_offset_syncs(parsed)
     return SourceConfig(
         **base_fields(parsed),
-        topics=parsed.strings("topics"),
-        topics_exclude=parsed.strings("topics.exclude"),
-        topic_filter_class=parsed.string("topic.filter.class"),
-        config_properties_exclude=parsed.strings("config.properties.exclude"),
-        config_property_filter_class=parsed.string("config.property.filter.class"),
-        use_defaults_from=parsed.originals.get("use.defaults.from", "target"),
-        consumer_poll_timeout_ms=parsed.integer("consumer.poll.timeout.ms"),
         refresh_topics_interval_s=interval_s(parsed, "refresh.topics"),
         sync_topic_configs_interval_s=interval_s(parsed, "sync.topic.configs"),
         sync_topic_acls_interval_s=interval_s(parsed, "sync.topic.acls"),
         replication_factor=parsed.integer("replication.factor"),
         offset_syncs_topic_replication_factor=syncs_factor,
-        offset_syncs_topic_location="target" if location == "target" else "source",
         offset_lag_max=parsed.integer("offset.lag.max"),
         emit_offset_syncs_enabled=parsed.boolean("emit.offset-syncs.enabled"),
         heartbeats_replication_enabled=parsed.boolean("heartbeats.replication.enabled"),

@@ -12,7 +12,6 @@ A failed partition does not affect others: it leaves the fetches until it can co
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -50,7 +49,6 @@ from connectors.mirror.offsets.log_identity import LogIdentity
 
 __all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
 
-_LOG = logging.getLogger(__name__)
 
 _HOUSEKEEPING_S = 1.0
 _LOOK_AT_TARGET_S = 20.0
@@ -195,11 +193,6 @@ class CopyEngine:
     @property
     def fetching(self) -> bool:
         return self._fetching
-
-    @property
-    def memory_used(self) -> int:
-        """Bytes that count against `buffer_bytes` now."""
-        return self._budget.used
 
     def take_departed(self) -> list[PartitionCopy]:
         """Partitions that left since the last call: their acknowledged position is final."""

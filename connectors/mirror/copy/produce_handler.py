@@ -339,7 +339,6 @@ class ProduceResponseHandler:
         self._wait(partition, self._settings.retry_backoff_s(partition.failures - 1))
 
     def _wait(self, partition: TargetPartition, seconds: float) -> None:
-        partition.retry_at = self._loop.now() + seconds
         if seconds < float("inf"):
             self._loop.after(
                 seconds, lambda: self._guarded(partition, lambda: self._waited(partition))

@@ -257,19 +257,17 @@ def copy_ranges(
     *,
     stop: threading.Event,
     stall_s: float,
-    report_s: float = 1.0,
-    clock: Clock = SYSTEM_CLOCK,
 ) -> None:
     """Copy all ranges, at most one of each partition; returns when they are done.
 
-    `on_progress` gets every range's progress and the new copied ranges: about every `report_s`
-    seconds, and once more at the end, also after an error. Raises `CopyStopped` after `stop` was
-    set, and `DeadlineExceeded` if nothing moved for `stall_s` seconds; its message has each
-    partition's reason. Blocks; everything happens on this thread.
+    `on_progress` gets every range's progress and the new copied ranges: about every second, and
+    once more at the end, also after an error. Raises `CopyStopped` after `stop` was set, and
+    `DeadlineExceeded` if nothing moved for `stall_s` seconds; its message has each partition's
+    reason. Blocks; everything happens on this thread.
     """
-    copier = RangeCopier(settings, clock)
+    copier = RangeCopier(settings)
     try:
-        copier.copy(ranges, on_progress, stop=stop, stall_s=stall_s, report_s=report_s)
+        copier.copy(ranges, on_progress, stop=stop, stall_s=stall_s)
     finally:
         copier.close()
 

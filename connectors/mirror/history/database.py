@@ -31,7 +31,7 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
 from connect.loop import Backoff
-from connectors.mirror.config.history_url import URL_KEY
+from connectors.mirror.config.loss_policies import URL_KEY
 
 if TYPE_CHECKING:
     from sqlalchemy import Select
@@ -41,7 +41,7 @@ __all__ = [
     "HISTORY_OFF",
     "CopiedRow",
     "EventRow",
-    "Flow",
+    "FlowTask",
     "History",
     "LagRow",
     "default_history_file",
@@ -68,7 +68,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class FlowTask:
     """The flow and task that wrote a row."""
 
     connector: str
@@ -215,7 +215,7 @@ class History:
         self._thread = threading.Thread(target=self._main, name="mirror-history", daemon=True)
         self._thread.start()
 
-    def add(self, flow: Flow, row: EventRow | CopiedRow | LagRow) -> None:
+    def add(self, flow: FlowTask, row: EventRow | CopiedRow | LagRow) -> None:
         """Write this soon; returns at once."""
         values = {"at_ms": self._clock.now_ms(), "process": self._process}
         values |= {

@@ -13,7 +13,7 @@ from connect.config.types import SecretStr
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.history.database import CopiedRow, EventRow, Flow, LagRow, open_history
+from connectors.mirror.history.database import CopiedRow, EventRow, FlowTask, LagRow, open_history
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["CopiedPartition", "HistoryRows", "TaskHistory"]
@@ -50,7 +50,7 @@ class CopiedPartition(Protocol):
 class HistoryRows(Protocol):
     """The destination of rows (`history.History`)."""
 
-    def add(self, flow: Flow, row: EventRow | CopiedRow | LagRow) -> None:
+    def add(self, flow: FlowTask, row: EventRow | CopiedRow | LagRow) -> None:
         """Queue a row. Returns at once."""
 
     def close(self) -> None: ...
@@ -72,7 +72,9 @@ class TaskHistory:
         open_rows: OpenRows = open_history,
     ) -> None:
         self._clock = clock
-        self._flow = Flow(connector, task, config.source_cluster_alias, config.target_cluster_alias)
+        self._flow = FlowTask(
+            connector, task, config.source_cluster_alias, config.target_cluster_alias
+        )
         self._history: HistoryRows | None = open_rows(
             config.mirror_history_url, config.mirror_history_retention_days
         )

@@ -12,7 +12,7 @@ from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror.config.clients import offset_syncs_consumer
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.offset_map_pages import MapPage, parse_page_key
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.replication_policy import offset_topics
 
 __all__ = ["map_pages", "stored_positions"]
 
@@ -54,10 +54,8 @@ def map_pages(
 ) -> dict[TopicPartition, dict[int, MapPage]]:
     """The map's pages of these topics by their first source offsets; empty if there is no map.
     `properties`: the source connector's, resolved; `on_source`, `on_target`: the topics there."""
-    at_source = config.offset_syncs_topic_location == "source"
-    other = config.target_cluster_alias if at_source else config.source_cluster_alias
-    topic = replication_policy(config.originals).offset_map_topic(other)
-    if topic not in (on_source if at_source else on_target):
+    side, _, topic = offset_topics(config.originals)
+    if topic not in (on_source if side == "source" else on_target):
         return {}
     pages: dict[TopicPartition, dict[int, MapPage]] = {}
 

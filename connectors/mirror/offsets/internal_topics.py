@@ -5,7 +5,7 @@ simulator pass another one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from connect.clients.librdkafka.factory import producer
@@ -13,7 +13,7 @@ from connectors.mirror.config.clients import offset_syncs_consumer, offset_syncs
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndexReader
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.replication_policy import offset_topics
 
 __all__ = ["BookTopics", "KafkaBookTopics", "MapReader"]
 
@@ -39,19 +39,16 @@ class BookTopics(Protocol):
 class KafkaBookTopics:
     """`BookTopics` of the clusters that a connector's properties name."""
 
-    def __init__(self, props: Mapping[str, str], config: SourceConfig, index: str | None) -> None:
-        """Args: props: the connector's properties, for clients; `config`: the same, parsed.
-        index: the task's number, for the clients' names."""
-        policy = replication_policy(props)
-        at_source = config.offset_syncs_topic_location == "source"
-        other = config.target_cluster_alias if at_source else config.source_cluster_alias
-        self._syncs = policy.offset_syncs_topic(other)
-        self._map = policy.offset_map_topic(other)
+    def __init__(self, config: SourceConfig, index: str | None) -> None:
+        """`index`: the task's number, for the clients' names."""
+        props = config.originals
+        self._topics = offset_topics(props)
         self._producer = offset_syncs_producer(props, index)
         self._consumer = offset_syncs_consumer(props, index)
 
     def writer(self) -> OffsetSyncProducer:
-        return OffsetSyncProducer(producer(self._producer), self._syncs, self._map)
+        topics = self._topics
+        return OffsetSyncProducer(producer(self._producer), topics.syncs, topics.map)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> MapReader:
-        return PageIndexReader(self._map, self._consumer, on_read, before)
+        return PageIndexReader(self._topics.map, self._consumer, on_read, before)

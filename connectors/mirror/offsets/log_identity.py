@@ -1,9 +1,8 @@
 """What is known of both logs of a partition, kept over restarts so that losses are seen then, too.
 
-Written with each commit into the offset map's topic, beside the map's pages
-(docs/reference/offset-map.md):
+Written with each commit as a note into the offset map's topic (`map_notes.py`,
+docs/reference/offset-map.md). Its value:
 
-    key    -1 INT16 | topic STRING | partition INT32
     value  version INT16 = 0 | stored before INT64 | position INT64 | target end INT64 |
            source topic id UUID | target topic id UUID |
            count VARINT of epochs | (epoch VARINT, first offset VARINT)... |
@@ -31,28 +30,15 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from connect.errors import CorruptData
-from connect.protocol.messages import TopicPartition
+from connectors.mirror.offsets.map_notes import id_bytes, topic_id
 from connectors.mirror.offsets.offset_map_pages import get_varint, put_varint
 
-__all__ = [
-    "LogIdentity",
-    "facts_key",
-    "is_facts_key",
-    "joined_by",
-    "noted_facts",
-    "parse_facts_key",
-]
+__all__ = ["LogIdentity", "joined_by", "noted_facts"]
 
 _LOG = logging.getLogger(__name__)
 
 VERSION = 0
-_MARK = b"\xff\xff"
-_NO_PAGE = b"\xff"
-"""A negative INT16, where pages have the length of a topic's name."""
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
 _HEAD = struct.Struct(">hqqq16s16s")
-_NO_ID = bytes(16)
 _NOTED = 4
 
 _MOST_FORMER_IDS = 4
@@ -60,29 +46,6 @@ _MOST_FORMER_IDS = 4
 
 Pairs = tuple[tuple[int, int], ...]
 Ids = tuple[UUID, ...]
-
-
-def facts_key(key: TopicPartition) -> bytes:
-    """The record key of a partition's facts."""
-    name = key[0].encode()
-    return _MARK + _INT16.pack(len(name)) + name + _INT32.pack(key[1])
-
-
-def is_facts_key(key: bytes | None) -> bool:
-    """Whether a record of the offset map's topic is not a page but what is known of a partition:
-    its facts, or its first position (`start_positions.py`)."""
-    return key is not None and key.startswith(_NO_PAGE)
-
-
-def parse_facts_key(key: bytes) -> TopicPartition:
-    """Raises CorruptData."""
-    try:
-        (size,) = _INT16.unpack_from(key, 2)
-        name = key[4 : 4 + size].decode()
-        (number,) = _INT32.unpack_from(key, 4 + size)
-    except (struct.error, UnicodeDecodeError) as error:
-        raise CorruptData(f"not a key of a partition's facts: {key.hex()}") from error
-    return name, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +87,8 @@ class LogIdentity:
                 self.stored_before,
                 self.position,
                 self.target_end,
-                self.source_topic_id.bytes if self.source_topic_id else _NO_ID,
-                self.target_topic_id.bytes if self.target_topic_id else _NO_ID,
+                id_bytes(self.source_topic_id),
+                id_bytes(self.target_topic_id),
             )
         )
         for pairs in (self.epochs, self.anchors):
@@ -158,8 +121,8 @@ class LogIdentity:
             before,
             position,
             end,
-            _topic_id(source),
-            _topic_id(target),
+            topic_id(source),
+            topic_id(target),
             epochs,
             anchors,
             old_sources,
@@ -196,11 +159,7 @@ def _pairs(value: bytes, at: int) -> tuple[Pairs, int]:
 
 def _ids(value: bytes, at: int) -> tuple[Ids, int]:
     count, at = get_varint(value, at)
-    end = at + len(_NO_ID) * count
+    end = at + 16 * count
     if end > len(value):
         raise CorruptData("facts of a partition cut off")
     return tuple(UUID(bytes=value[n : n + 16]) for n in range(at, end, 16)), end
-
-
-def _topic_id(data: bytes) -> UUID | None:
-    return None if data == _NO_ID else UUID(bytes=data)

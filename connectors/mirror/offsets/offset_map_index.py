@@ -9,18 +9,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-__all__ = ["PageRef", "PartitionIndex", "Stretch"]
+from connectors.mirror.offsets.offset_map_pages import PageSpan
 
-
-class PageRef(NamedTuple):
-    """A page's head. `at`: the offset of its record in the map topic; `lost`: a loss page."""
-
-    session: int
-    first_source: int
-    end_source: int
-    first_target: int
-    at: int
-    lost: bool = False
+__all__ = ["PartitionIndex", "Stretch"]
 
 
 class Stretch(NamedTuple):
@@ -28,8 +19,8 @@ class Stretch(NamedTuple):
     `page`. `reach`: earlier sessions had copied up to this source offset. `loss`: as
     `PartitionIndex.loss`."""
 
-    page: PageRef
-    following: PageRef | None
+    page: PageSpan
+    following: PageSpan | None
     reach: int
     loss: int = 0
 
@@ -44,8 +35,8 @@ class PartitionIndex:
     """The pages of one partition."""
 
     def __init__(self) -> None:
-        self._pages: dict[int, PageRef] = {}
-        self._placed: list[PageRef] | None = []
+        self._pages: dict[int, PageSpan] = {}
+        self._placed: list[PageSpan] | None = []
         self._starts: list[int] = []
         self._reaches: list[int] = []
         self._ends = _Ends()
@@ -54,13 +45,11 @@ class PartitionIndex:
     def __len__(self) -> int:
         return len(self._pages)
 
-    def is_late(self, page: PageRef) -> bool:
-        """Whether a later session has written a page under the same key before: then this one is a
-        late word of a worker that had lost the partition."""
-        known = self._pages.get(page.first_source)
-        return known is not None and known.session > page.session
+    def is_late(self, page: PageSpan) -> bool:
+        """Whether the page was written late (`PageSpan.is_late`)."""
+        return page.is_late(self._pages.get(page.first_source))
 
-    def put(self, page: PageRef) -> PageRef | None:
+    def put(self, page: PageSpan) -> PageSpan | None:
         """A page is in the topic. Returns the one with the same first source offset that it
         replaces."""
         replaced = self._pages.get(page.first_source)
@@ -83,18 +72,18 @@ class PartitionIndex:
             self._placed = None
         return replaced
 
-    def remove(self, first_source: int) -> PageRef | None:
+    def remove(self, first_source: int) -> PageSpan | None:
         """A page was deleted from the topic; returns it."""
         removed = self._pages.pop(first_source, None)
         if removed is not None:
             self._placed = None
         return removed
 
-    def pages(self) -> list[PageRef]:
+    def pages(self) -> list[PageSpan]:
         """All pages, in the order in which they were begun."""
         return sorted(self._pages.values(), key=_order)
 
-    def first(self) -> PageRef | None:
+    def first(self) -> PageSpan | None:
         """The page with the lowest source offset that still counts."""
         placed = self._sorted()
         return placed[0] if placed else None
@@ -118,9 +107,9 @@ class PartitionIndex:
         following = placed[index + 1] if index + 1 < len(placed) else None
         return Stretch(placed[index], following, self._reaches[index], self.loss)
 
-    def _sorted(self) -> list[PageRef]:
+    def _sorted(self) -> list[PageSpan]:
         if self._placed is None:
-            placed: list[PageRef] = []
+            placed: list[PageSpan] = []
             self._placed, self._starts, self._reaches = placed, [], []
             self._ends = _Ends()
             self._loss = max(
@@ -130,7 +119,7 @@ class PartitionIndex:
                 self._place(placed, page)
         return self._placed
 
-    def _place(self, placed: list[PageRef], page: PageRef) -> None:
+    def _place(self, placed: list[PageSpan], page: PageSpan) -> None:
         """Put a page that no other is later than: it overrules all from its first offset on."""
         while placed and placed[-1].first_source >= page.first_source:
             placed.pop()
@@ -148,7 +137,7 @@ class _Ends:
         self._session = -1
         self._earlier = self._all = 0
 
-    def before(self, page: PageRef) -> int:
+    def before(self, page: PageSpan) -> int:
         """How far the sessions before this page's had copied."""
         if page.session > self._session:
             self._session, self._earlier = page.session, self._all
@@ -156,5 +145,5 @@ class _Ends:
         return self._earlier
 
 
-def _order(page: PageRef) -> tuple[int, int]:
+def _order(page: PageSpan) -> tuple[int, int]:
     return page.session, page.first_source

@@ -27,8 +27,7 @@ Source: ours (docs/reference/offset-map.md). Pure; not thread-safe.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,9 +40,11 @@ __all__ = [
     "OffsetRun",
     "PageSpan",
     "PartitionPages",
+    "Placed",
     "Segment",
     "end_target",
     "get_varint",
+    "in_force",
     "page_key",
     "page_segments",
     "page_span",
@@ -178,24 +179,32 @@ def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
 
 class PageSpan(NamedTuple):
     """What a page covers: source offsets from `first_source` up to `end_source`. The record at
-    `first_source` is at `first_target`; with `lost`, it is a loss page."""
+    `first_source` is at `first_target`; with `lost`, it is a loss page. `at`: the offset of the
+    page's record in the map topic, where it is known."""
 
     session: int
     first_source: int
     end_source: int
     first_target: int = 0
     lost: bool = False
+    at: int = -1
+
+    def is_late(self, known: PageSpan | None) -> bool:
+        """Whether `known`, a page under the same key, is of a later session: then this page was
+        written late by a worker that had lost the partition."""
+        return known is not None and known.session > self.session
 
 
-def page_span(first_source: int, value: bytes) -> PageSpan:
-    """A page's span, without its segments. Raises CorruptData."""
+def page_span(first_source: int, value: bytes, at: int = -1) -> PageSpan:
+    """A page's span, without its segments; `at`: as in `PageSpan`. Raises CorruptData."""
     try:
         version, session, target, end = _VALUE_HEAD.unpack_from(value)
     except struct.error as error:
         raise CorruptData("offset map page cut off") from error
     if version != VERSION:
         raise CorruptData(f"offset map page of version {version}")
-    return PageSpan(session, first_source, end, target, value[_VALUE_HEAD.size :] == _LOSS)
+    lost = value[_VALUE_HEAD.size :] == _LOSS
+    return PageSpan(session, first_source, end, target, lost, at)
 
 
 def source_at(segments: Iterable[Segment], target: int) -> int | None:
@@ -430,18 +439,36 @@ class PartitionPages:
         )
 
 
+class Placed(NamedTuple):
+    """A segment that counts, or what is left of it, and its page."""
+
+    segment: Segment
+    page: MapPage
+
+
+def in_force(pages: Iterable[MapPage], start: Callable[[Segment], int]) -> list[Placed]:
+    """The segments that count, ascending by `start`, which is their source or their target offset:
+    later sessions overrule earlier ones from their first offset on. Pages in any order."""
+    placed: list[Placed] = []
+    for page in sorted(pages, key=lambda page: (page.session, page.first_source)):
+        for segment in page.segments:
+            first = start(segment)
+            while placed and start(placed[-1].segment) >= first:
+                placed.pop()
+            if placed:
+                last, owner = placed[-1]
+                kept = min(last.length, first - start(last))
+                placed[-1] = Placed(last._replace(length=kept), owner)
+            placed.append(Placed(segment, page))
+    return placed
+
+
 class OffsetMap:
-    """One partition's whole map, read forwards and backwards."""
+    """One partition's whole map."""
 
     def __init__(self, pages: Iterable[MapPage]) -> None:
-        """Pages in any order; later sessions win from their first offset on."""
-        ordered = sorted(pages, key=lambda page: (page.session, page.first_source))
-        placed: list[_Placed] = []
-        for page in ordered:
-            placed = _cut(placed, page.first_source)
-            placed += [_Placed(segment, page) for segment in page.segments]
-        self._placed = placed
-        self._starts = [segment.source for segment, _ in placed]
+        """Pages in any order."""
+        self._placed = in_force(pages, lambda segment: segment.source)
 
     @property
     def segments(self) -> list[Segment]:
@@ -451,26 +478,6 @@ class OffsetMap:
     def end_source(self) -> int | None:
         """How far the source is known; None for an empty map."""
         return self._placed[-1].page.end_source if self._placed else None
-
-    def downstream(self, source: int) -> int | None:
-        """Where to go on reading on the target when `source` is next on the source: the offset of
-        that record, or of the next one that exists. None: before the map, or the map is empty.
-
-        Where no session knows the source, because another program copied there or nobody has yet:
-        the end of what is known before it, so that nothing is left out.
-        """
-        index = bisect_right(self._starts, source) - 1
-        if index < 0:
-            return None
-        segment, page = self._placed[index]
-        ahead = source - segment.source
-        if ahead < segment.length:
-            return segment.target + ahead
-        if index + 1 < len(self._placed) and segment.length:
-            following, later = self._placed[index + 1]
-            if later is page or page.end_source >= following.source:
-                return following.target
-        return segment.target + segment.length
 
     def known(self) -> list[tuple[int, int]]:
         """(first, first one after) of the source offsets that the map explains: each is in a
@@ -489,18 +496,3 @@ class OffsetMap:
             else:
                 found.append((segment.source, end))
         return found
-
-
-class _Placed(NamedTuple):
-    segment: Segment
-    page: MapPage
-
-
-def _cut(placed: list[_Placed], end: int) -> list[_Placed]:
-    """What of the segments lies before source offset `end`."""
-    kept = [each for each in placed if each.segment.source < end]
-    if kept:
-        last, page = kept[-1]
-        if last.source + last.length > end:
-            kept[-1] = _Placed(Segment(last.source, last.target, end - last.source), page)
-    return kept

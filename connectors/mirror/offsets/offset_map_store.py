@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from connect.errors import CorruptData, RetriableError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.offsets.log_identity import is_facts_key
-from connectors.mirror.offsets.loss_notes import decode_loss, parse_loss_key
-from connectors.mirror.offsets.offset_map_index import PageRef, PartitionIndex, Stretch
+from connectors.mirror.offsets.map_notes import Note, decode_loss, is_note_key, parse_note_key
+from connectors.mirror.offsets.offset_map_index import PartitionIndex, Stretch
 from connectors.mirror.offsets.offset_map_pages import (
     MapPage,
+    PageSpan,
     Segment,
     page_key,
     page_span,
@@ -28,7 +28,6 @@ from connectors.mirror.offsets.offset_map_pages import (
 from connectors.mirror.offsets.translation import (
     BackwardMap,
     Known,
-    Place,
     before_the_map,
     known_in_stretch,
     place_by_head,
@@ -48,7 +47,7 @@ CACHE_BYTES = 32 * 1024 * 1024
 _TRIES = 3
 """A page that is rewritten while it is looked up is looked up again."""
 
-_Page = tuple[TopicPartition, PageRef]
+_Page = tuple[TopicPartition, PageSpan]
 _Wanted = tuple[TopicPartition, int]
 
 
@@ -92,16 +91,16 @@ class OffsetMapStore:
                 self._forget()
             self._last = at
         try:
-            noted = parse_loss_key(key)
+            noted = parse_note_key(Note.LOSS, key)
             if noted is not None:
                 self._note_loss(noted, value)
                 return
-            if is_facts_key(key):
+            if is_note_key(key):
                 return
             topic, partition, first = parse_page_key(key or b"")
             page = None
             if value is not None:
-                page = _page_ref(first, value, at)
+                page = page_span(first, value, at)
         except CorruptData as error:
             _LOG.warning("record %d of the offset map is no page: %s", at, error)
             return
@@ -120,16 +119,6 @@ class OffsetMapStore:
             session = decode_loss(value)
             with self._lock:
                 self._indexes[partition].note_loss(session)
-
-    def places(
-        self, wanted: Mapping[TopicPartition, Iterable[int]]
-    ) -> dict[tuple[TopicPartition, int], Place]:
-        """Translate source offsets by the map alone; those are left out of which it knows nothing.
-
-        Raises `RetriableError` where pages change faster than they can be read.
-        """
-        known = self.known(wanted).items()
-        return {key: each.place for key, each in known if each.place is not None}
 
     def known(
         self, wanted: Mapping[TopicPartition, Iterable[int]]
@@ -182,7 +171,7 @@ class OffsetMapStore:
             ]
         raise RetriableError("The offset map changes while it is read")
 
-    def _still_absent(self, pages: Iterable[PageRef]) -> bool:
+    def _still_absent(self, pages: Iterable[PageSpan]) -> bool:
         """Whether these pages, which could not be read, could not be read before."""
         absent = {page.at for page in pages}
         known = absent <= self._absent
@@ -200,7 +189,7 @@ class OffsetMapStore:
                 index = self._indexes.get(partition)
                 if index is None:
                     continue
-                last: PageRef | None = None
+                last: PageSpan | None = None
                 for source in sources:
                     stretch = index.at(source)
                     if stretch is None:
@@ -259,23 +248,18 @@ class OffsetMapStore:
             self._cached -= len(dropped)
 
 
-def _page_ref(first: int, value: bytes, at: int) -> PageRef:
-    span = page_span(first, value)
-    return PageRef(span.session, first, span.end_source, span.first_target, at, span.lost)
-
-
 def _is_page(wanted: _Page, key: bytes, value: bytes) -> bool:
     """Whether a record is the page that was at its offset."""
     partition, page = wanted
     if key != page_key(*partition, page.first_source):
         return False
     try:
-        return _page_ref(page.first_source, value, page.at) == page
+        return page_span(page.first_source, value, page.at) == page
     except CorruptData:
         return False
 
 
-def _beginning(page: PageRef) -> bytes:
+def _beginning(page: PageSpan) -> bytes:
     """What is still known of a page that is gone: where it begins."""
     begins = Segment(page.first_source, page.first_target, 0)
     return MapPage(page.session, [begins]).encode()

@@ -18,10 +18,10 @@ from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.offsets.log_identity import LogIdentity, is_facts_key, parse_facts_key
-from connectors.mirror.offsets.loss_notes import decode_loss, parse_loss_key
+from connectors.mirror.offsets.log_identity import LogIdentity
+from connectors.mirror.offsets.map_notes import Note, decode_loss, is_note_key, parse_note_key
 from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key, page_span, parse_page_key
-from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition, parse_first_key
+from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition
 
 __all__ = [
     "NOTHING_READ",
@@ -55,18 +55,16 @@ class PageIndex:
     def add(self, key: TopicPartition, span: PageSpan) -> None:
         """A page is in the topic (again)."""
         self._newest[key] = max(span.session, self._newest.get(key, -1))
-        known = self._pages.setdefault(key, {}).get(span.first_source)
-        if known is None or known.session <= span.session:
-            self._pages[key][span.first_source] = span
+        if not self.is_late(key, span):
+            self._pages.setdefault(key, {})[span.first_source] = span
 
     def remove(self, key: TopicPartition, first_source: int) -> None:
         """A page was deleted from the topic."""
         self._pages.get(key, {}).pop(first_source, None)
 
     def is_late(self, key: TopicPartition, span: PageSpan) -> bool:
-        """Whether a later session has written a page under the same key."""
-        known = self._pages.get(key, {}).get(span.first_source)
-        return known is not None and known.session > span.session
+        """Whether the page was written late (`PageSpan.is_late`)."""
+        return span.is_late(self._pages.get(key, {}).get(span.first_source))
 
     def knows(
         self, key: TopicPartition, first_source: int, session: int = -1, target: int = -1
@@ -249,19 +247,21 @@ class MapTopicReading:
         self._losses: dict[TopicPartition, int] = {}
         self._late: dict[TopicPartition, set[int]] = {}
         self._gone: dict[TopicPartition, set[int]] = {}
+        self._notes = {
+            Note.FACTS: self._take_facts,
+            Note.START: self._take_first,
+            Note.LOSS: self._take_loss,
+        }
 
     def take(self, record: LogRecord) -> None:
         """The next record."""
         try:
-            begun, lost = parse_first_key(record.key), parse_loss_key(record.key)
-            if begun is not None:
-                self._take_first(begun, record)
-            elif lost is not None:
-                self._take_loss(lost, record)
-            elif is_facts_key(record.key):
-                self._take_facts(record)
-            else:
+            if not is_note_key(record.key):
                 self._take_page(record)
+            for kind, take in self._notes.items():
+                partition = parse_note_key(kind, record.key)
+                if partition is not None:
+                    take(partition, record)
         except CorruptData as error:
             _LOG.warning("topic %s holds a record that is no page: %s", self._topic, error)
 
@@ -287,9 +287,8 @@ class MapTopicReading:
         key = (topic, partition)
         pages = self._pages.setdefault(key, {})
         late, gone = self._late.setdefault(key, set()), self._gone.setdefault(key, set())
-        known = pages.get(first)
         span = None if record.value is None else page_span(first, record.value)
-        if span is not None and known is not None and known.session > span.session:
+        if span is not None and span.is_late(pages.get(first)):
             late.add(first)
             return
         late.discard(first)
@@ -311,8 +310,7 @@ class MapTopicReading:
         else:
             self._last[key] = span, record.value
 
-    def _take_facts(self, record: LogRecord) -> None:
-        key = parse_facts_key(record.key or b"")
+    def _take_facts(self, key: TopicPartition, record: LogRecord) -> None:
         if record.value is None:
             self._facts.pop(key, None)
         else:

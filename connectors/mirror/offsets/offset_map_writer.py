@@ -12,7 +12,7 @@ from typing import NamedTuple
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Decision, Loss, LossKind
-from connectors.mirror.offsets.loss_notes import encode_loss, loss_key
+from connectors.mirror.offsets.map_notes import Note, encode_loss, note_key
 from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
     MapPage,
@@ -49,7 +49,7 @@ class DuePages(NamedTuple):
         records += [(page_key(*self.key, page.first_source), page.encode()) for page in self.pages]
         if self.loss is not None:
             # After its page: whoever knows of the loss is to know of what was lost.
-            records.append((loss_key(self.key), encode_loss(self.loss)))
+            records.append((note_key(Note.LOSS, self.key), encode_loss(self.loss)))
         return records
 
 

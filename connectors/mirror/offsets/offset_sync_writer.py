@@ -19,13 +19,14 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics, MapReader
-from connectors.mirror.offsets.log_identity import LogIdentity, facts_key
+from connectors.mirror.offsets.log_identity import LogIdentity
+from connectors.mirror.offsets.map_notes import Note, note_key
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic
 from connectors.mirror.offsets.offset_map_writer import DuePages, MapWriter
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.offsets.offset_syncs import OffsetSyncRule
-from connectors.mirror.offsets.start_positions import FirstPosition, first_key
+from connectors.mirror.offsets.start_positions import FirstPosition
 
 __all__ = ["PAGES_EVERY_S", "OffsetSyncWriter", "Reached", "position_after", "source_partition"]
 
@@ -76,15 +77,13 @@ class OffsetSyncWriter:
 
     def __init__(
         self,
-        props: Mapping[str, str],
         config: SourceConfig,
         index: str | None,
         clock: Clock = SYSTEM_CLOCK,
         topics: BookTopics | None = None,
     ) -> None:
-        """Args: props: the connector's properties, for clients; `config`: the same, parsed.
-        index: the task's number, for the clients' names.
-        topics: where the books are; None: on the clusters that `props` name."""
+        """Args: index: the task's number, for the clients' names.
+        topics: where the books are; None: on the clusters that the config names."""
         self._config = config
         self._clock = clock
         self._rules: dict[TopicPartition, OffsetSyncRule] = {}
@@ -106,7 +105,7 @@ class OffsetSyncWriter:
         """Those of them that were written here, which may be under way while others are read."""
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
-        topics = topics or KafkaBookTopics(props, config, index)
+        topics = topics or KafkaBookTopics(config, index)
         self._syncs = topics.writer()
         if config.mirror_offset_map_enabled:
             self._topics = topics
@@ -190,7 +189,9 @@ class OffsetSyncWriter:
         assert self._syncs is not None, "nothing is kept without the offset map"
         self._firsts.update(firsts)
         self._kept.update(firsts)
-        return self._syncs.write_pages([(first_key(k), v.encode()) for k, v in firsts.items()])
+        return self._syncs.write_pages(
+            [(note_key(Note.START, k), v.encode()) for k, v in firsts.items()]
+        )
 
     def forget_first(self, keys: Collection[TopicPartition]) -> None:
         """An offset of these is stored: where they began, if that is kept, is not needed now."""
@@ -198,7 +199,7 @@ class OffsetSyncWriter:
         for key in gone:
             self._kept.pop(key, None)
         if gone and self._syncs is not None:
-            self._syncs.write_pages([(first_key(key), None) for key in gone])
+            self._syncs.write_pages([(note_key(Note.START, key), None) for key in gone])
 
     # What was copied, and what was lost.
 
@@ -277,7 +278,7 @@ class OffsetSyncWriter:
         if not self._config.mirror_offset_map_enabled:
             return []
         return [
-            (facts_key(each.source), each.facts.encode())
+            (note_key(Note.FACTS, each.source), each.facts.encode())
             for each in reached
             if each.facts is not None
         ]

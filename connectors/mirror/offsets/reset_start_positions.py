@@ -18,9 +18,10 @@ from connect.errors import ConfigError, ConnectError, DeadlineExceeded
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.clients import offset_syncs_admin, offset_syncs_producer
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.offsets.map_notes import Note, note_key
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
-from connectors.mirror.offsets.start_positions import FORGET_ALL, FORGET_ALL_VALUE, first_key
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.offsets.start_positions import FORGET_ALL, FORGET_ALL_VALUE
+from connectors.mirror.replication_policy import offset_topics
 
 __all__ = ["forget_first_positions"]
 
@@ -42,12 +43,10 @@ def forget_first_positions(
         return  # it cannot have begun with anything
     if not config.mirror_offset_map_enabled or (keys is not None and not keys):
         return
-    on_source = config.offset_syncs_topic_location == "source"
-    other = config.target_cluster_alias if on_source else config.source_cluster_alias
-    topic = replication_policy(props).offset_map_topic(other)
+    topic = offset_topics(props).map
     records: Records = [(FORGET_ALL, FORGET_ALL_VALUE)]
     if keys is not None:
-        records = [(first_key(key), None) for key in keys]
+        records = [(note_key(Note.START, key), None) for key in keys]
     try:
         _write(props, topic, records, Deadline(_WITHIN_S))
     except ConnectError as error:

@@ -26,8 +26,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.offsets.offset_map_index import PageRef, Stretch
-from connectors.mirror.offsets.offset_map_pages import LAST_OFFSET, MapPage, Segment, page_segments
+from connectors.mirror.offsets.offset_map_index import Stretch
+from connectors.mirror.offsets.offset_map_pages import (
+    LAST_OFFSET,
+    MapPage,
+    PageSpan,
+    Segment,
+    in_force,
+    page_segments,
+)
 
 __all__ = [
     "BackwardMap",
@@ -141,7 +148,7 @@ def _place(source: int, at: Segment, following: _Next | None, stretch: Stretch) 
     return Place(at.target + at.length, False, behind, stretch.loss)
 
 
-def before_the_map(first: PageRef | None, source: int, loss: int = 0) -> Known | None:
+def before_the_map(first: PageSpan | None, source: int, loss: int = 0) -> Known | None:
     """For an offset before every page: the first record, where the copy begins with it."""
     if first is None:
         return None
@@ -192,23 +199,8 @@ class BackwardMap:
     def __init__(self, pages: Iterable[MapPage]) -> None:
         """All pages of the partition, in any order. Where target offsets were given twice, as the
         topic was made anew, the later ones count."""
-        ordered = sorted(pages, key=lambda page: (page.session, page.first_source))
-        self._placed: list[tuple[Segment, MapPage]] = []
-        for page in ordered:
-            for segment in page.segments:
-                self._put(segment, page)
+        self._placed = in_force(pages, lambda segment: segment.target)
         self._starts = [segment.target for segment, _ in self._placed]
-
-    def _put(self, segment: Segment, page: MapPage) -> None:
-        placed = self._placed
-        while placed and placed[-1][0].target >= segment.target:
-            placed.pop()
-        if placed:
-            last, owner = placed[-1]
-            if last.target + last.length > segment.target:
-                kept = last._replace(length=segment.target - last.target)
-                placed[-1] = (kept, owner)
-        placed.append((segment, page))
 
     def upstream(self, target: int) -> Place | None:
         """Where to go on reading on the source when `target` is next on the target. None: before

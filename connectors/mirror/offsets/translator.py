@@ -19,7 +19,7 @@ from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.offsets.loss_notes import NEWEST_LOSS, encode_loss
+from connectors.mirror.offsets.map_notes import NEWEST_LOSS, encode_loss
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_sync_store import OffsetSyncStore
 from connectors.mirror.offsets.translation import Known, Place, best_place, by_sync, nearer
@@ -28,7 +28,7 @@ from connectors.mirror.offsets.translation_logs import (
     KafkaTranslationLogs,
     TranslationLogs,
 )
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.replication_policy import offset_topics
 
 __all__ = [
     "GroupOffset",
@@ -59,7 +59,7 @@ class GroupOffset(NamedTuple):
 class PageRow(NamedTuple):
     """A page of the offset map: its key, and its record's value.
 
-    With `NEWEST_LOSS` as the first source offset it is a note of the newest loss (`loss_notes.py`).
+    With `NEWEST_LOSS` as the first source offset it is a note of the newest loss (`map_notes.py`).
     """
 
     topic: str
@@ -101,16 +101,10 @@ class TranslationTopics:
 
 
 def translation_topics(props: Mapping[str, str], index: str | None = None) -> TranslationTopics:
-    """Where the flow with these connector properties keeps its offset syncs and offset map. Each is
-    called after the cluster it is not on."""
-    policy = replication_policy(props)
-    on_source = props.get("offset-syncs.topic.location", "source").strip() == "source"
-    other = props["target.cluster.alias" if on_source else "source.cluster.alias"]
-    return TranslationTopics(
-        client_configs.offset_syncs_consumer(props, index),
-        policy.offset_syncs_topic(other),
-        policy.offset_map_topic(other),
-    )
+    """Where the flow with these connector properties keeps its offset syncs and offset map."""
+    topics = offset_topics(props)
+    client = client_configs.offset_syncs_consumer(props, index)
+    return TranslationTopics(client, topics.syncs, topics.map)
 
 
 class InProcessTranslator:

@@ -12,13 +12,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["NEVER", "Limits", "LogState", "limits_of", "loss_at_ms"]
+__all__ = ["NEVER", "LogState", "RetentionLimits", "limits_of", "loss_at_ms"]
 
 NEVER = math.inf
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RetentionLimits:
     """The retention limits of a topic; None: no limit of this kind."""
 
     retention_ms: int | None = None
@@ -44,11 +44,11 @@ class LogState:
     """Bytes of the log before `position`; None: estimate them by the share of the offsets."""
 
 
-def limits_of(configs: Mapping[str, str]) -> Limits:
+def limits_of(configs: Mapping[str, str]) -> RetentionLimits:
     """The limits in a topic's effective configs."""
     if "delete" not in configs.get("cleanup.policy", "delete"):
-        return Limits()
-    return Limits(
+        return RetentionLimits()
+    return RetentionLimits(
         _limit(configs.get("retention.ms")),
         _limit(configs.get("retention.bytes")),
     )
@@ -62,7 +62,7 @@ def _limit(text: str | None) -> int | None:
     return number if number >= 0 else None
 
 
-def loss_at_ms(log: LogState, limits: Limits) -> float:
+def loss_at_ms(log: LogState, limits: RetentionLimits) -> float:
     """The moment (epoch ms) from which on the next record to copy may be deleted; `NEVER`: no
     deletion is expected. Not before `seen_ms`."""
     if log.position >= log.end:
@@ -71,7 +71,7 @@ def loss_at_ms(log: LogState, limits: Limits) -> float:
     return max(float(log.seen_ms), soonest)
 
 
-def _by_age(log: LogState, limits: Limits) -> float:
+def _by_age(log: LogState, limits: RetentionLimits) -> float:
     if limits.retention_ms is None:
         return NEVER
     if log.stamp_ms is None or log.stamp_ms < 0:
@@ -80,7 +80,7 @@ def _by_age(log: LogState, limits: Limits) -> float:
     return float(log.stamp_ms + limits.retention_ms)
 
 
-def _by_size(log: LogState, limits: Limits) -> float:
+def _by_size(log: LogState, limits: RetentionLimits) -> float:
     """Records before the position are deleted first, then the record at the position."""
     if limits.retention_bytes is None:
         return NEVER

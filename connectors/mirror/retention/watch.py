@@ -27,8 +27,8 @@ from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_lo
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.retention.deadline import (
     NEVER,
-    Limits,
     LogState,
+    RetentionLimits,
     limits_of,
     loss_at_ms,
 )
@@ -58,7 +58,7 @@ class Behind(NamedTuple):
 
 @dataclass(slots=True)
 class _Topic:
-    limits: Limits
+    limits: RetentionLimits
     tiered: bool
     read_at: float
 
@@ -84,7 +84,7 @@ def growth(ends: Collection[tuple[float, int]]) -> float:
 
 def expected_loss_ms(
     behind: Behind,
-    limits: Limits,
+    limits: RetentionLimits,
     stamp_ms: int | None,
     size: int | None,
     grows: float,
@@ -97,7 +97,7 @@ def expected_loss_ms(
     known = round(behind.record_bytes * offsets) if size is None else size
     if not known:
         # Without a size, deletion by size cannot be estimated.
-        limits = Limits(limits.retention_ms, None)
+        limits = RetentionLimits(limits.retention_ms, None)
     # The timestamp is exact to some seconds; rather too early than too late.
     stamp = None if stamp_ms is None else max(0, stamp_ms - PRECISION_MS)
     return loss_at_ms(
@@ -194,7 +194,7 @@ class RetentionWatch:
         self._read_configs(admin, {each.key[0] for each in behind})
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._note_ends(behind, now)
-        limited = [each for each in behind if self._limits(each.key) != Limits()]
+        limited = [each for each in behind if self._limits(each.key) != RetentionLimits()]
         by_age = [each for each in limited if self._limits(each.key).retention_ms is not None]
         stamps = next_stamps(admin.records_at, {each.key: each.position for each in by_age}, now_ms)
         sizes = self._sizes(
@@ -219,9 +219,9 @@ class RetentionWatch:
         with self._lock:
             self._expected = expected
 
-    def _limits(self, key: TopicPartition) -> Limits:
+    def _limits(self, key: TopicPartition) -> RetentionLimits:
         topic = self._topics.get(key[0])
-        return Limits() if topic is None else topic.limits
+        return RetentionLimits() if topic is None else topic.limits
 
     def _read_configs(self, admin: Admin, topics: Collection[str]) -> None:
         now = self._clock.monotonic()

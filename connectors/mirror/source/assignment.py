@@ -13,12 +13,12 @@ from connect.clock import SYSTEM_CLOCK, Clock
 from connectors.mirror.source.balance import balance
 from connectors.mirror.topics.selection import TopicPartition, assign_partitions
 
-__all__ = ["Assignment", "ByCount", "Measured"]
+__all__ = ["ByCount", "Measured", "PartitionAssignment"]
 
 log = logging.getLogger(__name__)
 
 
-class Assignment:
+class PartitionAssignment:
     """Assigns partitions and remembers the assignment."""
 
     def deal(
@@ -28,7 +28,7 @@ class Assignment:
         raise NotImplementedError
 
 
-class ByCount(Assignment):
+class ByCount(PartitionAssignment):
     """MirrorMaker 2's assignment, except that running partitions stay with their task."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class ByCount(Assignment):
         return self._tasks
 
 
-class Measured(Assignment):
+class Measured(PartitionAssignment):
     """Assignment by load, as far as it is measured; an unmeasured partition gets a typical load. A
     partition stays with its task for `move_every_s` from the start, and after each move: a move
     restarts tasks, and the new load must be measured."""

@@ -22,7 +22,7 @@ from connectors.mirror.offsets.alter_offsets_checks import check_source_offset
 from connectors.mirror.offsets.offset_sync_writer import position_after, source_partition
 from connectors.mirror.offsets.reset_start_positions import forget_first_positions
 from connectors.mirror.settings.sync import SettingsSync
-from connectors.mirror.source.assignment import Assignment, ByCount, Measured
+from connectors.mirror.source.assignment import ByCount, Measured, PartitionAssignment
 from connectors.mirror.source.catch_up import PROCESS_CATCH_UP
 from connectors.mirror.source.partition_load import LoadWatch
 from connectors.mirror.topics.refresh import TopicRefresh, topic_selector
@@ -92,7 +92,7 @@ class MirrorSourceConnector(Connector):
         self._config: SourceConfig | None = None
         self._refresh: TopicRefresh | None = None
         self._settings: SettingsSync | None = None
-        self._assignment: Assignment = ByCount()
+        self._assignment: PartitionAssignment = ByCount()
         self._loads: LoadWatch | None = None
         self._looked = False
         """Whether the loads are known, as far as they can be."""

@@ -8,7 +8,7 @@ offset map, the offset syncs and the history. All of it runs on the task's threa
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -18,23 +18,18 @@ from connect.plugin import (
     PartitionHealth,
     StoredOffset,
     TaskContext,
-    TransferCounts,
-    TransferTask,
 )
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.clients import source_consumer
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS
 from connectors.mirror.config.source import SourceTaskConfig
-from connectors.mirror.config.task_changes import flow_part, only_adds_partitions
+from connectors.mirror.config.task_changes import flow_part
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.positions.tail_checks import TailPlan
 from connectors.mirror.copy.quarantine import QuarantinedRecords
 from connectors.mirror.copy.settings import engine_settings
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
-from connectors.mirror.history.recorder import TaskHistory
-from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.log_identity import noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_sync_writer import (
@@ -45,8 +40,8 @@ from connectors.mirror.offsets.offset_sync_writer import (
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
-from connectors.mirror.replication_policy import ReplicationPolicy, replication_policy
 from connectors.mirror.retention.watch import RetentionWatch
+from connectors.mirror.source.base_task import BaseSourceTask, running
 from connectors.mirror.source.catch_up import CopyProgress
 from connectors.mirror.source.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 
@@ -59,25 +54,19 @@ _LEARN_TURN_S = 0.05
 _KAFKA = TaskClients()
 
 
-class MirrorSourceTask(TransferTask):
+class MirrorSourceTask(BaseSourceTask):
     """Copies the partitions of its assignment."""
 
     def __init__(self, clients: TaskClients = _KAFKA) -> None:
+        super().__init__(clients.clock)
         self._clients = clients
-        self._clock = clients.clock
         self._engine: CopyEngine | None = None
         self._cancellation: Cancellation | None = None
-        self._books: OffsetSyncWriter | None = None
-        self._beginnings: StartPositionTracker | None = None
-        self._history: TaskHistory | None = None
         self._quarantine: OwnedQuarantine | None = None
         self._tails: OwnedTailLookup | None = None
         self._retention: RetentionWatch | None = None
         self._progress: CopyProgress | None = None
         self._learning: dict[TopicPartition, int] = {}
-        self._learn_by = 0.0
-        self._totals = CopyTotals()
-        self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
         self._assigned: set[TopicPartition] = set()
         self._limits = (NO_LIMITS, 1.0)
         self._left: list[PartitionCopy] = []
@@ -92,12 +81,7 @@ class MirrorSourceTask(TransferTask):
         self._cancellation = Cancellation()
 
     def start(self, config: Mapping[str, str]) -> None:
-        task = SourceTaskConfig.from_properties(config)
-        self._config = task.connector
-        self._flow = flow_part(config)
-        self._policy: ReplicationPolicy = replication_policy(config)
-        consumer = source_consumer(config, task.task_index)
-        self._client_id = consumer["client.id"]
+        task, consumer = self._configure(config)
         settings = engine_settings(self._config, consumer, self.context.producer_properties())
         control = self.context.transfer
         if control is not None:
@@ -114,16 +98,14 @@ class MirrorSourceTask(TransferTask):
         if self._config.mirror_quarantine_topic is not None:
             self._quarantine = self._clients.quarantine(
                 self._config.mirror_quarantine_topic,
-                config,
                 self._config,
                 self.context.producer_properties(),
             )
         self._books = OffsetSyncWriter(
-            config,
             self._config,
             task.task_index,
             self._clock,
-            self._clients.books(config, self._config, task.task_index),
+            self._clients.books(self._config, task.task_index),
         )
         plan: TailPlan | None = None
         if self.context.transfer is None:
@@ -150,7 +132,7 @@ class MirrorSourceTask(TransferTask):
             self._books, self.context.connector_name, self._engine, self._clock
         )
         self._retention = self._clients.retention(
-            f"{self.context.connector_name} task {self.context.task_index}", config, consumer
+            f"{self.context.connector_name} task {self.context.task_index}", self._config, consumer
         )
         self._progress = self._clients.catch_up.begin(self._clock)
         self._assign(task.task_assigned_partitions)
@@ -227,26 +209,6 @@ class MirrorSourceTask(TransferTask):
             self._metric_removers.pop(key)()
         return back
 
-    def _target(self, key: TopicPartition) -> TopicPartition:
-        return (
-            self._policy.format_remote_topic(self._config.source_cluster_alias, key[0]),
-            key[1],
-        )
-
-    def _metrics(self, key: TopicPartition) -> PartitionMetrics:
-        metrics = PartitionMetrics(
-            self._config.source_cluster_alias,
-            self._config.target_cluster_alias,
-            self._target(key)[0],
-            key[1],
-            source_topic=key[0],
-            client_id=self._client_id,
-            totals=self._totals,
-            clock=self._clock,
-        )
-        self._metric_removers[key] = metrics.register(self.context.metrics)
-        return metrics
-
     def step(self, timeout: float) -> None:
         engine = self._running()
         beginnings = self._kept_beginnings()
@@ -311,11 +273,6 @@ class MirrorSourceTask(TransferTask):
             self._cancellation.cancel()
         self.wake()
 
-    @classmethod
-    def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-        """Whether the change only adds partitions."""
-        return only_adds_partitions(before, after)
-
     def reconfigure(self, config: Mapping[str, str]) -> bool:
         """Apply a new assignment or new limits in place; any other change restarts the task."""
         if flow_part(config) != self._flow:
@@ -350,9 +307,7 @@ class MirrorSourceTask(TransferTask):
         self._write_pages()
 
     def stop(self) -> None:
-        for remove in self._metric_removers.values():
-            remove()
-        self._metric_removers.clear()
+        self._remove_metrics()
         if self._progress is not None:
             self._progress.close()
             self._progress = None
@@ -362,12 +317,7 @@ class MirrorSourceTask(TransferTask):
         if self._quarantine is not None:
             self._quarantine.close()
             self._quarantine = None
-        if self._history is not None:
-            self._history.close()
-            self._history = None
-        if self._books is not None:
-            self._books.close()
-            self._books = None
+        self._close_books()
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -383,21 +333,14 @@ class MirrorSourceTask(TransferTask):
     def trouble(self) -> str | None:
         return None if self._books is None else self._books.trouble
 
-    def counts(self) -> TransferCounts:
-        totals = self._totals
-        return TransferCounts(totals.fetched, totals.acked, totals.waiting)
-
     def _running(self) -> CopyEngine:
-        assert self._engine is not None, "the task is not running"
-        return self._engine
+        return running(self._engine)
 
     def _kept_books(self) -> OffsetSyncWriter:
-        assert self._books is not None, "the task is not running"
-        return self._books
+        return running(self._books)
 
     def _kept_beginnings(self) -> StartPositionTracker:
-        assert self._beginnings is not None, "the task is not running"
-        return self._beginnings
+        return running(self._beginnings)
 
     # Progress.
 
@@ -459,9 +402,6 @@ class MirrorSourceTask(TransferTask):
             ]
         )
 
-    def deliver(self) -> None:
-        self._kept_books().poll()
-
     def committed(self) -> None:
         for partition, position in self._committing:
             partition.stored(position)
@@ -471,10 +411,6 @@ class MirrorSourceTask(TransferTask):
         self._kept_books().committed()
 
     # Progress under exactly-once covers committed batches only.
-
-    @classmethod
-    def writes_transactions(cls) -> bool:
-        return True
 
     def request_commit(self) -> Future[None]:
         return self._running().request_commit()

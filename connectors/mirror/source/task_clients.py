@@ -58,32 +58,25 @@ class TaskClients:
         """The loop that the copy engine runs in; the engine closes it."""
         return SelectorLoop(self.clock)
 
-    def books(
-        self, props: Mapping[str, str], config: SourceConfig, index: str | None
-    ) -> BookTopics:
-        """The writer of offset syncs and offset map. `props`: the task's properties, also parsed as
-        `config`; `index`: its number."""
-        return KafkaBookTopics(props, config, index)
+    def books(self, config: SourceConfig, index: str | None) -> BookTopics:
+        """The writer of offset syncs and offset map; `index`: the task's number."""
+        return KafkaBookTopics(config, index)
 
     def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
         """The writer of the task's events, copied ranges and lag samples."""
         return TaskHistory(config, connector, task, self.clock)
 
     def quarantine(
-        self,
-        topic: str,
-        props: Mapping[str, str],
-        config: SourceConfig,
-        producer: Mapping[str, str],
+        self, topic: str, config: SourceConfig, producer: Mapping[str, str]
     ) -> OwnedQuarantine:
-        """The quarantine for records that cannot be copied. `props`: the task's properties, also
-        parsed as `config`; `producer`: Java properties of a producer for the target."""
+        """The quarantine for records that cannot be copied. `producer`: Java properties of a
+        producer for the target."""
         return QuarantineTopic(
             topic,
             config.source_cluster_alias,
             config.replication_factor,
             producer,
-            target_admin(props),
+            target_admin(config.originals),
         )
 
     def tails(
@@ -93,11 +86,11 @@ class TaskClients:
         return ThreadedTailLookup(source, target, read_committed=read_committed)
 
     def retention(
-        self, name: str, props: Mapping[str, str], consumer: Mapping[str, str]
+        self, name: str, config: SourceConfig, consumer: Mapping[str, str]
     ) -> RetentionWatch | None:
         """The retention watch, which estimates when records that are not copied yet are deleted;
         None: no estimates. `consumer`: Java properties of a consumer of the source."""
-        return RetentionWatch(name, source_admin(props), consumer)
+        return RetentionWatch(name, source_admin(config.originals), consumer)
 
     def fence_lanes(
         self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None

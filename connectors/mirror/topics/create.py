@@ -19,7 +19,7 @@ from connect.clients.errors import broker_code, not_authorized
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource
 from connect.clients.wire.one_shot_threads import OneShotThreads
-from connect.errors import ConnectError
+from connect.errors import ConfigError, ConnectError
 from connect.protocol.error_codes import ErrorCode
 from connectors.mirror.api_support import STORED_FORMAT
 from connectors.mirror.filters import ConfigPropertyFilter
@@ -29,6 +29,7 @@ __all__ = [
     "TopicFailure",
     "apply_plan",
     "copied_configs",
+    "create_own_topic",
     "creation_configs",
     "ensure_compacted_topic",
     "with_remedy",
@@ -238,3 +239,19 @@ def ensure_compacted_topic(
     if created:
         log.info("Created internal topic %s", name)
     return created
+
+
+def create_own_topic(
+    client: Mapping[str, str], name: str, factor: int, factor_key: str, timeout: float
+) -> None:
+    """Like `ensure_compacted_topic`, on the cluster of these admin properties. Raises retriable
+    errors and `ConfigError`; others are logged, because the topic may exist all the same."""
+    admin = Admin(client)
+    try:
+        ensure_compacted_topic(admin, name, factor, timeout)
+    except ConnectError as error:
+        if error.retriable or isinstance(error, ConfigError):
+            raise
+        log.error("Cannot create topic %s: %s", name, with_remedy(error, factor_key))
+    finally:
+        admin.close()

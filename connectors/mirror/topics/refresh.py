@@ -34,7 +34,7 @@ from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import config_property_filter, topic_filter
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.replication_policy import offset_topics, replication_policy
 from connectors.mirror.topics.create import (
     TopicFailure,
     apply_plan,
@@ -88,16 +88,14 @@ def topic_selector(config: SourceConfig, *, same_cluster: bool = False) -> Topic
 
 def internal_topics(config: SourceConfig) -> dict[str, int]:
     """Replication factors by name of the offset-syncs topic and of the offset map beside it, if
-    they are enabled. Each name has the alias of the cluster that does not host it."""
-    policy = replication_policy(config.originals)
-    on_source = config.offset_syncs_topic_location == "source"
-    other = config.target_cluster_alias if on_source else config.source_cluster_alias
-    topics: dict[str, int] = {}
+    they are enabled."""
+    topics = offset_topics(config.originals)
+    factors: dict[str, int] = {}
     if config.emit_offset_syncs_enabled:
-        topics[policy.offset_syncs_topic(other)] = config.offset_syncs_topic_replication_factor
+        factors[topics.syncs] = config.offset_syncs_topic_replication_factor
     if config.mirror_offset_map_enabled:
-        topics[policy.offset_map_topic(other)] = config.offset_map_topic_replication_factor
-    return topics
+        factors[topics.map] = config.offset_map_topic_replication_factor
+    return factors
 
 
 def without_map(error: ConnectError) -> str:
@@ -158,7 +156,6 @@ class TopicRefresh:
         self._properties = config_property_filter(config.originals)
         self._on_change = on_change
         self._partitions: list[TopicPartition] | None = None
-        self._skipped: Counter[str] = Counter()
         self._clusters: Clusters | None = None
         self._threads = OneShotThreads(f"topic-refresh-{self._flow}")
         self._own_topics_ready = self._told_of_map = False
@@ -276,7 +273,7 @@ class TopicRefresh:
     def _create_own_topics(self, clusters: Clusters) -> list[TopicFailure]:
         if self._own_topics_ready:
             return []
-        on_source = self._config.offset_syncs_topic_location == "source"
+        on_source = client_configs.offset_syncs_side(self._config.originals) == "source"
         admin = clusters.source if on_source else clusters.target
         failures = []
         self._own_topics_ready = True
@@ -285,17 +282,13 @@ class TopicRefresh:
                 ensure_compacted_topic(admin, name, factor, self._timeout)
             except ConnectError as error:
                 self._own_topics_ready = False
-                if not (self._is_map(name) and not_authorized(error)):
+                is_map = name == offset_topics(self._config.originals).map
+                if not (is_map and not_authorized(error)):
                     failures.append(TopicFailure(name, error, OWN_FACTOR_KEY))
                 elif not self._told_of_map:
                     self._told_of_map = True
                     log.warning("%s: %s", self._flow, without_map(error))
         return failures
-
-    def _is_map(self, topic: str) -> bool:
-        return topic in list(
-            internal_topics(replace(self._config, emit_offset_syncs_enabled=False))
-        )
 
     def _create_copies(
         self, clusters: Clusters, selection: Selection, target_topics: Mapping[str, int]
@@ -377,7 +370,6 @@ class TopicRefresh:
         if found == self._partitions:
             return
         self._partitions = found
-        self._skipped = skipped
         log.info(
             "%s: mirroring %d topics with %d partitions; %d topics skipped%s",
             self._flow,

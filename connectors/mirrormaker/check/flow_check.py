@@ -25,7 +25,7 @@ from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.heartbeat import HeartbeatConfig
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import config_property_filter
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.replication_policy import offset_topics, replication_policy
 from connectors.mirror.source.connector import reads_committed
 from connectors.mirror.topics.create import COMPACTED, copied_configs
 from connectors.mirror.topics.refresh import internal_topics, topic_selector
@@ -350,7 +350,7 @@ class _FlowChecker:
         if not self.report.mirrors:
             return
         self._checkpoints_topic()
-        on_source = self._source_config.offset_syncs_topic_location == "source"
+        on_source = offset_topics(self._source_config.originals).side == "source"
         where = self._source if on_source else self._target
         for name, factor in internal_topics(self._source_config).items():
             key = "offset-syncs.topic.replication.factor"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from connect.config.security import SECURITY_KEYS
 from connect.config.types import HIDDEN, ConfigType
 from connectors.mirror.config import clients as client_configs
-from connectors.mirrormaker.check.report import ClientReport, Setting
+from connectors.mirrormaker.check.report import ClientReport, ClientSetting
 from connectors.mirrormaker.config.precedence import Settings
 
 __all__ = ["connector_clients", "data_producer", "shown_value"]
@@ -56,7 +56,7 @@ def connector_clients(settings: Settings, resolved: Mapping[str, str]) -> list[C
             ClientReport(
                 role,
                 tuple(
-                    Setting(name, shown_value(name, value), _origin(origins[name], settings))
+                    ClientSetting(name, shown_value(name, value), _origin(origins[name], settings))
                     for name, value in sorted(rules(resolved).items())
                 ),
             )
@@ -78,7 +78,7 @@ def data_producer(
         if origin is None and name == "bootstrap.servers":
             origin = worker.get(name)
         text = BUILT_IN if origin is None or not origin.key else origin.key
-        found.append(Setting(name, shown_value(name, value), text))
+        found.append(ClientSetting(name, shown_value(name, value), text))
     return ClientReport("producer of the copied records", tuple(found))
 
 

@@ -11,11 +11,11 @@ from connectors.mirror.topics.selection import Skip
 __all__ = [
     "CheckReport",
     "ClientReport",
+    "ClientSetting",
     "ClusterReport",
     "Finding",
     "FlowReport",
     "Level",
-    "Setting",
     "TopicReport",
 ]
 
@@ -65,7 +65,7 @@ class TopicReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ClientSetting:
     """One client property. `origin` is the key of the file it came from, or its other source. A
     secret's `value` is already hidden."""
 
@@ -79,7 +79,7 @@ class ClientReport:
     """The effective properties of one client."""
 
     role: str
-    settings: tuple[Setting, ...]
+    settings: tuple[ClientSetting, ...]
 
 
 @dataclass(slots=True)

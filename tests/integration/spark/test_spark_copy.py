@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
@@ -9,6 +10,7 @@ from io import StringIO
 from pyspark.sql import SparkSession
 
 from connectors.mirror.copy.range_copier import SourceRange
+from connectors.mirror.spark.copy.executor import ShardLimits
 from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult, copy_shards, shard_frame
 from deploy.brokers import KafkaCluster
 from tests.support.producing import numbered, produce
@@ -100,14 +102,14 @@ def test_no_secret_of_the_flow_shows_in_a_plan(
         consumer={"ssl.key.password": secret},
         producer={"sasl.jaas.config": f'Module required password="{secret}";'},
     )
-    frame = shard_frame(spark, flow, [[SourceRange(("t", 0), ("u", 0), 0, 1)]], stall_s=1.0)
+    frame = shard_frame(
+        spark, flow, [[SourceRange(("t", 0), ("u", 0), 0, 1)]], ShardLimits(1.0, math.inf)
+    )
     printed = StringIO()
     with redirect_stdout(printed):
         frame.explain("extended")
     assert "BatchEvalPython" in printed.getvalue()
-    (failed,) = copy_shards(
-        spark, flow, [[SourceRange(("t", 0), ("u", 0), 0, 1)]], stall_s=1.0, most_s=1.0
-    )
+    (failed,) = copy_shards(spark, flow, [[SourceRange(("t", 0), ("u", 0), 0, 1)]], stall_s=1.0)
     assert failed.error is not None
     for shown in (printed.getvalue(), repr(flow), failed.error):
         assert secret not in shown

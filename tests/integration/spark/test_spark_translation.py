@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets import offset_map_pages as offset_map
-from connectors.mirror.offsets.loss_notes import encode_loss, loss_key
-from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segment, page_key
+from connectors.mirror.offsets.map_notes import Note, encode_loss, note_key
+from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_sync_store import OffsetSyncStore
 from connectors.mirror.offsets.translation import best_place
@@ -31,6 +31,7 @@ from connectors.mirror.spark.translate.translate import translate
 from connectors.spark.arrow import collect
 from tests.support.copied_log import CopiedLog, copied_logs
 from tests.support.spark import frame
+from tests.support.whole_map import WholeMap
 
 # A Spark query takes a second, so each example is many partitions, and few are made.
 SOME = settings(
@@ -242,7 +243,7 @@ def test_what_the_target_lost_leads_to_what_is_copied_next(spark: SparkSession) 
     syncs = frame(spark, SYNCS, [("t", n, at, at, 0) for n in range(4) for at in (8,)])
     answers = translated(spark, syncs, breaks, all_offsets(spark, [13] * 4))
     for number, pages in enumerate(maps):
-        alone = OffsetMap(pages)
+        alone = WholeMap(pages)
         for offset in range(13):
             answer = answers[f"g{offset}", number]
             assert answer.downstream == alone.downstream(offset), (number, offset)
@@ -253,7 +254,7 @@ def test_a_loss_whose_page_was_replaced_is_known_by_its_note(spark: SparkSession
     key, page = ("t", 0), MapPage(3, [Segment(0, 0, 10)])
     records = [
         (page_key(*key, 0), MapPage(2, [Segment(0, 0, 0)], 10).encode(), 0),
-        (loss_key(key), encode_loss(2), 1),
+        (note_key(Note.LOSS, key), encode_loss(2), 1),
         (page_key(*key, 0), page.encode(), 2),
     ]
     table = spark.createDataFrame(records, "key binary, value binary, offset bigint")

@@ -67,7 +67,7 @@ class Copier:
         self._exactly_once = exactly_once
         self.topics = WorkerTopics(topics, random)
         self.clock = FakeClock(now_ms=now_ms)
-        self.books = OffsetSyncWriter({}, config, None, self.clock, self.topics)
+        self.books = OffsetSyncWriter(config, None, self.clock, self.topics)
         self.copies: dict[int, _Copy] = {}
         self._leaving: list[_Copy] = []
         self._commit: tuple[Future[list[StoredOffset]], list[tuple[_Copy, int]]] | None = None

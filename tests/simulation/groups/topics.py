@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 
 from connect.clients.librdkafka.topic_log import LogRecord
 from connect.clock import Deadline
-from connectors.mirror.offsets.log_identity import is_facts_key
+from connectors.mirror.offsets.map_notes import is_note_key
 from connectors.mirror.offsets.offset_map_pages import page_span
 from connectors.mirror.offsets.offset_map_trim import MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
@@ -62,7 +62,7 @@ class Topic:
         Workers look for those long before the topic is compacted."""
         newest: dict[bytes, tuple[int, int]] = {}
         for at, (key, value) in self.records.items():
-            if is_facts_key(key):
+            if is_note_key(key):
                 continue
             session = -1 if value is None else page_span(0, value).session
             if value is None or key not in newest or newest[key][0] <= session:

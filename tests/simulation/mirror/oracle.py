@@ -9,16 +9,17 @@ from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.offsets.log_identity import is_facts_key
+from connectors.mirror.offsets.map_notes import Note, is_note_key, parse_note_key
 from connectors.mirror.offsets.offset_map_pages import parse_page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
-from connectors.mirror.offsets.start_positions import FirstPosition, parse_first_key
+from connectors.mirror.offsets.start_positions import FirstPosition
 from connectors.mirror.offsets.translation import Place
 from tests.simulation.kafka.log import Batch
 from tests.simulation.mirror.internal_topics import InternalTopic
 from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Timeline
 from tests.simulation.mirror.truth import Copies, Copy, SourceTruth
+from tests.support.whole_map import places
 
 __all__ = ["Oracle"]
 
@@ -112,7 +113,7 @@ class Oracle:
         """Those in the map's topic now."""
         found: dict[TopicPartition, int] = {}
         for record in self._map_topic.newest().values():
-            key = parse_first_key(record.key)
+            key = parse_note_key(Note.START, record.key)
             if key is not None:
                 found[key] = FirstPosition.decode(record.value or b"").position
         return found
@@ -306,13 +307,13 @@ class Oracle:
         }
 
     def _on_map_record(self, record: LogRecord, session: Session) -> None:
-        if session.superseded and not is_facts_key(record.key):
+        if session.superseded and not is_note_key(record.key):
             topic, partition, _ = parse_page_key(record.key or b"")
             self._spoilt.add((topic, partition))
         self._map.take(record.key, record.value, record.offset)
 
     def translate(self, key: TopicPartition, offset: int) -> Place | None:
-        return self._map.places({key: [offset]}).get((key, offset))
+        return places(self._map, {key: [offset]}).get((key, offset))
 
     def check_translation(self, key: TopicPartition, offset: int) -> Place | None:
         """The map's answer for a group that reads `offset` next skips no record, and is true where

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.mirror.offsets.start_positions import parse_first_key
+from connectors.mirror.offsets.map_notes import Note, parse_note_key
 from tests.simulation.mirror import run
 from tests.simulation.mirror.world import MirrorWorld
 
@@ -46,7 +46,7 @@ def world() -> Iterator[MirrorWorld]:
 
 
 def _first_positions(world: MirrorWorld) -> set[tuple[str, int] | None]:
-    return {parse_first_key(key) for key in world.map.newest()} - {None}
+    return {parse_note_key(Note.START, key) for key in world.map.newest()} - {None}
 
 
 def test_a_partition_that_comes_back_before_it_was_stored_is_stored_in_the_end(

@@ -3,7 +3,7 @@
 STARTING    its first source offset is not known yet
 ACTIVE      fetched and produced
 RECOVERING  a produce failed: nothing is sent until all that was sent is answered
-BACKOFF     waits for `retry_at`, then ACTIVE again with the same batches
+BACKOFF     waits, then ACTIVE again with the same batches
 BLOCKED     the target refused its oldest batch for good: waits, then fetched anew
 BROKEN      an invariant did not hold: nothing more of it is copied or stored
 """

@@ -65,7 +65,6 @@ class TargetPartition:
     next_sequence: int = 0
     failures: int = 0
     """Failed attempts since the last success."""
-    retry_at: float = 0.0
     max_batch_bytes: int = 0
     """The target's `max.message.bytes`; 0: not known."""
     target_error: str | None = None

@@ -97,10 +97,6 @@ class TransactionManager:
         return self._control.transactional_id
 
     @property
-    def phase(self) -> Phase:
-        return self._life.phase
-
-    @property
     def offsets_partitions(self) -> Collection[OffsetsPartition]:
         """Partitions of the offsets topic."""
         return self._offsets.all

@@ -18,7 +18,7 @@ from collections import deque
 
 from connectors.mirror.copy.partition.states import InvariantBroken
 
-__all__ = ["Event", "InvalidTransition", "Phase", "TransactionState"]
+__all__ = ["Event", "Phase", "TransactionState"]
 
 
 class Phase(enum.Enum):
@@ -73,10 +73,6 @@ _TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
 _HISTORY = 20
 
 
-class InvalidTransition(InvariantBroken):
-    """An event that is not allowed in this phase; the message has the earlier phases."""
-
-
 class TransactionState:
     """The phase and its history."""
 
@@ -85,10 +81,11 @@ class TransactionState:
         self._story: deque[str] = deque(maxlen=_HISTORY)
 
     def on(self, event: Event) -> Phase:
-        """Apply an event. Raises `InvalidTransition`."""
+        """Apply an event. Raises `InvariantBroken`, with the earlier phases, if this phase does not
+        allow it."""
         after = _TRANSITIONS.get((self.phase, event))
         if after is None:
-            raise InvalidTransition(
+            raise InvariantBroken(
                 f"{event.value}, while {self.phase.value}; before: {', '.join(self._story)}"
             )
         if after is not self.phase:

@@ -123,7 +123,7 @@ def copy_shards(
     the flow's limits. Raises `SparkJobFailed` where the
     job cannot be run. To end it early, cancel the thread's job group.
     """
-    frame = _frame(
+    frame = shard_frame(
         session, flow, shards, ShardLimits(stall_s, most_s, rate, once, again_s), claims, paces
     )
     gathering = [_Gathering(number, shard) for number, shard in enumerate(shards)]
@@ -139,22 +139,11 @@ def shard_frame(
     session: SparkSession,
     flow: CopyFlow,
     shards: Sequence[Sequence[SourceRange]],
-    *,
-    stall_s: float,
-    most_s: float = math.inf,
-) -> DataFrame:
-    """SHARD_ROWS of these shards; each run of the query copies them."""
-    return _frame(session, flow, shards, ShardLimits(stall_s, most_s))
-
-
-def _frame(
-    session: SparkSession,
-    flow: CopyFlow,
-    shards: Sequence[Sequence[SourceRange]],
     limits: ShardLimits,
     claims: Sequence[ClaimedProducer] | None = None,
     paces: Sequence[FlowLimits] | None = None,
 ) -> DataFrame:
+    """SHARD_ROWS of these shards; each run of the query copies them."""
     # Large ones travel as a broadcast, as PySpark does with large functions.
     texts = [_text(shard) for shard in shards]
     # As it writes, it must not be run twice for one row.

@@ -21,18 +21,16 @@ from typing import TypeVar
 from connect.clients.config.properties import fetch_settings, wire_settings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
-from connect.plugin import PartitionHealth, StoredOffset, TransferCounts, TransferTask
+from connect.plugin import PartitionHealth, StoredOffset
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.compare.tail_lookup import ThreadedTailLookup
-from connectors.mirror.config.clients import source_consumer
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SourceTaskConfig
-from connectors.mirror.config.task_changes import flow_part, only_adds_partitions
+from connectors.mirror.config.task_changes import flow_part
 from connectors.mirror.copy.positions.tail_checks import FoundTail, spans_from
 from connectors.mirror.copy.transactions.executor_ids import LANES
 from connectors.mirror.history.recorder import TaskHistory
-from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_sync_writer import (
     OffsetSyncWriter,
     Reached,
@@ -40,7 +38,7 @@ from connectors.mirror.offsets.offset_sync_writer import (
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.source.base_task import BaseSourceTask
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.end_offsets import Listing
 from connectors.mirror.spark.copy.exactly_once import ExactlyOnceBookkeeping
@@ -69,6 +67,7 @@ _STOP_S = 3.0
 _quiet_until: dict[str, float] = {}
 """Connector -> until when Spark may still be copying for a stopped task (monotonic seconds)."""
 
+
 T = TypeVar("T")
 
 
@@ -77,16 +76,12 @@ def _the(owned: T | None) -> T:
     return owned
 
 
-class SparkSourceTask(TransferTask):
+class SparkSourceTask(BaseSourceTask):
     """See the module."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._board = PartitionBoard(on_loss=self._lost)
-        self._books: OffsetSyncWriter | None = None
-        self._beginnings: StartPositionTracker | None = None
-        self._history: TaskHistory | None = None
-        self._learn_by = 0.0
         self._query: CopyQuery | None = None
         self._offsets: SourceOffsets | None = None
         self._listing: Listing | None = None
@@ -94,8 +89,6 @@ class SparkSourceTask(TransferTask):
         self._tails: BoardTails | None = None
         self._lanes: ExecutorTransactionalIds | None = None
         self._once: ExactlyOnceBookkeeping | None = None
-        self._totals = CopyTotals()
-        self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
         self._committing: list[tuple[SparkPartition, int]] = []
         self._condition = threading.Condition()
         self._inbox: deque[Callable[[], None]] = deque()
@@ -113,14 +106,9 @@ class SparkSourceTask(TransferTask):
     # Lifecycle.
 
     def start(self, config: Mapping[str, str]) -> None:
-        task = SourceTaskConfig.from_properties(config)
-        self._config = task.connector
-        self._flow = flow_part(config)
-        self._policy = replication_policy(config)
+        task, consumer = self._configure(config)
         batch_s = task.connector.mirror_spark_batch_s
         self._unheard_s = batch_s + UNHEARD_S
-        consumer = source_consumer(config, task.task_index)
-        self._client_id = consumer["client.id"]
         fetch = fetch_settings(consumer)
         self._board = PartitionBoard(
             policies=self._config.losses,
@@ -133,7 +121,7 @@ class SparkSourceTask(TransferTask):
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )
-        self._books = OffsetSyncWriter(config, self._config, task.task_index)
+        self._books = OffsetSyncWriter(self._config, task.task_index)
         self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._board, self._clock
         )
@@ -185,15 +173,13 @@ class SparkSourceTask(TransferTask):
 
     def _assign(self, partitions: Sequence[TopicPartition]) -> None:
         added = self._board.assign(partitions)
-        alias = self._config.source_cluster_alias
         once = self._lanes is not None
         quiet_until = _quiet_until.get(self.context.connector_name, 0.0)
         # Under exactly-once somebody may still be adding to what is stored: first the lanes.
         stored: Positions = {} if once else self._stored(added)
         for key in added:
             position = stored.get(key)
-            target = (self._policy.format_remote_topic(alias, key[0]), key[1])
-            partition = SparkPartition(key, target, self._metrics(key, target))
+            partition = SparkPartition(key, self._target(key), self._metrics(key))
             partition.position = partition.stored = UNKNOWN if position is None else position
             partition.unsure = once
             partition.learns = once or position is not None
@@ -235,19 +221,6 @@ class SparkSourceTask(TransferTask):
         alias = self._config.source_cluster_alias
         offsets = self.context.stored_offsets([source_partition(alias, key) for key in keys])
         return {key: position_after(offset) for key, offset in zip(keys, offsets, strict=True)}
-
-    def _metrics(self, key: TopicPartition, target: TopicPartition) -> PartitionMetrics:
-        metrics = PartitionMetrics(
-            self._config.source_cluster_alias,
-            self._config.target_cluster_alias,
-            *target,
-            source_topic=key[0],
-            client_id=self._client_id,
-            totals=self._totals,
-            clock=self._clock,
-        )
-        self._metric_removers[key] = metrics.register(self.context.metrics)
-        return metrics
 
     def step(self, timeout: float) -> None:
         listing = _the(self._listing)
@@ -323,11 +296,6 @@ class SparkSourceTask(TransferTask):
             self._woken = True
             self._condition.notify_all()
 
-    @classmethod
-    def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-        """More partitions, and nothing else."""
-        return only_adds_partitions(before, after)
-
     def reconfigure(self, config: Mapping[str, str]) -> bool:
         """The assignment and the limits may change in place; anything else restarts the task."""
         if flow_part(config) != self._flow:
@@ -363,9 +331,7 @@ class SparkSourceTask(TransferTask):
             self._once.write_pages()
 
     def stop(self) -> None:
-        for remove in self._metric_removers.values():
-            remove()
-        self._metric_removers.clear()
+        self._remove_metrics()
         if self._query is not None:
             if not self._query.stop(_STOP_S):
                 _LOG.warning("%s: the Spark query is still ending", self._query.name)
@@ -382,22 +348,13 @@ class SparkSourceTask(TransferTask):
         if self._offsets is not None:
             self._offsets.close()
             self._offsets = None
-        if self._history is not None:
-            self._history.close()
-            self._history = None
-        if self._books is not None:
-            self._books.close()
-            self._books = None
+        self._close_books()
 
     def health(self) -> list[PartitionHealth]:
         trouble = self._trouble
         if trouble is None and self._lanes is not None:
             trouble = self._lanes.trouble
         return list(self._board.health(self._clock.now_ms(), trouble))
-
-    def counts(self) -> TransferCounts:
-        totals = self._totals
-        return TransferCounts(totals.fetched, totals.acked, totals.waiting)
 
     # What the query's threads ask (`QueryHost`).
 
@@ -542,9 +499,6 @@ class SparkSourceTask(TransferTask):
             ]
         )
 
-    def deliver(self) -> None:
-        _the(self._books).poll()
-
     def committed(self) -> None:
         for partition, position in self._committing:
             partition.stored = position
@@ -558,10 +512,6 @@ class SparkSourceTask(TransferTask):
         books.committed()
 
     # Books under exactly-once.
-
-    @classmethod
-    def writes_transactions(cls) -> bool:
-        return True
 
     @classmethod
     def grows_exactly_once(cls) -> bool:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from connect.config.security import CLIENT_CONFIG_NAMES
-from connectors.mirror.offsets.loss_notes import NEWEST_LOSS
+from connectors.mirror.offsets.map_notes import NEWEST_LOSS
 
 __all__ = [
     "TopicTable",

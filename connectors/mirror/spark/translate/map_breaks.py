@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from connectors.mirror.offsets.loss_notes import NEWEST_LOSS
+from connectors.mirror.offsets.map_notes import NEWEST_LOSS
 from connectors.mirror.offsets.offset_map_pages import LAST_OFFSET
 
 __all__ = ["map_breaks"]

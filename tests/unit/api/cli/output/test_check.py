@@ -9,11 +9,11 @@ from connectors.mirror.topics.selection import Skip, SkipReason
 from connectors.mirrormaker.check.report import (
     CheckReport,
     ClientReport,
+    ClientSetting,
     ClusterReport,
     Finding,
     FlowReport,
     Level,
-    Setting,
     TopicReport,
 )
 
@@ -27,7 +27,7 @@ def report() -> CheckReport:
     flow = FlowReport("A", "B", mirrors=True)
     flow.topics.append(TopicReport("t", "A.t", 2, "create", -1, {"b": "2", "a": "1"}))
     flow.skipped.append(Skip("[red]x", SkipReason.FILTER, "topics.exclude has [red]x"))
-    flow.clients.append(ClientReport("source consumer", (Setting("k", "v", "A.consumer.k"),)))
+    flow.clients.append(ClientReport("source consumer", (ClientSetting("k", "v", "A.consumer.k"),)))
     return CheckReport(
         [ClusterReport("A", "a:1", "id", 3, 7), ClusterReport("B", "b:1", error="gone")],
         [flow, FlowReport("B", "A", mirrors=False)],

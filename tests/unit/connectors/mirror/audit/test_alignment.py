@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.protocol import record_codec
-from connectors.mirror.audit.alignment import Alignment, Limits, Rules
+from connectors.mirror.audit.alignment import Alignment, ComparisonLimits, Rules
 from connectors.mirror.audit.findings import Difference, Kind, RangeResult
 from connectors.mirror.compare.batch_runs import WireBatch
 from connectors.mirror.compare.record_streams import digest_of
@@ -36,7 +36,7 @@ def audit(
     target: Sequence[Record],
     *,
     rules: Rules | None = None,
-    limits: Limits | None = None,
+    limits: ComparisonLimits | None = None,
     cut: tuple[Sequence[int], Sequence[int]] = ((3,), (3,)),
     start: tuple[int, int] = (0, 0),
     scan: bool = True,
@@ -161,7 +161,7 @@ def test_a_range_copied_again_is_told_from_foreign_records() -> None:
 
 def test_more_than_memory_holds_is_counted_and_the_sides_find_together_again() -> None:
     source = numbered(5000)
-    limits = Limits(window_records=100, strays=50)
+    limits = ComparisonLimits(window_records=100, strays=50)
     again = audit(source, source[:3000] + source[1000:5000], rules=ALL, limits=limits)
     assert (again.equal, again.different) == (5000, 2000)
     lost = audit(source, source[:1000] + source[3000:], rules=ALL, limits=limits)

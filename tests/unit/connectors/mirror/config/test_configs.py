@@ -124,20 +124,13 @@ def test_values_come_typed() -> None:
             "refresh.topics.enabled": "false",
             "sync.topic.acls.interval.seconds": "7",
             "replication.factor": "-1",
-            "use.defaults.from": "source",
         }
     )
-    assert config.topics == ("a", "b.*")
     assert config.refresh_topics_interval_s is None
     assert config.sync_topic_acls_interval_s == 7.0
     assert config.sync_topic_configs_interval_s == 600.0
     assert config.replication_factor == -1
-    assert config.use_defaults_from == "source"
     assert config.originals["topics"] == " a , b.* "
-
-
-def test_an_empty_list_of_topics_is_empty() -> None:
-    assert SourceConfig.from_properties(FLOW | {"topics": ""}).topics == ()
 
 
 def test_the_offset_maps_replication_factor_follows_the_offset_syncs() -> None:

@@ -16,7 +16,7 @@ from connect.errors import ConfigError
 from connectors.mirror.history import database as module
 from connectors.mirror.history.database import (
     EventRow,
-    Flow,
+    FlowTask,
     History,
     LagRow,
     default_history_file,
@@ -25,7 +25,7 @@ from connectors.mirror.history.database import (
 )
 from tests.support.waiting import wait_until
 
-FLOW = Flow("MirrorSourceConnector", 0, "a", "b")
+FLOW = FlowTask("MirrorSourceConnector", 0, "a", "b")
 EVENT = EventRow("retention", "t", 3, "a.t", "report", "source", 10, 59, 50, 60, "lost")
 DAY_MS = 24 * 3600 * 1000
 

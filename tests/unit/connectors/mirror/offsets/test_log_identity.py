@@ -11,14 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import CorruptData
-from connectors.mirror.offsets.log_identity import (
-    LogIdentity,
-    facts_key,
-    is_facts_key,
-    joined_by,
-    noted_facts,
-    parse_facts_key,
-)
+from connectors.mirror.offsets.log_identity import LogIdentity, joined_by, noted_facts
+from connectors.mirror.offsets.map_notes import Note, is_note_key, note_key, parse_note_key
 from connectors.mirror.offsets.offset_map_pages import page_key, parse_page_key
 
 offsets = st.integers(0, 2**62)
@@ -29,7 +23,7 @@ former_ids = st.lists(st.uuids(version=4), max_size=4).map(tuple)
 
 def test_the_bytes_are_those_of_the_docs() -> None:
     facts = LogIdentity(5, 9, -1, UUID(int=1), None, ((3, 0),), ((9, 300),))
-    assert facts_key(("t", 3)).hex() == "ffff" + "0001" + "74" + "00000003"
+    assert note_key(Note.FACTS, ("t", 3)).hex() == "ffff" + "0001" + "74" + "00000003"
     assert facts.encode().hex() == (
         "0000"
         + f"{5:016x}"
@@ -76,12 +70,12 @@ def test_other_bytes_are_refused(data: bytes) -> None:
 
 
 def test_pages_and_facts_are_told_apart() -> None:
-    assert is_facts_key(facts_key(("größe", 7)))
-    assert parse_facts_key(facts_key(("größe", 7))) == ("größe", 7)
-    assert not is_facts_key(page_key("t", 0, 0))
-    assert not is_facts_key(None)
+    assert is_note_key(note_key(Note.FACTS, ("größe", 7)))
+    assert parse_note_key(Note.FACTS, note_key(Note.FACTS, ("größe", 7))) == ("größe", 7)
+    assert not is_note_key(page_key("t", 0, 0))
+    assert not is_note_key(None)
     with pytest.raises(CorruptData):
-        parse_page_key(facts_key(("a-name-long-enough-to-look-like-a-page", 7)))
+        parse_page_key(note_key(Note.FACTS, ("a-name-long-enough-to-look-like-a-page", 7)))
 
 
 def test_they_hold_for_what_was_stored_with_them_only() -> None:

@@ -12,12 +12,12 @@ from connect.errors import CorruptData
 from connectors.mirror.offsets.offset_map_pages import (
     PAGE_SEGMENTS,
     MapPage,
-    OffsetMap,
     PartitionPages,
     Segment,
     page_key,
     parse_page_key,
 )
+from tests.support.whole_map import WholeMap
 
 
 def test_golden_bytes_of_a_page() -> None:
@@ -73,7 +73,7 @@ def test_what_was_seen_behind_the_last_record_is_known_to_hold_none() -> None:
     pages.seen(12)
     assert pages.take_unsaved() == []
     later = MapPage(5, [Segment(12, 200, 1)])
-    assert OffsetMap([page, later]).downstream(11) == 200
+    assert WholeMap([page, later]).downstream(11) == 200
 
 
 def test_a_full_page_is_closed() -> None:
@@ -86,7 +86,7 @@ def test_a_full_page_is_closed() -> None:
 
 
 def test_offsets_translate_exactly_and_to_the_next_record_in_gaps() -> None:
-    offset_map = OffsetMap([MapPage(1, [Segment(10, 100, 5), Segment(20, 105, 5)])])
+    offset_map = WholeMap([MapPage(1, [Segment(10, 100, 5), Segment(20, 105, 5)])])
     assert offset_map.downstream(9) is None
     assert offset_map.downstream(10) == 100
     assert offset_map.downstream(14) == 104
@@ -100,21 +100,21 @@ def test_offsets_translate_exactly_and_to_the_next_record_in_gaps() -> None:
 def test_a_range_copied_twice_maps_to_its_later_copy() -> None:
     crashed = MapPage(1, [Segment(0, 0, 100)])
     again = MapPage(2, [Segment(60, 100, 40)])
-    offset_map = OffsetMap([again, crashed])
+    offset_map = WholeMap([again, crashed])
     assert offset_map.segments == [Segment(0, 0, 60), Segment(60, 100, 40)]
     assert offset_map.downstream(70) == 110
 
 
 def test_what_another_program_copied_between_two_sessions_is_not_left_out() -> None:
     before, after = MapPage(1, [Segment(0, 0, 100)]), MapPage(2, [Segment(150, 150, 50)])
-    offset_map = OffsetMap([before, after])
+    offset_map = WholeMap([before, after])
     assert [offset_map.downstream(offset) for offset in (99, 100, 149, 150)] == [99, 100, 100, 150]
 
 
 def test_a_gap_that_the_earlier_session_saw_leads_to_the_later_copy() -> None:
     crashed = MapPage(1, [Segment(0, 0, 49), Segment(50, 49, 50)])
     again = MapPage(2, [Segment(50, 99, 50)])
-    assert OffsetMap([crashed, again]).downstream(49) == 99
+    assert WholeMap([crashed, again]).downstream(49) == 99
 
 
 @given(

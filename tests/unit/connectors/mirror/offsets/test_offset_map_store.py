@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 
 from connect.errors import RetriableError
-from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segment, page_key
+from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.translation import BackwardMap, Place
 from tests.support.copied_log import CopiedLog, copied_logs
+from tests.support.whole_map import WholeMap, places
 
 T = ("t", 0)
 
@@ -37,14 +38,14 @@ class Topic:
 
 @given(copied_logs(java=True))
 def test_translations_are_those_of_whole_pages_also_when_none_is_kept(log: CopiedLog) -> None:
-    whole, backward = OffsetMap(log.map_pages()), BackwardMap(log.map_pages())
+    whole, backward = WholeMap(log.map_pages()), BackwardMap(log.map_pages())
     for cache_bytes in (0, 1 << 20):
         topic = Topic()
         store = OffsetMapStore(topic.fetch, cache_bytes)
         for first, value in log.pages.items():
             topic.write(store, first, value)
         positions = range(len(log.source) + 2)
-        found = store.places({T: positions, ("other", 0): [3]})
+        found = places(store, {T: positions, ("other", 0): [3]})
         for position in positions:
             known, place = whole.downstream(position), found.get((T, position))
             if known is not None:
@@ -60,7 +61,7 @@ def test_pages_that_are_not_in_memory_are_read_together() -> None:
     store = OffsetMapStore(topic.fetch, cache_bytes=0)
     for first in (0, 10, 20, 30):
         topic.write(store, first, MapPage(1, [Segment(first, first, 10)]).encode())
-    found = store.places({T: [5, 15, 39, 5]})
+    found = places(store, {T: [5, 15, 39, 5]})
     assert found == {(T, n): Place(n, True) for n in (5, 15, 39)}
     assert topic.reads == [[0, 1]]  # the page written last is always kept
 
@@ -78,7 +79,7 @@ def test_a_page_that_was_rewritten_meanwhile_is_looked_up_anew() -> None:
     store = OffsetMapStore(fetch, cache_bytes=0)
     topic.write(store, 0, MapPage(1, [Segment(0, 0, 10)]).encode())
     topic.write(store, 50, MapPage(1, [Segment(50, 50, 1)]).encode())
-    assert store.places({T: [5]}) == {(T, 5): Place(105, True)}
+    assert places(store, {T: [5]}) == {(T, 5): Place(105, True)}
 
 
 def test_pages_that_do_not_come_are_an_error_that_may_pass() -> None:
@@ -87,7 +88,7 @@ def test_pages_that_do_not_come_are_an_error_that_may_pass() -> None:
     for first in (0, 50):
         topic.write(store, first, MapPage(1, [Segment(first, 0, 10)]).encode())
     with pytest.raises(RetriableError):
-        store.places({T: [5]})
+        places(store, {T: [5]})
 
 
 def test_a_page_that_never_comes_leads_to_where_it_begins() -> None:
@@ -97,8 +98,8 @@ def test_a_page_that_never_comes_leads_to_where_it_begins() -> None:
     for first in (10, 50):
         topic.write(store, first, MapPage(1, [Segment(first, first, 10)]).encode())
     with pytest.raises(RetriableError):
-        store.places({T: [15]})
-    assert store.places({T: [15]}) == {(T, 15): Place(10, False, 5)}
+        places(store, {T: [15]})
+    assert places(store, {T: [15]}) == {(T, 15): Place(10, False, 5)}
     assert store.backward(T).upstream(15) == Place(10, False, 5)
 
 
@@ -107,11 +108,11 @@ def test_a_map_topic_that_was_created_again_is_another_map() -> None:
     store.take(page_key("t", 0, 0), MapPage(1, [Segment(0, 0, 1000)]).encode(), 0)
     store.take(page_key("t", 0, 1000), MapPage(1, [Segment(1000, 1000, 9)]).encode(), 1)
     store.take(page_key("t", 1, 0), MapPage(1, [Segment(0, 500_000, 1000)]).encode(), 0)
-    assert store.places({T: [900, 1005], ("t", 1): [900]}) == {
+    assert places(store, {T: [900, 1005], ("t", 1): [900]}) == {
         (("t", 1), 900): Place(500_900, True)
     }
     store.forget()
-    assert store.places({("t", 1): [900]}) == {}
+    assert places(store, {("t", 1): [900]}) == {}
 
 
 def always(
@@ -133,7 +134,7 @@ def test_another_page_at_the_same_offset_of_the_topic_does_not_answer() -> None:
         store.take(page_key("t", 0, 0), MapPage(1, [Segment(0, 0, 1000)]).encode(), 0)
         store.take(page_key("t", 0, 1000), MapPage(1, [Segment(1000, 1000, 9)]).encode(), 1)
         with pytest.raises(RetriableError):
-            store.places({T: [900]})
+            places(store, {T: [900]})
 
 
 def test_deleted_pages_are_forgotten_and_replaced_ones_take_no_memory() -> None:
@@ -143,10 +144,10 @@ def test_deleted_pages_are_forgotten_and_replaced_ones_take_no_memory() -> None:
     topic.write(store, 50, kept)
     for length in range(1, 100):
         topic.write(store, 0, MapPage(1, [Segment(0, 0, length)]).encode())
-    assert store.places({T: [50]}) == {(T, 50): Place(50, True)}
+    assert places(store, {T: [50]}) == {(T, 50): Place(50, True)}
     assert topic.reads == []
     topic.write(store, 0, None)
-    assert store.places({T: [5]}) == {}
+    assert places(store, {T: [5]}) == {}
 
 
 def test_what_is_no_page_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -155,4 +156,4 @@ def test_what_is_no_page_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     store.take(page_key("t", 0, 5), b"x", 8)
     store.take(None, None, 9)
     assert [record.getMessage().split()[1] for record in caplog.records] == ["7", "8", "9"]
-    assert store.places({T: [5]}) == {}
+    assert places(store, {T: [5]}) == {}

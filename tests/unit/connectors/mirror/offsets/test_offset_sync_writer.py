@@ -24,7 +24,7 @@ def test_a_late_page_is_written_over_by_the_check_after_300_seconds() -> None:
             "target.cluster.alias": "B",
         }
     )
-    books = OffsetSyncWriter({}, config, None, clock, worker)
+    books = OffsetSyncWriter(config, None, clock, worker)
 
     def turn(seconds: int = 0) -> None:
         # A worker that does nothing for longer counts as frozen, and must not correct others.

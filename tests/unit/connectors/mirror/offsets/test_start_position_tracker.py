@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 
 from connect.errors import BrokerError, CorruptData
 from connectors.mirror.offsets import start_position_tracker as beginnings
-from connectors.mirror.offsets.log_identity import facts_key, is_facts_key
+from connectors.mirror.offsets.map_notes import Note, is_note_key, note_key, parse_note_key
 from connectors.mirror.offsets.offset_map_pages import page_key
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
-from connectors.mirror.offsets.start_positions import (
-    FORGET_ALL,
-    FirstPosition,
-    first_key,
-    parse_first_key,
-)
+from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition
 from tests.support.fake_clock import FakeClock
 
 ID = UUID(int=7)
@@ -30,7 +25,7 @@ Key = tuple[str, int]
 
 
 def test_the_bytes_are_those_of_the_docs() -> None:
-    assert first_key(("t", 3)).hex() == "fffe" + "0001" + "74" + "00000003"
+    assert note_key(Note.START, ("t", 3)).hex() == "fffe" + "0001" + "74" + "00000003"
     assert FORGET_ALL.hex() == "fffe" + "0000" + "ffffffff"
     first = FirstPosition(9, -1, UUID(int=1), "mirror")
     assert first.encode().hex() == (
@@ -56,14 +51,14 @@ def test_other_bytes_are_refused(data: bytes) -> None:
     with contextlib.suppress(CorruptData):
         FirstPosition.decode(data)
     with contextlib.suppress(CorruptData):
-        parse_first_key(b"\xff\xfe" + data)
+        parse_note_key(Note.START, b"\xff\xfe" + data)
 
 
 def test_their_keys_are_no_pages_and_no_facts() -> None:
-    assert parse_first_key(first_key(("größe", 7))) == ("größe", 7)
-    assert is_facts_key(first_key(ONE))
-    for other in (None, facts_key(ONE), page_key("t", 0, 0)):
-        assert parse_first_key(other) is None
+    assert parse_note_key(Note.START, note_key(Note.START, ("größe", 7))) == ("größe", 7)
+    assert is_note_key(note_key(Note.START, ONE))
+    for other in (None, note_key(Note.FACTS, ONE), page_key("t", 0, 0)):
+        assert parse_note_key(Note.START, other) is None
 
 
 def test_one_holds_until_anybody_stores_or_deletes_an_offset() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.offsets.offset_map_index import PageRef, PartitionIndex
-from connectors.mirror.offsets.offset_map_pages import MapPage, OffsetMap, Segment, page_span
+from connectors.mirror.offsets.offset_map_index import PartitionIndex
+from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_span
 from connectors.mirror.offsets.translation import (
     BackwardMap,
     Known,
@@ -17,13 +17,13 @@ from connectors.mirror.offsets.translation import (
     places_in_stretch,
 )
 from tests.support.copied_log import CopiedLog, copied_logs
+from tests.support.whole_map import WholeMap
 
 
 def index_of(pages: dict[int, bytes]) -> PartitionIndex:
     index = PartitionIndex()
     for at, (first, value) in enumerate(pages.items()):
-        span = page_span(first, value)
-        index.put(PageRef(span.session, first, span.end_source, span.first_target, at))
+        index.put(page_span(first, value, at))
     return index
 
 
@@ -68,7 +68,7 @@ def test_no_record_is_ever_left_out(log: CopiedLog) -> None:
 
 @given(copied_logs(java=True, losses=True))
 def test_pages_known_by_their_heads_say_what_whole_pages_say(log: CopiedLog) -> None:
-    index, whole = index_of(log.pages), OffsetMap(log.map_pages())
+    index, whole = index_of(log.pages), WholeMap(log.map_pages())
     for source in range(len(log.source) + 2):
         stretch = index.at(source)
         found = None if stretch is None else place(index, log.pages, source)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from connectors.mirror.retention.deadline import (
     NEVER,
-    Limits,
     LogState,
+    RetentionLimits,
     limits_of,
     loss_at_ms,
 )
@@ -25,32 +25,32 @@ Key = tuple[str, int]
 
 
 def test_limits_of_configs() -> None:
-    assert limits_of({"retention.ms": "5", "retention.bytes": "-1"}) == Limits(5, None)
-    assert limits_of({"retention.ms": "5", "cleanup.policy": "compact"}) == Limits()
+    assert limits_of({"retention.ms": "5", "retention.bytes": "-1"}) == RetentionLimits(5, None)
+    assert limits_of({"retention.ms": "5", "cleanup.policy": "compact"}) == RetentionLimits()
     both = {"retention.ms": "5", "retention.bytes": "7", "cleanup.policy": "compact,delete"}
-    assert limits_of(both) == Limits(5, 7)
+    assert limits_of(both) == RetentionLimits(5, 7)
 
 
 def test_by_age_it_is_the_next_records_timestamp_and_retention() -> None:
-    assert loss_at_ms(LOG, Limits(7 * DAY)) == NOW + 6 * DAY
-    assert loss_at_ms(LOG, Limits(DAY // 2)) == NOW, "it may go now"
-    assert loss_at_ms(replace(LOG, stamp_ms=None), Limits(DAY)) == NOW
-    assert loss_at_ms(LOG, Limits()) == NEVER
-    assert loss_at_ms(replace(LOG, position=1000), Limits(1)) == NEVER, "all is copied"
+    assert loss_at_ms(LOG, RetentionLimits(7 * DAY)) == NOW + 6 * DAY
+    assert loss_at_ms(LOG, RetentionLimits(DAY // 2)) == NOW, "it may go now"
+    assert loss_at_ms(replace(LOG, stamp_ms=None), RetentionLimits(DAY)) == NOW
+    assert loss_at_ms(LOG, RetentionLimits()) == NEVER
+    assert loss_at_ms(replace(LOG, position=1000), RetentionLimits(1)) == NEVER, "all is copied"
 
 
 def test_by_size_it_is_when_new_bytes_push_the_next_record_out() -> None:
-    limits = Limits(None, 3_000_000)
+    limits = RetentionLimits(None, 3_000_000)
     assert loss_at_ms(LOG, limits) == NEVER, "it does not grow"
     assert loss_at_ms(replace(LOG, grows=1000.0), limits) == NOW + 2000 * 1000
     half = replace(LOG, grows=1000.0, position=500)
     assert loss_at_ms(half, limits) == NOW + 2500 * 1000, "the first half goes before it"
-    assert loss_at_ms(LOG, Limits(None, 900_000)) == NOW
+    assert loss_at_ms(LOG, RetentionLimits(None, 900_000)) == NOW
 
 
 def test_a_log_whose_start_moves_reaches_the_next_record() -> None:
     moving = replace(LOG, position=600, start=100, trimmed=50.0)
-    assert loss_at_ms(moving, Limits()) == NOW + 10_000
+    assert loss_at_ms(moving, RetentionLimits()) == NOW + 10_000
 
 
 @given(

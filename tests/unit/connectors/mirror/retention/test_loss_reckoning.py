@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
-from connectors.mirror.retention.deadline import NEVER, Limits, LogState, loss_at_ms
+from connectors.mirror.retention.deadline import NEVER, LogState, RetentionLimits, loss_at_ms
 from connectors.mirror.retention.timestamp_search import PRECISION_MS, next_stamps
 from connectors.mirror.retention.watch import Behind, expected_loss_ms, growth
 
@@ -43,7 +43,7 @@ class Segment:
 class Log:
     """One partition's log; `limits` and segments of `segment_bytes`."""
 
-    limits: Limits
+    limits: RetentionLimits
     segment_bytes: int
     segments: list[Segment] = field(default_factory=list)
     end: int = 0
@@ -85,7 +85,7 @@ class Log:
 
 
 limits = st.builds(
-    Limits,
+    RetentionLimits,
     st.none() | st.integers(1_000, 60_000),
     st.none() | st.integers(1_000, 50_000),
 )
@@ -94,7 +94,7 @@ limits = st.builds(
 @settings(max_examples=100)
 @given(data=st.data(), limits=limits)
 def test_a_loss_never_comes_before_the_forecast_and_never_without_one(
-    data: st.DataObject, limits: Limits
+    data: st.DataObject, limits: RetentionLimits
 ) -> None:
     """All is known exactly: the next record's timestamp, the bytes before it, the growth."""
     log = Log(limits, data.draw(st.integers(500, 20_000)))
@@ -135,7 +135,9 @@ def test_a_loss_never_comes_before_the_forecast_and_never_without_one(
 
 @settings(max_examples=50)
 @given(data=st.data(), limits=limits)
-def test_what_the_watch_sees_of_a_log_is_enough(data: st.DataObject, limits: Limits) -> None:
+def test_what_the_watch_sees_of_a_log_is_enough(
+    data: st.DataObject, limits: RetentionLimits
+) -> None:
     """It asks for timestamps as brokers answer, and takes sizes by their share. Records of one
     size, in the order of their timestamps."""
     size = data.draw(st.integers(50, 500), "bytes of a record")
@@ -177,26 +179,31 @@ def behind(position: int = 0) -> Behind:
 
 def test_by_age_it_is_the_next_records_timestamp_and_retention_less_what_it_was_found_to() -> None:
     stamp = BEGIN_MS - 100_000
-    found = expected_loss_ms(behind(), Limits(600_000), stamp, None, 0.0, BEGIN_MS)
+    found = expected_loss_ms(behind(), RetentionLimits(600_000), stamp, None, 0.0, BEGIN_MS)
     assert found == stamp + 600_000 - PRECISION_MS
-    assert expected_loss_ms(behind(), Limits(600_000), None, None, 0.0, BEGIN_MS) == BEGIN_MS
-    assert expected_loss_ms(behind(), Limits(), stamp, 10**9, 5.0, BEGIN_MS) == NEVER
+    assert (
+        expected_loss_ms(behind(), RetentionLimits(600_000), None, None, 0.0, BEGIN_MS) == BEGIN_MS
+    )
+    assert expected_loss_ms(behind(), RetentionLimits(), stamp, 10**9, 5.0, BEGIN_MS) == NEVER
 
 
 @pytest.mark.parametrize("size", [100_000, None])
 def test_by_size_it_is_when_what_comes_pushes_it_out(size: int | None) -> None:
     """1,000 records of 100 bytes, also where only their average is known."""
-    by_size = Limits(None, 150_000)
+    by_size = RetentionLimits(None, 150_000)
     assert expected_loss_ms(behind(), by_size, None, size, 10.0, BEGIN_MS) == BEGIN_MS + 50_000
     # The first half goes before it.
     half = expected_loss_ms(behind(500), by_size, None, size, 10.0, BEGIN_MS)
     assert half == BEGIN_MS + 100_000
     assert expected_loss_ms(behind(), by_size, None, size, 0.0, BEGIN_MS) == NEVER
-    assert expected_loss_ms(behind(), Limits(None, 90_000), None, size, 0.0, BEGIN_MS) == BEGIN_MS
+    assert (
+        expected_loss_ms(behind(), RetentionLimits(None, 90_000), None, size, 0.0, BEGIN_MS)
+        == BEGIN_MS
+    )
 
 
 def test_the_earlier_of_both_limits_counts() -> None:
-    both = Limits(600_000, 150_000)
+    both = RetentionLimits(600_000, 150_000)
     assert expected_loss_ms(behind(), both, BEGIN_MS, 100_000, 10.0, BEGIN_MS) == BEGIN_MS + 50_000
     late = expected_loss_ms(behind(), both, BEGIN_MS, 100_000, 0.001, BEGIN_MS)
     assert late == BEGIN_MS + 600_000 - PRECISION_MS

@@ -154,7 +154,7 @@ class Bench:
     # What happens.
 
     def phase(self) -> Phase:
-        return self.transactions.phase
+        return self.transactions._life.phase
 
     def turn(self, seconds: float = 0.0) -> None:
         self.clock.advance(seconds)

@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.mirror.copy.transactions.states import (
-    Event,
-    InvalidTransition,
-    Phase,
-    TransactionState,
-)
+from connectors.mirror.copy.partition.states import InvariantBroken
+from connectors.mirror.copy.transactions.states import Event, Phase, TransactionState
 
 COMMIT = [Event.ADDED, Event.DUE, Event.ANSWERED, Event.STORED, Event.COMMITTED]
 
@@ -57,7 +53,7 @@ def test_from_anywhere_it_can_be_aborted_and_begun_again(done: int) -> None:
 def test_what_cannot_come_tells_what_came_before(events: list[Event]) -> None:
     made = life(*events[:-1])
     before = made.phase
-    with pytest.raises(InvalidTransition, match=events[-1].value):
+    with pytest.raises(InvariantBroken, match=events[-1].value):
         made.on(events[-1])
     assert made.phase is before
 
@@ -70,7 +66,7 @@ def test_nothing_is_committed_but_what_was_answered_and_stored(events: list[Even
         before = made.phase
         try:
             made.on(event)
-        except InvalidTransition:
+        except InvariantBroken:
             continue
         if before is Phase.IDLE:
             path = []

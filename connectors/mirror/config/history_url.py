@@ -1,8 +1,0 @@
-"""The key of the history's database. It is here because config modules may not import the database
-module."""
-
-from __future__ import annotations
-
-__all__ = ["URL_KEY"]
-
-URL_KEY = "mirror.history.url"

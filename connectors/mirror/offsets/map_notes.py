@@ -1,0 +1,107 @@
+"""Notes: records of the offset map's topic that are not pages, each about one partition.
+
+    key    kind INT16 | topic STRING | partition INT32
+
+    -1   facts about both logs (`log_identity.py`)
+    -2   start position (`start_positions.py`)
+    -3   the newest loss: version INT16 = 0 | session INT64 of the loss page
+
+STRING is an int16 byte length and UTF-8; fixed-width numbers are big-endian. Readers skip negative
+kinds that they do not know; a page's key begins with the length of the topic's name.
+
+The note of the newest loss is needed because an offset that was translated before that loss may not
+hold any more, and the loss page itself does not stay: records that are copied again begin at the
+same source offset, so their page replaces it; and a page is deleted when the source has deleted its
+records.
+
+Source: ours. Pure.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import Enum
+from uuid import UUID
+
+from connect.errors import CorruptData
+from connect.protocol.messages import TopicPartition
+
+__all__ = [
+    "NEWEST_LOSS",
+    "Note",
+    "decode_loss",
+    "encode_loss",
+    "id_bytes",
+    "is_note_key",
+    "note_key",
+    "parse_note_key",
+    "topic_id",
+]
+
+NEWEST_LOSS = -1
+"""The first source offset of a note of the newest loss in a table of pages."""
+
+_VERSION = 0
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_LOSS = struct.Struct(">hq")
+_NO_ID = bytes(16)
+
+
+class Note(Enum):
+    """The kinds of notes; values are the first bytes of their keys."""
+
+    FACTS = b"\xff\xff"
+    START = b"\xff\xfe"
+    LOSS = b"\xff\xfd"
+
+
+def note_key(kind: Note, key: TopicPartition) -> bytes:
+    """The record key of a partition's note."""
+    name = key[0].encode()
+    return kind.value + _INT16.pack(len(name)) + name + _INT32.pack(key[1])
+
+
+def is_note_key(key: bytes | None) -> bool:
+    """Whether a record of the map's topic is a note, not a page."""
+    return key is not None and key.startswith(b"\xff")
+
+
+def parse_note_key(kind: Note, key: bytes | None) -> TopicPartition | None:
+    """The partition of a note of this kind; None: the key is another record's. Raises
+    CorruptData."""
+    if key is None or not key.startswith(kind.value):
+        return None
+    try:
+        (size,) = _INT16.unpack_from(key, 2)
+        name = key[4 : 4 + size].decode()
+        (number,) = _INT32.unpack_from(key, 4 + size)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise CorruptData(f"cannot read the key of a {kind.name} note: {key.hex()}") from error
+    return name, number
+
+
+def encode_loss(session: int) -> bytes:
+    """The record value of a note of the newest loss."""
+    return _LOSS.pack(_VERSION, session)
+
+
+def decode_loss(value: bytes) -> int:
+    """The session of the loss page. Raises CorruptData."""
+    try:
+        version, session = _LOSS.unpack(value)
+    except struct.error as error:
+        raise CorruptData(f"cannot read a note of the newest loss: {value.hex()}") from error
+    if version != _VERSION:
+        raise CorruptData(f"a note of the newest loss has the unknown version {version}")
+    return int(session)
+
+
+def id_bytes(known: UUID | None) -> bytes:
+    """A topic's id in a note; zeros: not known."""
+    return known.bytes if known else _NO_ID
+
+
+def topic_id(data: bytes) -> UUID | None:
+    """The id that `id_bytes` wrote."""
+    return None if data == _NO_ID else UUID(bytes=data)

@@ -1,0 +1,98 @@
+"""What the source tasks of both engines share: config, names, metrics, and stored progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from connect.clock import Clock
+from connect.plugin import TransferCounts, TransferTask
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.clients import source_consumer
+from connectors.mirror.config.source import SourceTaskConfig
+from connectors.mirror.config.task_changes import flow_part, only_adds_partitions
+from connectors.mirror.history.recorder import TaskHistory
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
+from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
+from connectors.mirror.replication_policy import replication_policy
+
+__all__ = ["BaseSourceTask", "running"]
+
+T = TypeVar("T")
+
+
+def running(owned: T | None) -> T:
+    """A part of the task, which exists between `start` and `stop`."""
+    assert owned is not None, "the task is not running"
+    return owned
+
+
+class BaseSourceTask(TransferTask):
+    """A source task of one flow."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._books: OffsetSyncWriter | None = None
+        self._beginnings: StartPositionTracker | None = None
+        self._history: TaskHistory | None = None
+        self._learn_by = 0.0
+        self._totals = CopyTotals()
+        self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
+
+    def _configure(self, config: Mapping[str, str]) -> tuple[SourceTaskConfig, dict[str, str]]:
+        """Parse the task's properties; also returns Java properties of its consumer."""
+        task = SourceTaskConfig.from_properties(config)
+        self._config = task.connector
+        self._flow = flow_part(config)
+        self._policy = replication_policy(config)
+        consumer = source_consumer(config, task.task_index)
+        self._client_id = consumer["client.id"]
+        return task, consumer
+
+    def _target(self, key: TopicPartition) -> TopicPartition:
+        """The copy of this partition of the source."""
+        alias = self._config.source_cluster_alias
+        return self._policy.format_remote_topic(alias, key[0]), key[1]
+
+    def _metrics(self, key: TopicPartition) -> PartitionMetrics:
+        """Register the metrics of this partition of the source."""
+        metrics = PartitionMetrics(
+            self._config.source_cluster_alias,
+            self._config.target_cluster_alias,
+            *self._target(key),
+            source_topic=key[0],
+            client_id=self._client_id,
+            totals=self._totals,
+            clock=self._clock,
+        )
+        self._metric_removers[key] = metrics.register(self.context.metrics)
+        return metrics
+
+    def _remove_metrics(self) -> None:
+        for remove in self._metric_removers.values():
+            remove()
+        self._metric_removers.clear()
+
+    def _close_books(self) -> None:
+        if self._history is not None:
+            self._history.close()
+            self._history = None
+        if self._books is not None:
+            self._books.close()
+            self._books = None
+
+    @classmethod
+    def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+        return only_adds_partitions(before, after)
+
+    @classmethod
+    def writes_transactions(cls) -> bool:
+        return True
+
+    def counts(self) -> TransferCounts:
+        totals = self._totals
+        return TransferCounts(totals.fetched, totals.acked, totals.waiting)
+
+    def deliver(self) -> None:
+        running(self._books).poll()
