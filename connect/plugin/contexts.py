@@ -147,6 +147,10 @@ class TaskContext(Protocol):
         """A transfer task has written to this topic: it is shown among those that the connector
         uses. Cheap when told again. For record tasks the worker does it."""
 
+    def request_commit(self) -> None:
+        """Have `prepare_commit` of a transfer task called soon, whatever the interval; not under
+        exactly-once. On the task's thread."""
+
     def producer_properties(self) -> Mapping[str, str]:
         """The Java properties of the data producer for the target: the worker's `producer.*`,
         then the connector's `producer.override.*`, with bootstrap.servers and client.id set."""
