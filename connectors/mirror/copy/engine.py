@@ -215,7 +215,7 @@ class CopyEngine:
         end: int | None = None,
         *,
         learns: bool = False,
-    ) -> None:
+    ) -> PartitionCopy:
         """Begin to copy a partition. `position`: the first source offset to copy; None: where
         auto.offset.reset says. `end`: the first that is not to be copied; None: there is none. Not
         for a partition that `keep` could keep. `learns`: it is not fetched before `learn`, or,
@@ -226,11 +226,12 @@ class CopyEngine:
         partition.checking = learns
         if position is not None:
             partition.begin_at(position)
-            partition.stored_position = position
+            partition.stored(position)
         elif learns:
             partition.is_new = True
         else:
             self._starts.locate(partition)
+        return partition
 
     def begin(self, source: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
         """Begin with a partition that was added without a position. `position`: where it was begun
@@ -258,6 +259,13 @@ class CopyEngine:
             if partition is not None:
                 partition.unkept = False
                 self._placement.refresh_interest(partition)
+
+    def stored(self, partition: PartitionCopy, position: int) -> None:
+        """This position of a partition, assigned or departed, is stored as its source offset."""
+        behind = partition.behind_stored
+        partition.stored(position)
+        if behind and self._partitions.get(partition.source) is partition:
+            self._placement.refresh_interest(partition)
 
     def was_begun_before(self, source: TopicPartition, position: int, begun: int) -> None:
         """A partition that started at `begun` turned out to have an earlier start position."""
