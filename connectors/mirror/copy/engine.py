@@ -216,14 +216,14 @@ class CopyEngine:
         *,
         learns: bool = False,
     ) -> PartitionCopy:
-        """Begin to copy a partition. `position`: the first source offset to copy; None: where
-        auto.offset.reset says. `end`: the first that is not to be copied; None: there is none. Not
-        for a partition that `keep` could keep. `learns`: it is not fetched before `learn`, or,
-        where no position is given, `begin`."""
+        """Begin to copy a partition. `position`: the first source offset to copy, which counts as
+        stored (see `stored`); None: where auto.offset.reset says. `end`: the first that is not to
+        be copied; None: there is none. Not for a partition that `keep` could keep. `learns`: it is
+        not fetched before `learn`, or, where no position is given, `begin`."""
         partition = PartitionCopy(source=source, target=target, metrics=metrics, end=end)
         self._partitions[source] = partition
         self._deliveries.equip(partition)
-        partition.checking = learns
+        partition.learning = learns
         if position is not None:
             partition.begin_at(position)
             partition.stored(position)
@@ -239,7 +239,7 @@ class CopyEngine:
         partition = self._partitions.get(source)
         if partition is None:
             return
-        partition.checking = False
+        partition.learning = False
         if position is None:
             self._starts.locate(partition)
             return
@@ -279,7 +279,7 @@ class CopyEngine:
         partition = self._partitions.get(source)
         if partition is None:
             return
-        partition.checking = False
+        partition.learning = False
         if facts is not None:
             partition.learn(facts)
         self._placement.place(partition)
@@ -308,7 +308,7 @@ class CopyEngine:
             # A loss that was found while it was leaving must be found again.
             partition.source_checked = partition.target_checked = UNKNOWN
             partition.halted = False
-            if partition.position == UNKNOWN and not partition.checking:
+            if partition.position == UNKNOWN and not partition.learning:
                 self._starts.locate(partition)
             self._placement.place(partition)
         return True

@@ -80,6 +80,9 @@ class PartitionCopy(TargetPartition):
     """Leader epochs of the fetched batches."""
     source_checked: int = UNKNOWN
     """The leader epoch in which the source's log was last validated."""
+    learning: bool = False
+    """The facts that were stored with its position are awaited: it is not fetched meanwhile, and
+    nothing is compared with what is known of its logs."""
     checking: bool = False
     """Its logs are being validated: it is not fetched meanwhile."""
     comparing: bool = False
@@ -343,6 +346,7 @@ class PartitionCopy(TargetPartition):
             bool(self.standing)
             or self.broken is not None
             or self.checking
+            or self.learning
             or self.comparing
             or self.searching
             or self.quarantining
