@@ -227,7 +227,9 @@ class Worker:
                 added.stored_position = back[key].stored_position
                 added.storing_position = back[key].storing_position
                 self.commit_soon()
-            if learns:
+            if key in back:
+                _tell_known(key, stored, engine)  # as the task does: it need not ask
+            elif learns:
                 self._after_a_while(engine, partial(_tell_known, key, stored))
         engine.watch()
 
