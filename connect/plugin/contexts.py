@@ -181,6 +181,10 @@ class TaskContext(Protocol):
         Repeated reports are cheap. For record tasks the worker does it.
         """
 
+    def request_commit(self) -> None:
+        """Have `prepare_commit` of a transfer task called soon, whatever the interval; not under
+        exactly-once. On the task's thread."""
+
     def producer_properties(self) -> Mapping[str, str]:
         """Return the Java properties of the data producer for the target.
 

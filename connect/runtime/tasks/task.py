@@ -44,6 +44,7 @@ class WorkerTaskContext:
     clock: Clock = SYSTEM_CLOCK
     transactions: TransactionContext | None = None
     transfer: TransferTransactions | None = None
+    on_commit_request: Callable[[], object] = lambda: None
     figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
     """The metrics of this task."""
     _topics: set[str] = field(default_factory=set)
@@ -58,6 +59,9 @@ class WorkerTaskContext:
 
     def offset_marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
         return self.reader.marks(partitions)
+
+    def request_commit(self) -> None:
+        self.on_commit_request()
 
     def producer_properties(self) -> Mapping[str, str]:
         return dict(self.producer)

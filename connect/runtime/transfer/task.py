@@ -82,6 +82,7 @@ class WorkerTransferTask(WorkerTask):
             metrics=context.figures,
             clock=clock,
         )
+        context.on_commit_request = self._committer.request
 
     def start(self) -> None:
         self._task.initialize(self._context)

@@ -69,7 +69,7 @@ def local_engine(settings: EngineSettings) -> PieceEngine:
             last[:] = progress
 
         error: str | None = None
-        copier = RangeCopier(settings)
+        copier = RangeCopier(settings, starts_stored=True)
         try:
             copier.copy(
                 piece.ranges,

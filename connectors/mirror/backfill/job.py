@@ -196,12 +196,13 @@ class BackfillJob:
                     lines[-1].target_start + lines[-1].records if lines else None,
                 )
             )
-            if progress.position > progress.range.start:
+            if progress.position != progress.range.start:
+                # Also a lower one, to which a loss moved it back: a crash is not to go on beyond.
                 reached.append(Reached(source, progress.position, progress.log_start))
         self._account.add(outcome.lines, reached)
         self._dealer.copied(piece, advances, self._clock.monotonic())
         for progress in outcome.progress:
-            if not progress.done and progress.position <= progress.range.start:
+            if not progress.done and progress.position == progress.range.start:
                 reason = progress.error or outcome.error
                 if reason is None and piece.rate is None:
                     reason = f"no record was copied in {piece.seconds:g} s"

@@ -85,7 +85,7 @@ class BackfillProgressStore:
         for source, of_it in runs.items():
             for line in of_it:
                 books.copied(source, [(line.source_start, line.records)], line.target_start)
-        moved = [each for each in reached if each.position > 0]
+        moved = [each for each in reached if each.position > 0 or self._expected.get(each.source)]
         if not moved:
             return
         self._refuse_others(moved)

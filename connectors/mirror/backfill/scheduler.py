@@ -298,9 +298,9 @@ def _advance(job: PartitionJob, advance: ChunkProgress) -> None:
     job.copied_bytes += advance.bytes
     if advance.landed is not None:
         job.landed = advance.landed
-    if offsets <= 0:
+    if not offsets:
         return
     job.position = advance.position
     job.failures, job.error, job.retry_at = 0, None, 0.0
-    if advance.bytes and offsets > advance.lost:
+    if offsets > 0 and advance.bytes and offsets > advance.lost:
         job.offset_bytes = advance.bytes / (offsets - advance.lost)

@@ -208,22 +208,23 @@ class CopyEngine:
         end: int | None = None,
         *,
         learns: bool = False,
-    ) -> None:
-        """Begin to copy a partition. `position`: the first source offset to copy; None: where
-        auto.offset.reset says. `end`: the first that is not to be copied; None: there is none. Not
-        for a partition that `keep` could keep. `learns`: it is not fetched before `learn`, or,
-        where no position is given, `begin`."""
+    ) -> PartitionCopy:
+        """Begin to copy a partition. `position`: the first source offset to copy, which counts as
+        stored (see `stored`); None: where auto.offset.reset says. `end`: the first that is not to
+        be copied; None: there is none. Not for a partition that `keep` could keep. `learns`: it is
+        not fetched before `learn`, or, where no position is given, `begin`."""
         partition = PartitionCopy(source=source, target=target, metrics=metrics, end=end)
         self._partitions[source] = partition
         self._deliveries.equip(partition)
-        partition.checking = learns
+        partition.learning = learns
         if position is not None:
             partition.begin_at(position)
-            partition.stored_position = position
+            partition.stored(position)
         elif learns:
             partition.is_new = True
         else:
             self._starts.locate(partition)
+        return partition
 
     def begin(self, source: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
         """Begin with a partition that was added without a position. `position`: where it was begun
@@ -231,7 +232,7 @@ class CopyEngine:
         partition = self._partitions.get(source)
         if partition is None:
             return
-        partition.checking = False
+        partition.learning = False
         if position is None:
             self._starts.locate(partition)
             return
@@ -252,6 +253,13 @@ class CopyEngine:
                 partition.unkept = False
                 self._placement.refresh_interest(partition)
 
+    def stored(self, partition: PartitionCopy, position: int) -> None:
+        """This position of a partition, assigned or departed, is stored as its source offset."""
+        behind = partition.behind_stored
+        partition.stored(position)
+        if behind and self._partitions.get(partition.source) is partition:
+            self._placement.refresh_interest(partition)
+
     def was_begun_before(self, source: TopicPartition, position: int, begun: int) -> None:
         """A partition that started at `begun` turned out to have an earlier start position."""
         partition = self._partitions.get(source)
@@ -264,7 +272,7 @@ class CopyEngine:
         partition = self._partitions.get(source)
         if partition is None:
             return
-        partition.checking = False
+        partition.learning = False
         if facts is not None:
             partition.learn(facts)
         self._placement.place(partition)
@@ -293,7 +301,7 @@ class CopyEngine:
             # A loss that was found while it was leaving must be found again.
             partition.source_checked = partition.target_checked = UNKNOWN
             partition.halted = False
-            if partition.position == UNKNOWN and not partition.checking:
+            if partition.position == UNKNOWN and not partition.learning:
                 self._starts.locate(partition)
             self._placement.place(partition)
         return True

@@ -137,6 +137,8 @@ class ProduceResponseHandler:
             while partition.next_acknowledged() is not None:
                 pass
             self._note_success(partition)
+        if partition.to_resolve and isinstance(partition, PartitionCopy):
+            self._look_behind_failure(partition)
         if partition.to_resolve:
             self._resolve(partition)
         if isinstance(partition, PartitionCopy) and partition.may_leave:
@@ -221,6 +223,14 @@ class ProduceResponseHandler:
         self._on_acked(settled.partition, settled.runs, settled.base_offset)
 
     # Recoveries.
+
+    def _look_behind_failure(self, partition: PartitionCopy) -> None:
+        """A target that lost its log may take later batches than the one it refused. They are sent
+        again, and would hide the loss."""
+        bases = [each.base_offset for each in partition.in_flight if each.answered]
+        early = min((base for base in bases if base >= 0), default=partition.target_end)
+        if early < partition.target_end:
+            self._on_early(partition, early)
 
     def _resolve(self, partition: TargetPartition) -> None:
         """Act on the oldest failure, now that everything sent was answered."""

@@ -20,7 +20,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.copy.engine import CopyEngine, EngineSettings
-from connectors.mirror.copy.partition.partition import CopyState, PartitionCopy
+from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.rate_limiter import RateLimiter
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
@@ -150,9 +150,15 @@ class RangeCopier:
         settings: EngineSettings,
         clock: Clock = SYSTEM_CLOCK,
         transactions: TransactionPlan | None = None,
+        *,
+        starts_stored: bool = False,
     ) -> None:
-        """`transactions`: for exactly-once; each job has another producer."""
+        """`transactions`: for exactly-once; each job has another producer. `starts_stored`: the
+        source offset before each range is stored. If a loss moves a partition back behind it, its
+        range ends there: the caller stores that before it copies on. Else the job copies these
+        records itself."""
         self._clock = clock
+        self._starts_stored = starts_stored or transactions is not None
         self._ledger = _Ledger()
         self.losses: list[Loss] = []
         """Losses of the source that the last `copy` found."""
@@ -192,6 +198,7 @@ class RangeCopier:
         self._ledger = _Ledger()
         self.losses = []
         job = _Job(engine, self._ledger, by_source, on_progress, self._clock, once=self._once)
+        job.starts_stored = self._starts_stored
         try:
             if self._once:
                 engine.renew_producer()
@@ -292,11 +299,16 @@ class _Job:
         self._on_progress = on_progress
         self._clock = clock
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
+        self.starts_stored = True
 
     def begin(self, topics: Iterable[tuple[str, str]]) -> None:
         for wanted in self._by_source.values():
             metrics = PartitionMetrics("", "", *wanted.target, clock=self._clock)
-            self._engine.add(wanted.source, wanted.target, wanted.start, metrics, end=wanted.end)
+            partition = self._engine.add(
+                wanted.source, wanted.target, wanted.start, metrics, end=wanted.end
+            )
+            if not self.starts_stored:
+                partition.stored(UNKNOWN)
         self._engine.watch(topics)
         self._partitions = {partition.source: partition for partition in self._engine.partitions}
 
@@ -311,7 +323,7 @@ class _Job:
         """Returns False if the time was over before all was done."""
         began = moved_at = reported_at = self._clock.monotonic()
         reached = -1
-        while not all(partition.done for partition in self._partitions.values()):
+        while not all(self._ended(partition) for partition in self._partitions.values()):
             pause = 0.0 if pace is None else self._hold(pace)
             self._engine.step(min(_TURN_S, pause) if pause else _TURN_S)
             now = self._clock.monotonic()
@@ -331,6 +343,10 @@ class _Job:
                 reported_at = now
                 self.report()
         return True
+
+    def _ended(self, partition: PartitionCopy) -> bool:
+        """Whether nothing more of it is copied in this job."""
+        return partition.done or (partition.behind_stored and not self._once)
 
     def _hold(self, pace: RateLimiter) -> float:
         """Apply the rate: returns seconds to wait before the next fetch."""

@@ -94,6 +94,11 @@ class StallDetector:
         if waits is not None and now - waits > self._silent_s and not partition.in_flight:
             return f"source broker {partition.source_node} has not answered {self._ago(now, waits)}"
         if now - partition.held_since > _SILENT_S:
+            if partition.behind_stored:
+                return (
+                    f"a loss moved it back to source offset {partition.acked_position}, which is "
+                    f"not stored yet {self._ago(now, partition.held_since)}"
+                )
             return f"its logs are being validated {self._ago(now, partition.held_since)}"
         open_for = now - partition.undecided_since
         if partition.undecided and partition.lag == 0 and open_for > _HANGING_S:

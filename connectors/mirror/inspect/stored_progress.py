@@ -12,6 +12,7 @@ from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror.config.clients import offset_syncs_consumer
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.offset_map_pages import MapPage, parse_page_key
+from connectors.mirror.offsets.offset_sync_writer import position_after
 from connectors.mirror.replication_policy import offset_topics
 
 __all__ = ["map_pages", "stored_positions"]
@@ -35,9 +36,9 @@ def stored_positions(
         stored_topic, number = key[1].get("topic"), key[1].get("partition")
         if not isinstance(stored_topic, str) or not isinstance(number, int):
             return
-        offset = (decode_value(record.value) or {}).get("offset")
-        if isinstance(offset, int) and offset >= 0:
-            found[stored_topic, number] = offset + 1
+        position = position_after(decode_value(record.value))
+        if position is not None:
+            found[stored_topic, number] = position
         else:
             found.pop((stored_topic, number), None)
 

@@ -63,11 +63,14 @@ def source_partition(alias: str, key: TopicPartition) -> dict[str, str | int]:
 
 
 def position_after(offset: SourceOffset | None) -> int | None:
-    """Where to go on after a stored offset; None where there is none (Java: negative too)."""
+    """Where to go on after a stored offset; None where there is none.
+
+    -1 stands for position 0. It is stored only when a loss moved a partition back to the beginning:
+    Java's task then starts where auto.offset.reset says."""
     if offset is None:
         return None
     stored = offset.get("offset")
-    if not isinstance(stored, int) or stored < 0:
+    if not isinstance(stored, int) or stored < -1:
         return None
     return stored + 1
 

@@ -8,7 +8,7 @@ offset map, the offset syncs and the history. All of it runs on the task's threa
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -168,7 +168,9 @@ class MirrorSourceTask(BaseSourceTask):
             stored = position_after(offset)
             back = came_back.get(key)
             position = stored if back is None else back.acked_position
-            engine.add(key, self._target(key), position, self._metrics(key), learns=True)
+            added_here = engine.add(
+                key, self._target(key), position, self._metrics(key), learns=True
+            )
             if position is None:
                 new[key] = marks[key]
                 continue
@@ -177,14 +179,15 @@ class MirrorSourceTask(BaseSourceTask):
             if back is None:
                 self._learning[key] = position
             else:
+                # The position where it continues must still be stored.
+                added_here.stored_position = back.stored_position
+                added_here.storing_position = back.storing_position
                 # Its logs may have changed since it left.
                 engine.learn(key, back.facts(back.acked_position))
             if self._history is not None:
                 self._history.begun(key, position)
-        for partition in engine.partitions:
-            if partition.source in came_back:
-                # The position where it continues must still be stored.
-                partition.stored_position = came_back[partition.source].stored_position
+        if any(back.behind_stored for back in came_back.values()):
+            self.context.request_commit()
         self._kept_beginnings().expect(new)
         self._kept_beginnings().stored(not_new)
         self._learn_by = self._clock.monotonic() + WITHIN_S
@@ -354,9 +357,10 @@ class MirrorSourceTask(BaseSourceTask):
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         anchor = partition.anchored(loss.first) if loss.on_target else None
         self._kept_books().lost(partition.source, loss, anchor)
-        if partition.stored_position == UNKNOWN:
-            # The offset that is being stored belongs to the former log.
-            self._committing = [each for each in self._committing if each[0] is not partition]
+        again = loss.resume is not None and loss.resume < partition.storing_position
+        if again and self.context.transfer is None:
+            # It is fetched once the lower position is stored.
+            self.context.request_commit()
         if self._history is not None:
             self._history.lost(partition, loss)
 
@@ -387,6 +391,7 @@ class MirrorSourceTask(BaseSourceTask):
         for partition, _ in moved:
             # After a crash, the next start compares both logs from here on.
             partition.drop_anchor()
+            partition.storing(partition.acked_position)
         self._committing = moved
         if self._history is not None:
             self._history.reached(moved)
@@ -396,15 +401,20 @@ class MirrorSourceTask(BaseSourceTask):
                     partition.source,
                     position,
                     partition.log_start_offset,
-                    None if partition.lost_since_stored else partition.facts(position),
+                    # Until the lower position is stored, the facts beside the higher one stay:
+                    # they find the loss again.
+                    None if partition.behind_stored else partition.facts(position),
                 )
                 for partition, position in moved
             ]
         )
 
     def committed(self) -> None:
+        behind = [partition for partition, _ in self._committing if partition.behind_stored]
         for partition, position in self._committing:
-            partition.stored(position)
+            self._running().stored(partition, position)
+        # The facts beside their former offsets do not hold any more.
+        self._write_reached([partition for partition in behind if not partition.behind_stored])
         self._kept_beginnings().stored([partition.source for partition, _ in self._committing])
         self._committing = []
         self._forget_left()
@@ -427,19 +437,27 @@ class MirrorSourceTask(BaseSourceTask):
     def _write_pages(self) -> None:
         """Pages may be written after the offsets: until then translated offsets are earlier, never
         wrong."""
-        stored = {k: p for k, p in self._without_pages.items() if p.stored_position != UNKNOWN}
+        stored = {
+            key: partition
+            for key, partition in self._without_pages.items()
+            if partition.stored_position != UNKNOWN and not partition.behind_stored
+        }
         if stored:
             for key in stored:
                 del self._without_pages[key]
             self._kept_beginnings().stored(stored)
-            self._kept_books().prepare(
-                [
-                    Reached(key, p.stored_position, p.log_start_offset, p.facts(p.stored_position))
-                    for key, p in stored.items()
-                ]
-            )
+            self._write_reached(stored.values())
             if self._history is not None:
                 self._history.reached((p, p.stored_position) for p in stored.values())
+
+    def _write_reached(self, partitions: Iterable[PartitionCopy]) -> None:
+        """Write the pages and facts of partitions whose offsets are stored."""
+        reached = [
+            Reached(p.source, p.stored_position, p.log_start_offset, p.facts(p.stored_position))
+            for p in partitions
+        ]
+        if reached:
+            self._kept_books().prepare(reached)
 
     def _forget_left(self) -> None:
         """Drop the state of partitions that left and are stored."""

@@ -302,4 +302,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "A batch that the target may have is split, and committed without its offset.",
         _all((TargetPartition, "requeue", _forget_maybe)),
     ),
+    Mutant(
+        "copied again before stored",
+        "copier",
+        "Lost records are copied again while a higher position is stored: a crash abandons that.",
+        _all((PartitionCopy, "behind_stored", property(lambda _: False))),
+    ),
 )

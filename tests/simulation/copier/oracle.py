@@ -128,6 +128,15 @@ class Oracle:
             if each.position > 0 and known:
                 pair.check_position(each.position, "the stored position")
 
+    def check_copied_again(self, stored: Mapping[Key, Stored]) -> None:
+        """Where copying lost records again has begun, a crash makes the next copier go on with
+        them: the stored position is not beyond them."""
+        for key, each in stored.items():
+            pair = self.of_source(key)
+            if pair.copies_again:
+                pair.copies_again = False
+                self.check_stored({key: each})
+
     def note_lives(self) -> None:
         """Offsets are written: they are of the topics that the copier knows now."""
         self._lives = {

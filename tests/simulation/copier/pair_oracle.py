@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.mirror.config.losses import Loss, LossKind
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from tests.simulation.copier.truth import RecordState, SourceRecord, SourceTruth
 
 __all__ = ["Broken", "PairOracle"]
@@ -55,7 +55,14 @@ class PairOracle:
         self._unreported: set[int] = set()
         """Numbers that were left out as deleted, and not reported yet."""
         self.lost_on_target: set[int] = set()
-        """Numbers that the target had and lost."""
+        """Numbers that the target had and lost, and that need not be there again."""
+        self._to_copy_again: set[int] = set()
+        """Numbers among them that a reported loss makes the copier copy again. Once it has begun
+        to, all of them have to be on the target, whatever happens to the copier."""
+        self.copies_again = False
+        """It has begun to since `Oracle.check_copied_again`."""
+        self._went_back: tuple[int, int] | None = None
+        """(source offset, records on the target then) of the last reported loss."""
         self.target_losses_due = 0
         self.acked_end = 0
         """The target offset up to which the copier was told that its records are there."""
@@ -99,6 +106,7 @@ class PairOracle:
             self._blind_lives.add(self.truth.life)
 
     def _begins(self) -> None:
+        self._to_copy_again.clear()
         self.target_losses_due = self.acked_end = 0
         self.forgiving = False
         self.target_recreations_due += self.recent_target_recreations
@@ -180,9 +188,20 @@ class PairOracle:
             self._unknowable.append((self.truth.life, loss.first))
         else:
             self.excuse(loss.first, loss.end)
+        if loss.on_target and loss.policy is LossPolicy.COPY and loss.resume is not None:
+            self._to_copy_again |= {
+                number
+                for number in self.lost_on_target
+                if self.truth.records[number].life == self.settled_life
+                and self.truth.records[number].offset >= loss.resume
+            }
         if loss.resume is not None:
             lives = {self.settled_life, self.truth.life}
             self._restarts += [(life, loss.resume) for life in lives]
+
+    def goes_back(self, resume: int) -> None:
+        """A loss is being reported: copying goes on at this source offset."""
+        self._went_back = resume, len(self.sequence)
 
     # The target's log.
 
@@ -191,6 +210,10 @@ class PairOracle:
         sequence = self.sequence
         if self._first_fed is None and numbers:
             self._first_fed = numbers[0]
+        if not self._to_copy_again.isdisjoint(numbers):
+            self.lost_on_target -= self._to_copy_again
+            self._to_copy_again.clear()
+            self.copies_again = True
         last = sequence[-1] if sequence else -1
         for n, number in enumerate(numbers):
             if number != last + 1:
@@ -301,6 +324,8 @@ class PairOracle:
         """Exactly once: nothing at or after this stored position is committed on the target."""
         if self.suspended or self.settled_life != self.truth.life or not self.sequence:
             return
+        if self._went_back == (position, len(self.sequence)):
+            return  # a loss moved it back, and nothing was copied since
         record = self.truth.records[self.sequence[-1]]
         if record.state is RecordState.VANISHED:
             return

@@ -71,6 +71,8 @@ class Plan:
     stored_at_first: bool
     names_old_duplicates: bool
     learns: bool
+    keeps_facts: bool
+    """Whether what is known of the logs is stored with the offsets: not without the offset map."""
     tags: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -127,6 +129,8 @@ def plan_for(seed: int) -> Plan:
     for side in ("source", "target"):
         if f"{side} recreated" in troubles and apart.random() < 0.4:
             troubles.append(f"{side} old broker")
+    hard_to_know = {"source recreated", "source unclean"}.intersection(troubles)
+    keeps_facts = exactly_once or bool(hard_to_know) or apart.random() < 0.6
     quarantine = rng.random() < 0.3
     if not quarantine and "bad records" in troubles:
         troubles.remove("bad records")
@@ -171,4 +175,5 @@ def plan_for(seed: int) -> Plan:
         stored_at_first=rng.random() < 0.5,
         names_old_duplicates=rng.random() < 0.2,
         learns=rng.random() < 0.8,
+        keeps_facts=keeps_facts,
     )

@@ -222,8 +222,14 @@ class Worker:
             self._events.begins(key, stored)
             metrics = _Metrics(key, self._time, self._events.loss_found)
             learns = position is not None or self._plan.learns
-            engine.add(key, (TARGET, key[1]), position, metrics, learns=learns)
-            if learns:
+            added = engine.add(key, (TARGET, key[1]), position, metrics, learns=learns)
+            if key in back:
+                added.stored_position = back[key].stored_position
+                added.storing_position = back[key].storing_position
+                self.commit_soon()
+            if key in back:
+                _tell_known(key, stored, engine)  # as the task does: it need not ask
+            elif learns:
                 self._after_a_while(engine, partial(_tell_known, key, stored))
         engine.watch()
 
@@ -236,6 +242,11 @@ class Worker:
         """On the engine's thread, some time later, as when somebody else was asked."""
         wait = self._rng.choice((0.0, 0.05, 0.5))
         self._later.append((self._time.monotonic() + wait, lambda: act(engine)))
+
+    def commit_soon(self) -> None:
+        """Store soon, as the task asks for where a loss moved a partition back."""
+        if self.engine is not None and not self.exactly_once:
+            self._after_a_while(self.engine, lambda _: self.store())
 
     def step(self, timeout: float) -> None:
         """One step of the engine. Raises what it raises."""
@@ -296,8 +307,9 @@ class Worker:
                 position = partition.acked_position
                 key = partition.source
                 life, cuts = self._events.life(key), self._events.cuts(key)
-                self.stored[key] = Stored(position, life, partition.facts(position), cuts)
-                partition.stored_position = position
+                facts = partition.facts(position) if self._plan.keeps_facts else None
+                self.stored[key] = Stored(position, life, facts, cuts)
+                engine.stored(partition, position)
 
     # Partitions that come and go.
 

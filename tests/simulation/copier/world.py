@@ -190,6 +190,8 @@ class CopierWorld:
             self._commits = 0
             self.oracle.check_commit()
         self._take_losses()
+        if not self.plan.exactly_once:
+            self.oracle.check_copied_again(self.worker.stored)
         engine = self.worker.engine
         if engine is not None:
             self.oracle.check_positions(engine.partitions)
@@ -399,6 +401,10 @@ class CopierWorld:
 
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         self.note(f"told: {loss}")
+        self.worker.commit_soon()
+        if loss.resume is not None:
+            self.oracle.read(partition.target)
+            self.oracle.of_source(partition.source).goes_back(loss.resume)
         self._losses.append((partition.source, loss))
         if not self.plan.exactly_once:
             self._take_losses()

@@ -58,10 +58,9 @@ class PartitionCopy(TargetPartition):
     incoming: int | None = None
     """The end offset of fetched batches that are not queued yet; None: there are none."""
     stored_position: int = UNKNOWN
-    """`acked_position` when it was last stored; not known after a loss that moved it back."""
-    lost_since_stored: bool = False
-    """A loss moved it back behind its stored offset, and no offset was stored since. The facts
-    beside the stored offset must stay until one is: they find the loss again."""
+    """`acked_position` when it was last stored."""
+    storing_position: int = UNKNOWN
+    """The highest position that may be stored: a commit of it is open, or failed."""
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     acked_timestamp: int = UNKNOWN
@@ -81,6 +80,9 @@ class PartitionCopy(TargetPartition):
     """Leader epochs of the fetched batches."""
     source_checked: int = UNKNOWN
     """The leader epoch in which the source's log was last validated."""
+    learning: bool = False
+    """The facts that were stored with its position are awaited: it is not fetched meanwhile, and
+    nothing is compared with what is known of its logs."""
     checking: bool = False
     """Its logs are being validated: it is not fetched meanwhile."""
     comparing: bool = False
@@ -221,10 +223,6 @@ class PartitionCopy(TargetPartition):
 
     def forget_lost(self, loss: Loss) -> None:
         """The loss is reported, and copying continues at `loss.resume`: do not find it again."""
-        if loss.resume is not None and loss.resume < self.acked_position:
-            # If nothing is stored any more, the next start must find the loss again.
-            self.lost_since_stored = self.lost_since_stored or self.stored_position != UNKNOWN
-            self.stored_position = UNKNOWN
         if loss.on_target:
             # The log may have lost its producer state, too.
             self.pipelined_until = 0.0
@@ -276,10 +274,14 @@ class PartitionCopy(TargetPartition):
             self.former_target_ids,
         )
 
+    def storing(self, position: int) -> None:
+        """Note that a commit of this position has begun."""
+        self.storing_position = max(self.storing_position, position)
+
     def stored(self, position: int) -> None:
-        """Note that this position was stored as its source offset."""
-        self.stored_position = position
-        self.lost_since_stored = False
+        """Note that this position was stored as its source offset, and that no other commit is
+        open."""
+        self.stored_position = self.storing_position = position
 
     def learn(self, facts: LogIdentity) -> None:
         """Set the facts that were stored with this position. Call it before any comparison, or
@@ -299,13 +301,19 @@ class PartitionCopy(TargetPartition):
         self.source_checked = self.target_checked = UNKNOWN
 
     @property
+    def behind_stored(self) -> bool:
+        """Whether a loss moved it back behind the source offset that is, or may be, stored. It is
+        not fetched before its position is stored: after a crash, copying would go on beyond the
+        records that it copies again."""
+        return self.acked_position < self.storing_position
+
+    @property
     def unstored(self) -> bool:
         """Whether it moved since its source offset was stored. Never true for a broken partition:
         its positions cannot be trusted."""
-        return (
-            self.broken is None
-            and self.acked_position > 0
-            and self.acked_position != self.stored_position
+        return self.broken is None and (
+            self.behind_stored
+            or (self.acked_position > 0 and self.acked_position != self.stored_position)
         )
 
     @property
@@ -338,10 +346,12 @@ class PartitionCopy(TargetPartition):
             bool(self.standing)
             or self.broken is not None
             or self.checking
+            or self.learning
             or self.comparing
             or self.searching
             or self.quarantining
             or self.unkept
+            or self.behind_stored
         )
 
     @property

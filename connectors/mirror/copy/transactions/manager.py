@@ -171,8 +171,8 @@ class TransactionManager:
     def relocated(self, partition: PartitionCopy) -> None:
         """The partition moved to another position because one of its logs changed."""
         self._members.relocated(partition)
-        # The offset that is being stored belongs to the former log.
-        self._storing = [each for each in self._storing if each[0] is not partition]
+        if partition.behind_stored:
+            self.request()
 
     # Calls from the engine.
 
@@ -274,6 +274,8 @@ class TransactionManager:
             return
         self._life.on(Event.ANSWERED)
         self._storing = [(partition, partition.acked_position) for partition in self._moved()]
+        for partition, position in self._storing:
+            partition.storing(position)
         offsets: list[StoredOffset] = [
             (self._plan.source_partition(partition.source), {"offset": position - 1})
             for partition, position in self._storing
@@ -284,8 +286,8 @@ class TransactionManager:
             self._fail(error)
             return
         notes = [p.facts(position).newest.encode() for p, position in self._storing]
-        for partition in self._offsets.write(records, notes, self._loop.now_ms()):
-            self._hooks.refresh_interest(partition)
+        for written in self._offsets.write(records, notes, self._loop.now_ms()):
+            self._hooks.refresh_interest(written)
         self._commit_if_stored()
 
     def _moved(self) -> list[PartitionCopy]:
@@ -314,7 +316,10 @@ class TransactionManager:
         self._life.on(Event.COMMITTED)
         self._pace.committed(self._loop.now())
         for partition, position in self._storing:
+            behind = partition.behind_stored
             partition.stored(position)
+            if behind:
+                self._hooks.refresh_interest(partition)
         self._offsets.next_transaction()
         settled, self._settled = self._settled, []
         self._forget()
@@ -444,6 +449,8 @@ class TransactionManager:
         self._requests.aborted()
         self._renew_after = None
         self._equipped.clear()
+        for partition, _ in self._storing:
+            partition.stored(partition.stored_position)
         for partition in self._hooks.partitions:
             begun = self._members.begun(partition)
             if begun is not None:

@@ -41,9 +41,12 @@ class PartitionBoard:
         on_begun: Callable[[SparkPartition], None] | None = None,
         *,
         begins_at_start: bool = True,
+        stores: bool = True,
     ) -> None:
         """`on_begun`: it is known where one begins that was `unbegun`; it waits for `let_copy`.
-        `begins_at_start`: not where auto.offset.reset is latest."""
+        `begins_at_start`: not where auto.offset.reset is latest. `stores`: positions are stored
+        after shards, not in their transactions; then one that a loss moved back waits for that."""
+        self._stores = stores
         self._policies = policies or LossPolicies()
         self._on_loss = on_loss or (lambda *_: None)
         self._on_begun = on_begun
@@ -94,8 +97,9 @@ class PartitionBoard:
             del self._partitions[partition.source]
         return gone
 
-    @staticmethod
-    def _moved(partition: SparkPartition) -> bool:
+    def _moved(self, partition: SparkPartition) -> bool:
+        if self._stores and partition.behind_stored:
+            return True
         return partition.position > 0 and partition.position != partition.stored
 
     def moved(self) -> list[SparkPartition]:
@@ -209,6 +213,8 @@ class PartitionBoard:
         if partition is None or partition.loss == loss:
             return
         partition.loss = loss
+        if loss.on_target:
+            partition.forget_target()
         partition.metrics.lost(loss.records)
         _LOG.error("%s", loss)
         self._on_loss(partition, loss)
@@ -265,6 +271,7 @@ class PartitionBoard:
                 or partition.begin_again
                 or partition.unkept
                 or partition.retry_at > now
+                or (self._stores and partition.behind_stored)
             ):
                 continue
             limit = held_by(partition.source[0])

@@ -168,7 +168,7 @@ class _Copier:
             self._lane = LaneTransactions(settings.target, flow.lanes)
             keys = partial(source_partition, config.source_cluster_alias)
             plan = TransactionPlan(self._lane, keys, lambda: None)
-        self.ranges = RangeCopier(settings, transactions=plan)
+        self.ranges = RangeCopier(settings, transactions=plan, starts_stored=True)
 
     def begin(self, claim: ClaimedProducer | None) -> None:
         if self._lane is not None:

@@ -30,6 +30,8 @@ class SparkPartition:
     metrics: PartitionMetrics
     position: int = UNKNOWN
     stored: int = UNKNOWN
+    storing: int = UNKNOWN
+    """The highest position that may be stored: a commit of it is open, or failed."""
     end: int = UNKNOWN
     log_start: int = UNKNOWN
     newest_timestamp: int = UNKNOWN
@@ -90,6 +92,16 @@ class SparkPartition:
     def log_start_offset(self) -> int:
         return self.log_start
 
+    @property
+    def behind_stored(self) -> bool:
+        """Whether a loss moved it back behind the source offset that is, or may be, stored."""
+        return UNKNOWN < self.position < max(self.stored, self.storing)
+
+    def forget_target(self) -> None:
+        """The target lost records: where its log ends is known again after the next shard."""
+        self.target_end = UNKNOWN
+        self.anchors = ()
+
     def facts(self, position: int) -> LogIdentity:
         """What the next start, at this position, has to know to see what was lost meanwhile.
         Without leader epochs, which only executors see."""
@@ -107,6 +119,7 @@ class SparkPartition:
 
     def committing(self) -> None:
         """Its position is about to be stored: the next start, after a crash, compares from here."""
+        self.storing = max(self.storing, self.position)
         if self.target_end != UNKNOWN:
             self.anchors = (*self.anchors, (self.position, self.target_end))[-_ANCHORS:]
 

@@ -115,6 +115,7 @@ class SparkSourceTask(BaseSourceTask):
             on_loss=self._lost,
             on_begun=self._begun,
             begins_at_start=fetch.auto_offset_reset == "earliest",
+            stores=self.context.transfer is None,
         )
         self._pacing = FlowPacing(batch_s)
         self._pacing.limit(self._config.limits)
@@ -274,6 +275,9 @@ class SparkSourceTask(BaseSourceTask):
     def _lost(self, partition: SparkPartition, loss: Loss) -> None:
         _the(self._books).lost(partition.source, loss, None)
         _the(self._history).lost(partition, loss)
+        if loss.resume is not None and self.context.transfer is None:
+            # If it moved back, it is copied once that position is stored.
+            self.context.request_commit()
 
     def _work_off(self, timeout: float) -> None:
         """Do what other threads asked for; wait for it at most `timeout` seconds."""
@@ -494,14 +498,30 @@ class SparkSourceTask(BaseSourceTask):
         _the(self._history).reached(moved)
         return _the(self._books).prepare(
             [
-                Reached(partition.source, position, partition.log_start, partition.facts(position))
+                Reached(
+                    partition.source,
+                    position,
+                    partition.log_start,
+                    None if partition.behind_stored else partition.facts(position),
+                )
                 for partition, position in moved
             ]
         )
 
     def committed(self) -> None:
+        behind = [partition for partition, _ in self._committing if partition.behind_stored]
         for partition, position in self._committing:
-            partition.stored = position
+            partition.stored = partition.storing = position
+        moved_back = [partition for partition in behind if not partition.behind_stored]
+        if moved_back:
+            self._board.news = True
+            # The facts beside their former offsets do not hold any more.
+            _the(self._books).prepare(
+                [
+                    Reached(p.source, p.position, p.log_start, p.facts(p.position))
+                    for p in moved_back
+                ]
+            )
         _the(self._beginnings).stored([partition.source for partition, _ in self._committing])
         self._committing = []
         books = _the(self._books)

@@ -41,6 +41,9 @@ class Offsets:
     transactions: TransactionContext | None = None
     transfer: TransferTransactions | None = None
 
+    def request_commit(self) -> None:
+        raise AssertionError("not a transfer task")
+
     def topic_used(self, topic: str) -> None:
         raise AssertionError(topic)
 

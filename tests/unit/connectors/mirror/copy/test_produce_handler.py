@@ -22,8 +22,9 @@ from hypothesis.stateful import (
 from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.config.settings import ProduceSettings, WireSettings
 from connect.clients.wire.selector_loop import SelectorLoop
+from connect.protocol.messages import ProducedPartition
 from connect.protocol.records import Record, encode_batch
-from connectors.mirror.copy.brokers.target import TargetNode
+from connectors.mirror.copy.brokers.target import ProduceResult, TargetNode
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import (
     UNKNOWN,
@@ -39,6 +40,7 @@ from tests.support.fake_clock import FakeClock
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
 
 PARTITIONS = (0, 1)
+OUT_OF_ORDER = 45
 MOST_QUEUED = 8
 SETTINGS = WireSettings(bootstrap=(("broker", 1),), client_id="test")
 
@@ -293,3 +295,44 @@ TestDelivering.settings = settings(
     stateful_step_count=50,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+class _LosingCopier(Copier):
+    """Its target may lose records."""
+
+    early: list[int]
+
+    def _back(self, partition: PartitionCopy, base: int) -> None:
+        self.early.append(base)
+        partition.landed_early = base
+
+
+def test_a_loss_shows_where_a_later_batch_lands_while_the_first_is_refused() -> None:
+    """The first one is sent again, behind the others: its offset would not show that the target
+    lost what it had before."""
+    target = ScriptedTarget({("copy", n): Log() for n in PARTITIONS})
+    copier = _LosingCopier(target)
+    copier.early = []
+    try:
+        partition = copier.partitions[0]
+        partition.target_end = 4
+        partition.producer_id, partition.producer_epoch = 7, 0
+        copier.fetch(partition, 3)
+        copier.fetch(partition, 5)
+        batches = [partition.take_next(), partition.take_next()]
+        answers = [(OUT_OF_ORDER, -1), (0, 0)]
+        copier.deliveries.on_results(
+            [
+                ProduceResult(
+                    partition,
+                    batch,
+                    ProducedPartition(*partition.target, error, base, -1, -1, None),
+                )
+                for batch, (error, base) in zip(batches, answers, strict=True)
+            ]
+        )
+        assert copier.early == [0]
+        assert list(partition.in_flight) == batches, "it is examined before they are sent again"
+    finally:
+        copier.close()
+        target.close_all()

@@ -154,6 +154,29 @@ def test_a_restart_knows_the_ids_of_deleted_topics(
     assert (partition.source_checked, partition.target_checked) == (-1, -1), "of another log"
 
 
+def test_nothing_is_compared_before_the_stored_facts_are_known(checking: Checking) -> None:
+    """Else an id that an old broker names is taken for the topic's, and the true one for that of a
+    topic created again."""
+    old, new = UUID(int=1), UUID(int=2)
+    facts = LogIdentity(0, 100, 100, new, new, (), (), (old,), (old,))
+    partition = checking.partition(1, 100)
+    partition.started()
+    partition.learning = True
+    assert partition.held_back
+    for topic_id in (old, new):
+        for cluster, topic in ((checking.source, "topic"), (checking.target, "copy")):
+            cluster.leads(partition.source, partition.target)
+            cluster.names(topic, topic_id)
+        checking.checks.follow(partition)
+    assert (partition.source_topic_id, partition.searching) == (None, False)
+    partition.learning = False
+    partition.learn(facts)
+    checking.checks.follow(partition)
+    checking.turn()
+    assert (partition.source_topic_id, partition.target_topic_id) == (new, new)
+    assert not partition.searching
+
+
 def test_a_batch_that_lands_early_in_a_new_topic_tells_of_the_new_topic(
     checking: Checking, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -157,12 +157,16 @@ def test_what_is_known_after_a_loss_does_not_hold_for_what_was_stored_before(
 ) -> None:
     """Else a start that finds the old position would take the new logs for those it copied."""
     partition = starting.partition(0, position=100)
-    partition.stored_position = 100
+    partition.stored(100)
     starting.source.leads(partition.source)
     starting.starts.created_again(partition)
     starting.turn()
     starting.source.answers[0].set_result({partition.source: 0})
     starting.turn()
+    assert (partition.behind_stored, partition.unstored) == (True, True)
+    assert partition.held_back, "a crash would go on at 100"
+    partition.stored(0)
+    assert (partition.behind_stored, partition.unstored, partition.held_back) == (False,) * 3
     partition.source_topic_id = uuid4()
     partition.acked_position = 20
     facts = partition.facts(20)

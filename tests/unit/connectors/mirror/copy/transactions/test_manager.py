@@ -23,7 +23,7 @@ from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, SourcePartition, StoredOffset
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connect.protocol.records import Record, encode_batch, iter_records
-from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
+from connectors.mirror.copy.batches.outgoing import Failure, Outgoing
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import CopyLife, CopyState
@@ -382,13 +382,42 @@ def test_a_place_in_a_log_that_is_another_now_is_not_what_is_stored(bench: Bench
     bench.answer(two)
     offsets = bench.until_storing()
     one.relocate(0)
-    one.stored_position = UNKNOWN
     bench.transactions.relocated(one)
     bench.send(offsets)
     bench.answer(offsets)
     bench.control.commits[0][1].set_result(None)
     bench.turn()
-    assert (one.stored_position, two.stored_position) == (UNKNOWN, 110)
+    assert (one.stored_position, two.stored_position) == (110, 110)
+    assert (one.unstored, one.held_back, two.unstored) == (True, True, False)
+
+
+def test_a_lower_position_is_stored_before_its_records_are_copied_again(bench: Bench) -> None:
+    one = first(bench)
+    bench.copy(one)
+    bench.commit()
+    one.relocate(0)
+    bench.transactions.relocated(one)
+    assert one.held_back
+    bench.turn(1.0)
+    bench.allow()
+    offsets = bench.until_storing()
+    stored = bench.send(offsets)
+    assert [each.value for each in iter_records(bytes(stored.data))] == [b"{'offset': -1}"]
+    bench.answer(offsets)
+    bench.control.commits[1][1].set_result(None)
+    bench.turn()
+    assert (one.stored_position, one.unstored, one.held_back) == (0, False, False)
+
+
+def test_what_an_aborted_transaction_was_to_store_is_not_stored(bench: Bench) -> None:
+    one = first(bench)
+    bench.copy(one)
+    bench.until_storing()
+    bench.transactions.spoil(one, "simulated")
+    bench.turn()
+    bench.control.aborts[0][1].set_result(None)
+    bench.turn()
+    assert (one.acked_position, one.stored_position, one.held_back) == (100, 100, False)
 
 
 def test_a_sequence_that_begins_anew_is_of_another_epoch(bench: Bench) -> None:

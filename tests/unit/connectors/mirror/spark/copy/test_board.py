@@ -325,3 +325,48 @@ def test_that_it_was_begun_before_is_told_also_when_it_comes_out_late() -> None:
             20,
             resume,
         )
+
+
+def _lost_on_target(resume: int) -> Loss:
+    kind, policy = LossKind.TARGET_LOSS, LossPolicy.COPY
+    return Loss(kind, policy, KEY, ("A.t", 0), 10, 60, 60, resume)
+
+
+@pytest.mark.parametrize("resume", [0, 20])
+def test_records_are_copied_again_once_the_lower_position_is_stored(resume: int) -> None:
+    """Else, after a crash, the next task goes on at the higher one that is stored."""
+    made = board(60)
+    (wanted,) = planned(made)
+    made.lost(_lost_on_target(resume))
+    made.reached(back(wanted, resume), 1.0, NOW_MS)
+    partition = the(made)
+    assert planned(made, 100.0) == []
+    assert made.moved() == [partition]
+    assert partition.facts(resume).target_end == UNKNOWN
+    partition.stored = partition.storing = resume
+    (again,) = planned(made, 100.0)
+    assert (again.start, again.end, made.moved()) == (resume, 100, [])
+
+
+def test_a_position_that_may_be_stored_counts_as_stored() -> None:
+    made = board(0)
+    (wanted,) = planned(made)
+    made.reached(back(wanted, 60), 1.0, NOW_MS)
+    the(made).committing()
+    (wanted,) = planned(made)
+    made.lost(_lost_on_target(20))
+    made.reached(back(wanted, 20), 2.0, NOW_MS)
+    assert planned(made, 100.0) == []
+    the(made).stored = the(made).storing = 60
+    assert planned(made, 100.0) == []
+    assert made.moved() == [the(made)]
+
+
+def test_under_exactly_once_the_next_transaction_stores_the_lower_position() -> None:
+    made = board(60)
+    once = PartitionBoard(stores=False)
+    once.add(the(made))
+    once.ends({KEY: 100}, NOW_MS)
+    the(once).position = 0
+    (again,) = planned(once)
+    assert (again.start, once.moved()) == (0, [])
