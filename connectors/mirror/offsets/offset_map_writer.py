@@ -111,6 +111,8 @@ class MapWriter:
                     known = [*others, *pages.begun(page.session)]
                     place = place or anchor(known, target) or (page.end_source, target)
                     pages.found(page, *before_all_lost(known, target, place))
+                    # Even if a page that was copied since replaces the loss page.
+                    self._unnoted[key] = max(page.session, self._unnoted.get(key, -1))
                     self._urgent.add(key)
                 if pages.session != before:
                     self._urgent.add(key)
@@ -203,7 +205,7 @@ class MapWriter:
             paged = anchor(spans, target) if pages.settled else None
             places = [place for place in (known, paged) if place is not None]
             place = max(places, key=lambda place: (place[1], place[0]), default=None)
-        return None if place is None else before_all_lost(spans, target, place)
+        return None if place is None else before_all_lost(spans, target, place, known)
 
     def _end_of(self, key: TopicPartition, pages: PartitionPages) -> int | None:
         """How far the copy is on the target at least; None: nothing is known of it."""

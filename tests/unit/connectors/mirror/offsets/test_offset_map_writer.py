@@ -7,7 +7,7 @@ from connect.clock import FakeClock
 from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.formats import Checkpoint, OffsetSync
-from connectors.mirror.offsets.offset_map_pages import page_key
+from connectors.mirror.offsets.offset_map_pages import PAGE_SEGMENTS, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_map_writer import MapWriter
@@ -138,6 +138,42 @@ def test_a_loss_before_every_page_leads_nobody_beyond_the_end() -> None:
     topic.write(writer)
     assert topic.place(16, 14, 12) == Place(0, False, 16, 1001)
     assert topic.place(16, 5, 4) == Place(5, False, 10, 1001)
+
+
+def test_a_loss_before_every_page_is_still_known_when_its_page_was_copied_over() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    assert writer.lost(T, lost(1, 25), None)
+    topic.write(writer)
+    writer.copied(T, 25, 10, 1)  # its page has the key of the loss page
+    topic.write(writer)
+    assert topic.place(24) == Place(0, False, 24, 1001)
+    assert topic.place(24, 10, 11) == Place(0, False, 24, 1001)
+
+
+def test_a_loss_before_the_map_was_read_is_known_when_its_page_was_copied_over() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.lost(T, lost(0, 10), (0, 0))
+    writer.copied(T, 0, 9, 0)
+    writer.has_read(topic.read())
+    topic.write(writer)
+    book = CheckpointBook()
+    assert book.emit(Checkpoint("g", "t", 0, 10, 10), Place(10, True))
+    place = topic.place(10)
+    assert place is not None
+    assert book.emit(Checkpoint("g", "t", 0, 10, place.offset), place)
+
+
+def test_a_loss_begins_where_a_page_that_was_just_written_says() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    for number in range(PAGE_SEGMENTS + 1):
+        writer.copied(T, 2 * number, 1, number)
+    topic.write(writer)
+    assert writer.lost(T, lost(600, 2050), None)
+    topic.write(writer)
+    assert topic.place(1100) == Place(550, True, loss=1001)
+    assert topic.place(1300) == Place(600, True, loss=1001)
 
 
 def test_a_loss_that_was_copied_over_is_still_known() -> None:
