@@ -128,7 +128,7 @@ class MapWriter:
             wrong.update(first for first in found.gone[key] if self._index.knows(key, first))
             if pages is not None and mine:
                 strange = (span for span in spans if not self._index.knows(key, *_identity(span)))
-                wrong.update(s.first_source for s in strange if s.session >= pages.first_session)
+                wrong.update(span.first_source for span in strange)
             if wrong:
                 self._wrong.setdefault(key, set()).update(wrong)
                 if mine:

@@ -279,3 +279,23 @@ def test_what_a_frozen_worker_writes_with_a_later_session_is_deleted() -> None:
     topic.write(successor)
     assert topic.place(5) == Place(15, True)
     assert topic.compacted().place(5) == Place(15, True)
+
+
+def test_what_a_frozen_worker_writes_over_pages_of_its_predecessor_is_deleted() -> None:
+    topic = Topic()
+    first = MapWriter(FakeClock(now_ms=1000))
+    first.has_read(topic.read())
+    first.copied(T, 10, 10, 20)
+    topic.write(first)
+    frozen = MapWriter(FakeClock(now_ms=5000))
+    frozen.has_read(topic.read())
+    frozen.copied(T, 0, 20, 0)
+    successor = MapWriter(FakeClock(now_ms=9000))
+    successor.has_read(topic.read())
+    successor.copied(T, 20, 10, 30)
+    topic.write(successor)
+    topic.write(frozen)
+    assert topic.place(15) == Place(15, True), "an earlier copy"
+    successor.has_read(topic.read())
+    topic.write(successor)
+    assert topic.place(15) == Place(25, True)
