@@ -78,6 +78,14 @@ class PageIndex:
             return known is not None
         return (known.session, known.first_target) == (session, target)
 
+    def span(self, key: TopicPartition, first_source: int) -> PageSpan | None:
+        """The page with this first source offset, as far as is known."""
+        return self._pages.get(key, {}).get(first_source)
+
+    def has_losses(self, key: TopicPartition) -> bool:
+        """Whether the target ever lost records of a partition, as far as is known."""
+        return key in self._losses or any(span.lost for span in self.spans(key))
+
     def newest(self, key: TopicPartition) -> int:
         """The highest session that was seen of a partition; -1: none was."""
         return self._newest.get(key, -1)

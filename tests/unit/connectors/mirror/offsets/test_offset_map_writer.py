@@ -29,6 +29,10 @@ class Topic:
                 self.store.take(key, value, len(self.records))
                 self.records.append((key, value))
 
+    def delete(self, first_source: int) -> None:
+        self.store.take(page_key(*T, first_source), None, len(self.records))
+        self.records.append((page_key(*T, first_source), None))
+
     def read(self) -> MapTopic:
         reading = MapTopicReading("map", NOTHING_READ)
         for at, (key, value) in enumerate(self.records):
@@ -299,3 +303,32 @@ def test_what_a_frozen_worker_writes_over_pages_of_its_predecessor_is_deleted() 
     successor.has_read(topic.read())
     topic.write(successor)
     assert topic.place(15) == Place(25, True)
+
+
+def test_a_loss_page_that_others_wrote_over_or_deleted_is_written_again() -> None:
+    """Otherwise pages from before the loss count again, and lead groups past what came after it."""
+    for late_page in (True, False):
+        topic = Topic()
+        frozen = MapWriter(FakeClock(now_ms=1000))
+        frozen.has_read(topic.read())
+        frozen.copied(T, 0, 10, 0)
+        first = MapWriter(FakeClock(now_ms=2000))
+        first.has_read(topic.read())
+        first.copied(T, 0, 20, 0)
+        first.copied(T, 19, 9, 20)
+        topic.write(first)
+        assert first.lost(T, lost(0, 28), (0, 0))
+        topic.write(first)
+        second = MapWriter(FakeClock(now_ms=9000))
+        if late_page:
+            topic.write(frozen)
+            second.has_read(topic.read())
+        else:
+            second.has_read(topic.read())
+            topic.delete(0)
+            second.has_read(topic.read())
+        second.copied(T, 28, 10, 0)
+        topic.write(second)
+        for offset in (5, 21):
+            assert topic.place(offset) == Place(0, True, loss=2002)
+            assert topic.compacted().place(offset) == Place(0, True, loss=2002)
