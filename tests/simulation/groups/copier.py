@@ -21,6 +21,7 @@ __all__ = ["TOPIC", "Copier"]
 
 TOPIC = "t"
 _SOURCE_IDS, _TARGET_IDS = 1 << 32, 1 << 64
+_FROZEN_S = 30.0
 
 
 @dataclass
@@ -341,6 +342,7 @@ class Copier:
         """Go on after a freeze, while others have the partitions: what waits is sent, pages are
         written once more, and then it learns that it is out."""
         self.deliver(1 << 30)
+        self.clock.advance(_FROZEN_S)
         self.books.poll()
         reached = [
             Reached(_key(c.of), c.position, c.of.source.start, self._facts(c))

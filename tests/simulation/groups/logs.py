@@ -102,6 +102,9 @@ class Partition:
         """A worker that does not have the partition wrote a page of it."""
         self.strayed = True
         self.strays += 1
+        if self.losses:
+            # Of pages that it wrote over only the beginnings may be known.
+            self.inexact |= set(range(self.high + 1))
 
     def compared(self) -> None:
         """The worker that has it looked at what others wrote."""

@@ -24,6 +24,10 @@ These cannot hold by design, and are left out, each for its reason:
   has grown meanwhile, so the next one goes on where the first one was before. A map
   topic that is deleted takes its loss pages along: from then on translation is Java's, whose syncs
   say nothing of losses.
+* `hidden` also: a worker that was frozen while the target lost records wakes up, and sends syncs
+  and pages of what was lost. With a clock that is ahead their session may be later than the loss.
+  This is a known defect: groups may be led past records until the worker that has the partition
+  looks, or for good if it takes such pages for its predecessors'.
 * `strayed`: a worker that was frozen, or could not write while it released a partition, may write
   pages with a session that nobody knew of. Its copies are earlier ones, so groups read again at
   most, until the worker that has the partition now looks at what others wrote, and deletes it
@@ -39,7 +43,9 @@ These cannot hold by design, and are left out, each for its reason:
 * `older_copies`: of a range that was copied twice, the map knows the later copy. If the target
   loses that one and has the earlier one still, groups do not go back to it.
 * `inexact`: what was lost, and what is copied again after a loss, has no exact place before the
-  pages of the second copy are written; it must not be skipped all the same.
+  pages of the second copy are written; it must not be skipped all the same. Where the target ever
+  lost something, so it is with all of which pages were written over by other workers: of those
+  only the beginnings may be known.
 * Offsets before the source's log start: their pages are deleted with the records.
 * What group sync wrote before a start of the checkpoint task is corrected as far as the checkpoints
   topic tells of it; that is not checked.
