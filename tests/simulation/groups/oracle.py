@@ -31,9 +31,9 @@ These cannot hold by design, and are left out, each for its reason:
 * `strayed`: a worker that was frozen, or could not write while it released a partition, may write
   pages with a session that nobody knew of. Its copies are earlier ones, so groups read again at
   most, until the worker that has the partition now looks at what others wrote, and deletes it
-  (`OffsetSyncWriter`). Until then the map may be inexact; checkpoints and offsets go back at most
-  once when it begins, and once when it ends: older pages may count then. A worker that was still
-  reading the topic cannot tell such pages from those of its predecessors. The topic is not
+  (`OffsetSyncWriter`). Until then the map may be inexact, and checkpoints and offsets may go back,
+  as both workers' pages count; and once after it: older pages may count then. A worker that was
+  still reading the topic cannot tell such pages from those of its predecessors. The topic is not
   compacted as fast.
 * `deleted`: after pages were deleted from the map's topic a translator that runs may know of later
   sessions than the workers; their pages count when it starts again. Where workers delete pages

@@ -505,6 +505,7 @@ class World:
                 and (last[3] == self.starts or not partition.losses)
                 and not partition.untold
                 and not partition.hidden
+                and not partition.strayed
                 and not self._explained_by_deleted_pages(partition, each)
             ):
                 raise Broken(f"{each} is emitted after {last[0]}, and nothing was lost")
@@ -526,8 +527,8 @@ class World:
             checkpoint, life, told, emitted = self.emitted[group, number]
             before = self.target.held.get((group, number))
             self.note(f"  {group} goes to {offset} of {number}, from {before}")
-            deleted = self._explained_by_deleted_pages(partition, checkpoint)
-            if before is not None and offset <= before.offset and not deleted:
+            unsure = partition.strayed or self._explained_by_deleted_pages(partition, checkpoint)
+            if before is not None and offset <= before.offset and not unsure:
                 if partition.losses == partition.strays == 0:
                     raise Broken(f"{group} goes back from {before} to {offset}, with nothing lost")
                 same = told is not None and (before.told, before.emitted) == (told, emitted)
