@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from connect.clients.groups.consumer_groups import Committed
@@ -98,6 +98,9 @@ class CheckpointRounds:
         known = not offsets
         for number, (each, place) in enumerate(zip(offsets, places, strict=False)):
             if place is None:
+                corrected = self._corrected(last[number], since.get(number))
+                if corrected is not None:
+                    due.append(corrected)
                 continue
             known = True
             topic, partition = self._target_of(each)
@@ -115,6 +118,14 @@ class CheckpointRounds:
         if last is None or now is None or not self.book.is_void(last, now):
             return None
         return last.downstream_offset
+
+    def _corrected(self, last: Checkpoint | None, now: Place | None) -> Checkpoint | None:
+        """The last checkpoint of a group that moved back to where nothing is known, with the
+        current translation, if the former one does not hold any more."""
+        if last is None or now is None or not self.book.is_void(last, now):
+            return None
+        checkpoint = replace(last, downstream_offset=now.offset)
+        return checkpoint if self.book.emit(checkpoint, now) else None
 
     def _target_of(self, offset: GroupOffset) -> TopicPartition:
         name = target_topic(self.policy, self.source_alias, self.target_alias, offset.topic)

@@ -89,6 +89,9 @@ class CheckpointBook:
                     and (place.exact or place.loss > self._loss_of(last))
                 )
             )
+            if last is not None and checkpoint.upstream_offset >= last.upstream_offset:
+                # It may lead past records even if this one is further: the group may move back.
+                void = last.downstream_offset if place.loss > self._loss_of(last) else None
             if place.loss:
                 self._losses.setdefault(checkpoint.group, {})[key] = place.loss
             if due:
@@ -123,13 +126,11 @@ class CheckpointBook:
         last = known.get(key)
         known[key] = checkpoint
         if last is not None and checkpoint.upstream_offset >= last.upstream_offset:
-            void = last.downstream_offset
-        of_group = self._void.get(checkpoint.group, {})
-        void = max(of_group.get(key, -1), -1 if void is None else void)
-        if void > checkpoint.downstream_offset:
-            self._void.setdefault(checkpoint.group, {})[key] = void
-        elif of_group.pop(key, None) is not None and not of_group:
-            del self._void[checkpoint.group]
+            corrected = checkpoint.downstream_offset < last.downstream_offset
+            void = last.downstream_offset if corrected else void
+        if void is not None:
+            of_group = self._void.setdefault(checkpoint.group, {})
+            of_group[key] = max(void, of_group.get(key, -1))
 
 
 class CheckpointReader:

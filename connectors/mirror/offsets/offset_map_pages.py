@@ -298,8 +298,10 @@ class PartitionPages:
     def place_of(self, target: int) -> tuple[int, int] | None:
         """The source offset that is at this target offset, or was to be next there, and the target
         offset; after a loss, where that began. None where the pages that are here do not say: the
-        one in the making, those that are due, and those of which the session is a guess."""
-        pages = {id(page): page for page in [*(self._guessed or {}).values(), *self._unsaved]}
+        one in the making, those that are due, those that were written last, and those of which the
+        session is a guess."""
+        there = [*(self._guessed or {}).values(), *self._written.values(), *self._unsaved]
+        pages = {id(page): page for page in there}
         if self._current is not None:
             pages[id(self._current)] = self._current
         for page in sorted(pages.values(), key=lambda page: page.span, reverse=True):

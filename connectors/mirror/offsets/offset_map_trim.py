@@ -76,6 +76,14 @@ class PageIndex:
             return known is not None
         return (known.session, known.first_target) == (session, target)
 
+    def span(self, key: TopicPartition, first_source: int) -> PageSpan | None:
+        """The page with this first source offset, as far as is known."""
+        return self._pages.get(key, {}).get(first_source)
+
+    def has_losses(self, key: TopicPartition) -> bool:
+        """Whether the target ever lost records of a partition, as far as is known."""
+        return key in self._losses or any(span.lost for span in self.spans(key))
+
     def newest(self, key: TopicPartition) -> int:
         """The highest session that was seen of a partition; -1: none was."""
         return self._newest.get(key, -1)
@@ -145,12 +153,27 @@ def anchor(pages: Iterable[PageSpan], target: int) -> tuple[int, int] | None:
 
 
 def before_all_lost(
-    pages: Iterable[PageSpan], target: int, place: tuple[int, int]
+    pages: Iterable[PageSpan],
+    target: int,
+    place: tuple[int, int],
+    known: tuple[int, int] | None = None,
 ) -> tuple[int, int]:
     """`place`, or an earlier one: a range that was copied twice is in two places, and the target
     may have lost the later copy from its first source offset on, and of the earlier copy only what
-    follows `place`. `target`: the offset from which on everything is lost."""
-    there = [span for span in pages if not span.lost]
+    follows `place`. `target`: the offset from which on everything is lost. `known`: another place
+    that is known on both sides."""
+    spans = list(pages)
+    losses = [span for span in spans if span.lost]
+    # An earlier loss had these already.
+    there = [
+        span
+        for span in spans
+        if not span.lost
+        and not any(
+            loss.session > span.session and loss.first_source <= span.first_source
+            for loss in losses
+        )
+    ]
     first = min((span.first_source for span in there if span.first_target >= target), default=None)
     if first is None or first >= place[0]:
         return place
@@ -159,6 +182,8 @@ def before_all_lost(
         for span in there
         if span.first_source <= first and span.first_target < target
     ]
+    if known is not None and known[0] <= first and known[1] <= target:
+        kept.append((known[1], known[0]))
     if not kept:
         return first, place[1]
     its_target, source = max(kept)

@@ -6,7 +6,8 @@ Knows each partition's pages in the making and the spans of those in the map's t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from connect.clock import Clock
@@ -18,6 +19,7 @@ from connectors.mirror.offsets.offset_map_pages import (
     MapPage,
     PageSpan,
     PartitionPages,
+    Segment,
     end_target,
     page_key,
     page_segments,
@@ -33,12 +35,13 @@ Anchor = tuple[int, int]
 
 class DuePages(NamedTuple):
     """Pages of one partition that are to be written. `loss`: the session of a loss page that is to
-    be noted; None: of none. `delete`: the first source offsets of pages to delete."""
+    be noted; None: of none. `delete`: the first source offsets of pages to delete, and which pages
+    were there before."""
 
     key: TopicPartition
     pages: list[MapPage]
     loss: int | None = None
-    delete: Collection[int] = ()
+    delete: Mapping[int, PageSpan | None] = MappingProxyType({})
 
     def records(self) -> list[tuple[bytes, bytes | None]]:
         """(key, value) of their records."""
@@ -66,6 +69,13 @@ def _identity(span: PageSpan) -> tuple[int, int, int]:
     return span.first_source, span.session, span.first_target
 
 
+def _head_of(span: PageSpan) -> MapPage:
+    """A page that leads groups which are within this one to where it begins, and overrules the same
+    pages and syncs. Of a loss page, just that page."""
+    segment = Segment(span.first_source, span.first_target, 0)
+    return MapPage(span.session, [segment], span.end_source)
+
+
 class MapWriter:
     """See the module."""
 
@@ -79,8 +89,9 @@ class MapWriter:
         self._last_pages: dict[TopicPartition, tuple[int, bytes]] = {}
         """Of partitions as earlier sessions left them: (first source offset, record value)."""
         self._urgent: set[TopicPartition] = set()
-        self._wrong: dict[TopicPartition, set[int]] = {}
-        """First source offsets of pages that others wrote over, or deleted."""
+        self._wrong: dict[TopicPartition, dict[int, PageSpan | None]] = {}
+        """First source offsets of pages that others wrote, wrote over, or deleted, and which pages
+        were known there before."""
         self._unnoted: dict[TopicPartition, int] = {}
         """Sessions of loss pages that are still to be noted."""
         self._unplaced: dict[TopicPartition, list[_Unplaced]] = {}
@@ -111,6 +122,8 @@ class MapWriter:
                     known = [*others, *pages.begun(page.session)]
                     place = place or anchor(known, target) or (page.end_source, target)
                     pages.found(page, *before_all_lost(known, target, place))
+                    # Even if a page that was copied since replaces the loss page.
+                    self._unnoted[key] = max(page.session, self._unnoted.get(key, -1))
                     self._urgent.add(key)
                 if pages.session != before:
                     self._urgent.add(key)
@@ -121,29 +134,40 @@ class MapWriter:
         for key, spans in found.pages.items():
             pages = self._partitions.get(key)
             mine = pages is not None and pages.settled and key not in self._parting
+            late = found.late.get(key, ())
             wrong = {span.first_source for span in spans if self._index.is_late(key, span)}
-            wrong.update(found.late.get(key, ()))
+            wrong.update(late)
             wrong.update(first for first in found.gone[key] if self._index.knows(key, first))
             if pages is not None and mine:
                 strange = (span for span in spans if not self._index.knows(key, *_identity(span)))
-                wrong.update(s.first_source for s in strange if s.session >= pages.first_session)
+                wrong.update(span.first_source for span in strange)
             if wrong:
-                self._wrong.setdefault(key, set()).update(wrong)
+                noted = self._wrong.setdefault(key, {})
+                written_over = {s.first_source: s for s in spans if s.first_source in late}
+                for first in wrong:
+                    noted.setdefault(first, self._index.span(key, first) or written_over.get(first))
                 if mine:
                     self._urgent.add(key)
 
-    def _repair(self, key: TopicPartition, pages: PartitionPages | None) -> set[int]:
-        """Returns the pages that others wrote too late, to be deleted. This task's own under these
-        keys are due again, as far as they are at hand; else nothing is better than what leads
-        astray."""
+    def _repair(
+        self, key: TopicPartition, pages: PartitionPages | None
+    ) -> tuple[dict[int, PageSpan | None], list[MapPage]]:
+        """Returns the pages that others wrote too late, to be deleted, and pages to put in their
+        place. This task's own under these keys are due again, as far as they are at hand; else
+        nothing is better than what leads astray, unless the target once lost records: pages from
+        before the loss would count again."""
         if pages is not None and not pages.settled:
-            return set()
-        wrong = self._wrong.pop(key, set())
-        for first in wrong:
+            return {}, []
+        wrong = self._wrong.pop(key, {})
+        losses = self._index.has_losses(key)
+        again: list[MapPage] = []
+        for first, span in wrong.items():
             self._index.remove(key, first)
-            if pages is not None:
-                pages.write_again(first)
-        return wrong
+            if pages is not None and pages.write_again(first):
+                continue
+            if span is not None and losses:
+                again.append(_head_of(span))
+        return wrong, again
 
     # What was copied, and what was lost.
 
@@ -204,7 +228,7 @@ class MapWriter:
             paged = anchor(spans, target) if pages.settled else None
             places = [place for place in (known, paged) if place is not None]
             place = max(places, key=lambda place: (place[1], place[0]), default=None)
-        return None if place is None else before_all_lost(spans, target, place)
+        return None if place is None else before_all_lost(spans, target, place, known)
 
     def _end_of(self, key: TopicPartition, pages: PartitionPages) -> int | None:
         """How far the copy is on the target at least; None: nothing is known of it."""
@@ -249,10 +273,12 @@ class MapWriter:
         found: list[DuePages] = []
         for key in dict.fromkeys([*keys, *urgent]):
             pages = self._partitions.get(key)
-            stray = self._repair(key, pages)
+            stray, again = self._repair(key, pages)
             unsaved = [] if pages is None else pages.take_unsaved()
             lost = [page.session for page in unsaved if page.span.lost]
             loss = max([*lost, self._unnoted.pop(key, -1)], default=-1)
+            mine = {page.first_source for page in unsaved}
+            unsaved = [*(page for page in again if page.first_source not in mine), *unsaved]
             if unsaved or stray or loss >= 0:
                 found.append(DuePages(key, unsaved, None if loss < 0 else loss, stray))
             for page in unsaved:
@@ -265,7 +291,7 @@ class MapWriter:
         """These could not be written: they are due again with the next call."""
         for key, unsaved, loss, stray in due:
             if stray:
-                self._wrong.setdefault(key, set()).update(stray)
+                self._wrong.setdefault(key, {}).update(stray)
                 self._urgent.add(key)
             if loss is not None:
                 self._unnoted[key] = max(loss, self._unnoted.get(key, -1))

@@ -100,6 +100,8 @@ class OffsetSyncWriter:
         self._looks_again = False
         self._checks = False
         """What is read now is only compared with what was written here."""
+        self._stood_still = False
+        """This was frozen, and has not read since what others wrote."""
         self._polled_at = clock.monotonic()
         self._check_at = self._polled_at + _CHECK_EVERY_S
         self._facts: dict[TopicPartition, LogIdentity] = {}
@@ -130,6 +132,7 @@ class OffsetSyncWriter:
     def _read_map(self, before: MapTopic, *, checks: bool = False) -> None:
         assert self._topics is not None, "the books are closed"
         self._checks = checks
+        self._stood_still = False
         self._check_at = self._clock.monotonic() + _CHECK_EVERY_S
         if not checks:
             self._map.reads()
@@ -235,8 +238,10 @@ class OffsetSyncWriter:
         """Take delivery reports and send what waits. Call often; returns at once."""
         now = self._clock.monotonic()
         if now - self._polled_at > _FROZEN_S:
-            # Whoever stood still may have lost its partitions, and must not correct others.
+            # Whoever stood still may have lost its partitions, and must not correct others, nor
+            # delete pages under keys that may be theirs by now.
             self._check_at = now + _CHECK_EVERY_S
+            self._stood_still = True
         self._polled_at = now
         if self._syncs is not None:
             self._syncs.poll()
@@ -270,7 +275,7 @@ class OffsetSyncWriter:
         records = [record for each in due for record in each.records()]
         useless = [
             (key, None)
-            for each in reached
+            for each in ([] if self._stood_still else reached)
             for key in self._map.useless(each.source, each.log_start)
         ]
         written = self._syncs.write_pages([*records, *facts, *useless])

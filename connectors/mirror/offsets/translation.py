@@ -154,9 +154,10 @@ def before_the_map(first: PageSpan | None, source: int, loss: int = 0) -> Known 
         return None
     if first.first_target == 0:
         return Known(Place(0, True, loss=loss), loss=loss)
-    if first.lost:
-        # The target may have lost the record. An older answer would lead a group beyond the
-        # target's end, so there has to be one: no sync may be left from before the loss.
+    if first.lost or first.session > loss > 0:
+        # The target may have lost the record: what was copied next may have replaced the loss page.
+        # An older answer would lead a group past records that came later, so there has to be one:
+        # no sync may be left from before the loss.
         return Known(Place(0, False, source, loss), syncs_below=first.first_target, loss=loss)
     return Known(None, syncs_below=first.first_target, loss=loss)
 

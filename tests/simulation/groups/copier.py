@@ -21,6 +21,7 @@ __all__ = ["TOPIC", "Copier"]
 
 TOPIC = "t"
 _SOURCE_IDS, _TARGET_IDS = 1 << 32, 1 << 64
+_FROZEN_S = 30.0
 
 
 @dataclass
@@ -103,7 +104,8 @@ class Copier:
             copy.source_id = _number(facts.source_topic_id, copy.source_id)
             copy.target_id = _number(facts.target_topic_id, copy.target_id)
             if copy.target_end < 0:
-                copy.target_end, copy.anchors = facts.target_end, list(facts.anchors)
+                copy.target_end = facts.target_end
+                copy.anchors = [each for each in facts.anchors if each[0] <= copy.position]
         self.look(copy)
         if copy.of.untold and copy.told_at is None:
             copy.of.hidden = True  # it was not found, and nobody will
@@ -339,9 +341,8 @@ class Copier:
     def wake_up(self) -> None:
         """Go on after a freeze, while others have the partitions: what waits is sent, pages are
         written once more, and then it learns that it is out."""
-        for copy in self.copies.values():
-            copy.of.strayed = True
         self.deliver(1 << 30)
+        self.clock.advance(_FROZEN_S)
         self.books.poll()
         reached = [
             Reached(_key(c.of), c.position, c.of.source.start, self._facts(c))

@@ -18,6 +18,7 @@ from connectors.mirror.offsets.translation import Place
 from connectors.mirror.offsets.translator import GroupOffset, InProcessTranslator, TranslationTopics
 from connectors.mirror.replication_policy import DefaultReplicationPolicy
 from tests.simulation.groups.copier import TOPIC
+from tests.simulation.groups.logs import Told
 from tests.simulation.groups.topics import MAP, SYNCS, Topics
 from tests.support.fake_clock import FakeClock
 
@@ -43,13 +44,15 @@ class SourceSide:
 @dataclass
 class Held:
     """What a group has on the target. `upstream`: of the checkpoint it was written by; None: the
-    group committed it itself, or went back on the source since."""
+    group committed it itself, or went back on the source since. `told`: what the map told of then.
+    `starts`: of the checkpoint task, when it was written; `emitted`: when the checkpoint was."""
 
     offset: int
     upstream: int | None
     life: int
-    losses: int
+    told: Told | None
     starts: int = 0
+    emitted: int = 0
 
 
 @dataclass

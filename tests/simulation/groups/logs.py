@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Partition", "Source", "Target"]
+__all__ = ["Partition", "Source", "Target", "Told"]
 
 Origin = tuple[int, int]
 """(life of the source's topic, source offset) of a copied record."""
+
+Told = tuple[int, int, int]
+"""How often the target lost records, how often workers told so, and how often others than the owner
+wrote pages, or the owner deleted those."""
 
 
 @dataclass
@@ -78,16 +82,33 @@ class Partition:
     """From here on records are copied again after a loss, and no offset says so yet."""
     strayed: bool = False
     """A worker that had lost the partition wrote pages of it, and nobody has looked since."""
+    strays: int = 0
+    """How often that began, or ended: each time places may go back once."""
     older_copies: set[Origin] = field(default_factory=set)
     """Records of which the target lost the last copy, and has an earlier one."""
     inexact: set[int] = field(default_factory=set)
     """Source offsets that the target lost, or that are copied again since: the next record after
     them is known by a bound only."""
 
-    @property
-    def told(self) -> int:
-        """How many losses the map tells of; -1: of the last one it may tell or not."""
-        return -1 if self.untold else 1000 * self.losses + self.tells
-
     known: set[int] = field(default_factory=set)
     """Source offsets that written pages explain."""
+
+    @property
+    def told(self) -> Told | None:
+        """What the map tells of; None: of the last loss it may tell or not."""
+        return None if self.untold else (self.losses, self.tells, self.strays)
+
+    def stray(self) -> None:
+        """A worker that does not have the partition wrote a page of it."""
+        self.strayed = True
+        self.strays += 1
+        if self.losses:
+            # Of pages that it wrote over only the beginnings may be known.
+            self.inexact |= set(range(self.high + 1))
+
+    def compared(self) -> None:
+        """The worker that has it looked at what others wrote."""
+        if self.strayed:
+            self.strayed = False
+            self.strays += 1
+            self.known.clear()  # pages may have been deleted

@@ -12,6 +12,7 @@ from connectors.mirror.offsets import offset_map_store, translation, translator
 from connectors.mirror.offsets.offset_map_index import Stretch
 from connectors.mirror.offsets.offset_map_pages import PageSpan, PartitionPages
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
+from connectors.mirror.offsets.offset_map_writer import MapWriter
 from connectors.mirror.offsets.translation import Known, Place
 from tests.simulation.mutants import Mutant, replaced
 
@@ -97,7 +98,17 @@ def _pages_by_offset_only() -> Iterator[None]:
         yield
 
 
+def _late_pages_stay() -> AbstractContextManager[None]:
+    return replaced(MapWriter, "_compare", lambda self, found: None)
+
+
 MUTANTS = (
+    Mutant(
+        "late-pages-stay",
+        "groups",
+        "Pages that a frozen worker wrote late were not written over by its successor.",
+        _late_pages_stay,
+    ),
     Mutant(
         "old-syncs-lead-past-a-loss",
         "groups",

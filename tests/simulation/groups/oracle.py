@@ -24,22 +24,33 @@ These cannot hold by design, and are left out, each for its reason:
   has grown meanwhile, so the next one goes on where the first one was before. A map
   topic that is deleted takes its loss pages along: from then on translation is Java's, whose syncs
   say nothing of losses.
-* `strayed`: a worker that was frozen may write with a session that nobody knew of. Its copies are
-  earlier ones, so groups read again at most, until the worker that has the partition now looks at
-  what others wrote, and deletes it (`OffsetSyncWriter`). The topic is not compacted as fast.
+* `hidden` also: a worker that was frozen while the target lost records wakes up, and sends syncs
+  and pages of what was lost. With a clock that is ahead their session may be later than the loss.
+  This is a known defect: groups may be led past records until the worker that has the partition
+  looks, or for good if it takes such pages for its predecessors'.
+* `strayed`: a worker that was frozen, or could not write while it released a partition, may write
+  pages with a session that nobody knew of. Its copies are earlier ones, so groups read again at
+  most, until the worker that has the partition now looks at what others wrote, and deletes it
+  (`OffsetSyncWriter`). Until then the map may be inexact, and checkpoints and offsets may go back,
+  as both workers' pages count; and once after it: older pages may count then. A worker that was
+  still reading the topic cannot tell such pages from those of its predecessors. The topic is not
+  compacted as fast.
 * `deleted`: after pages were deleted from the map's topic a translator that runs may know of later
-  sessions than the workers; their pages count when it starts again.
+  sessions than the workers; their pages count when it starts again. Where workers delete pages
+  before the source's log start, it may find older ones.
 * A checkpoints topic that is compacted between a correction and the next round of group sync, with
   a start in between: the correction is not known as one any more. It is not compacted here.
 * `older_copies`: of a range that was copied twice, the map knows the later copy. If the target
   loses that one and has the earlier one still, groups do not go back to it.
 * `inexact`: what was lost, and what is copied again after a loss, has no exact place before the
-  pages of the second copy are written; it must not be skipped all the same.
+  pages of the second copy are written; it must not be skipped all the same. Where the target ever
+  lost something, so it is with all of which pages were written over by other workers: of those
+  only the beginnings may be known.
 * Offsets before the source's log start: their pages are deleted with the records.
 * What group sync wrote before a start of the checkpoint task is corrected as far as the checkpoints
   topic tells of it; that is not checked.
 * After a start the checkpoint task does not know before which loss its checkpoints were emitted:
-  where the target ever lost something, it may emit one that goes back, once.
+  where the target ever lost something, it may emit one that goes back, once. Group sync follows.
 * What a group has on the target when it goes back on the source: group sync does not follow it, as
   Java's does not, and does not know any more by which checkpoint that was written.
 * A group that committed on the target by itself: its offsets are its own. After a loss, and once

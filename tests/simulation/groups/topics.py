@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 from connect.clients.librdkafka.topic_log import LogRecord
 from connect.clock import Deadline
 from connectors.mirror.offsets.map_notes import is_note_key
-from connectors.mirror.offsets.offset_map_pages import page_span
+from connectors.mirror.offsets.offset_map_pages import page_span, parse_page_key
 from connectors.mirror.offsets.offset_map_trim import MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 
@@ -139,6 +139,8 @@ class Producer:
         self.failed_at = -1
         """The number of the last record that could not be written."""
         self.failing = False
+        self.pages: set[int] = set()
+        """Partitions whose pages were written since the world took these."""
 
     def produce(
         self,
@@ -164,7 +166,7 @@ class Producer:
             if self.failing and self._random.random() < 0.5:
                 error, self.failed_at = KafkaError(_TIMED_OUT), self.written
             else:
-                self._topics.named(topic).append(key, value)
+                self._append(topic, key, value)
             on_delivery(error, None)  # type: ignore[arg-type]
 
     def die(self) -> None:
@@ -172,8 +174,13 @@ class Producer:
         for _ in range(self._random.randint(0, len(self._queue))):
             topic, key, value, _on_delivery = self._queue.popleft()
             self.written += 1
-            self._topics.named(topic).append(key, value)
+            self._append(topic, key, value)
         self._queue.clear()
+
+    def _append(self, topic: str, key: bytes, value: bytes | None) -> None:
+        self._topics.named(topic).append(key, value)
+        if topic == MAP and not is_note_key(key):
+            self.pages.add(parse_page_key(key)[1])
 
     def purge(self) -> None:
         self._queue.clear()

@@ -295,7 +295,8 @@ class PartitionCopy(TargetPartition):
         self.epochs.precede(facts.epochs)
         if self.target_end == UNKNOWN:
             self.target_end = facts.target_end
-            self.anchors = list(facts.anchors)
+            # A commit may have failed: what was copied beyond the stored position is copied again.
+            self.anchors = [each for each in facts.anchors if each[0] <= self.position]
             if not self.queue and not self.in_flight:
                 self.tail_start = facts.reached(self.position)
         self.source_checked = self.target_checked = UNKNOWN

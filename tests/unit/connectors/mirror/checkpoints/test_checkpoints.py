@@ -115,6 +115,19 @@ def test_an_exact_place_counts_also_where_it_is_before_the_last_one() -> None:
     assert emits((10, 5, True), (11, 3, True), (11, 3, True)) == [True, True, False]
 
 
+def test_a_checkpoint_from_before_a_loss_is_void_even_if_the_next_one_is_further() -> None:
+    """Group sync may have committed it. The group moves back before the next round of that."""
+    book, key = CheckpointBook(), ("t", 0)
+    assert book.emit(Checkpoint("g", *key, 25, 20), Place(20, True))
+    assert book.emit(Checkpoint("g", *key, 52, 29), Place(29, True, loss=7))
+    assert book.emit(Checkpoint("g", *key, 25, 4), Place(4, True, loss=7))
+    assert book.void() == {"g": {key: 20}}
+    assert book.emit(Checkpoint("g", *key, 60, 40), Place(40, True, loss=7))
+    assert book.void() == {"g": {key: 20}}
+    book.settle(book.void())
+    assert book.void() == {}
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20))
 def test_after_a_restart_the_book_goes_on_as_if_there_had_been_none(
     pairs: list[tuple[int, int]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key
-from connectors.mirror.offsets.offset_map_trim import PageIndex
+from connectors.mirror.offsets.offset_map_trim import PageIndex, before_all_lost
 
 T = ("t", 0)
 
@@ -53,3 +53,21 @@ def test_a_page_written_again_keeps_its_later_session() -> None:
 
 def test_other_partitions_stay() -> None:
     assert index(PageSpan(1, 0, 10)).useless(("t", 1), 1000) == []
+
+
+def test_a_loss_begins_at_the_nearest_place_that_is_known_on_both_sides() -> None:
+    """Source offsets 20 to 36 were copied a second time, to 56 and on, which is lost."""
+    pages = [PageSpan(1, 0, 29, 0), PageSpan(1, 29, 45, 26), PageSpan(2, 20, 37, 56)]
+    assert before_all_lost(pages, 46, (29, 26)) == (0, 0)
+    assert before_all_lost(pages, 46, (29, 26), (20, 19)) == (20, 19)
+    assert before_all_lost(pages, 46, (29, 26), (21, 20)) == (0, 0), "after what is lost"
+
+
+def test_a_loss_does_not_begin_at_what_an_earlier_one_took() -> None:
+    pages = [
+        PageSpan(1, 0, 13, 0),
+        PageSpan(1, 31, 32, 24),
+        PageSpan(2, 13, 32, 10, lost=True),
+        PageSpan(3, 32, 40, 13),
+    ]
+    assert before_all_lost(pages, 20, (32, 13)) == (32, 13)

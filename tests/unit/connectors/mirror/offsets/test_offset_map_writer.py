@@ -6,7 +6,7 @@ from connect.clients.librdkafka.topic_log import LogRecord
 from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.formats import Checkpoint, OffsetSync
-from connectors.mirror.offsets.offset_map_pages import page_key
+from connectors.mirror.offsets.offset_map_pages import PAGE_SEGMENTS, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_map_writer import MapWriter
@@ -28,6 +28,10 @@ class Topic:
             for key, value in due.records():
                 self.store.take(key, value, len(self.records))
                 self.records.append((key, value))
+
+    def delete(self, first_source: int) -> None:
+        self.store.take(page_key(*T, first_source), None, len(self.records))
+        self.records.append((page_key(*T, first_source), None))
 
     def read(self) -> MapTopic:
         reading = MapTopicReading("map", NOTHING_READ)
@@ -140,6 +144,42 @@ def test_a_loss_before_every_page_leads_nobody_beyond_the_end() -> None:
     assert topic.place(16, 5, 4) == Place(5, False, 10, 1001)
 
 
+def test_a_loss_before_every_page_is_still_known_when_its_page_was_copied_over() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    assert writer.lost(T, lost(1, 25), None)
+    topic.write(writer)
+    writer.copied(T, 25, 10, 1)  # its page has the key of the loss page
+    topic.write(writer)
+    assert topic.place(24) == Place(0, False, 24, 1001)
+    assert topic.place(24, 10, 11) == Place(0, False, 24, 1001)
+
+
+def test_a_loss_before_the_map_was_read_is_known_when_its_page_was_copied_over() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.lost(T, lost(0, 10), (0, 0))
+    writer.copied(T, 0, 9, 0)
+    writer.has_read(topic.read())
+    topic.write(writer)
+    book = CheckpointBook()
+    assert book.emit(Checkpoint("g", "t", 0, 10, 10), Place(10, True))
+    place = topic.place(10)
+    assert place is not None
+    assert book.emit(Checkpoint("g", "t", 0, 10, place.offset), place)
+
+
+def test_a_loss_begins_where_a_page_that_was_just_written_says() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    for number in range(PAGE_SEGMENTS + 1):
+        writer.copied(T, 2 * number, 1, number)
+    topic.write(writer)
+    assert writer.lost(T, lost(600, 2050), None)
+    topic.write(writer)
+    assert topic.place(1100) == Place(550, True, loss=1001)
+    assert topic.place(1300) == Place(600, True, loss=1001)
+
+
 def test_a_loss_that_was_copied_over_is_still_known() -> None:
     topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
     writer.has_read(topic.read())
@@ -243,3 +283,52 @@ def test_what_a_frozen_worker_writes_with_a_later_session_is_deleted() -> None:
     topic.write(successor)
     assert topic.place(5) == Place(15, True)
     assert topic.compacted().place(5) == Place(15, True)
+
+
+def test_what_a_frozen_worker_writes_over_pages_of_its_predecessor_is_deleted() -> None:
+    topic = Topic()
+    first = MapWriter(FakeClock(now_ms=1000))
+    first.has_read(topic.read())
+    first.copied(T, 10, 10, 20)
+    topic.write(first)
+    frozen = MapWriter(FakeClock(now_ms=5000))
+    frozen.has_read(topic.read())
+    frozen.copied(T, 0, 20, 0)
+    successor = MapWriter(FakeClock(now_ms=9000))
+    successor.has_read(topic.read())
+    successor.copied(T, 20, 10, 30)
+    topic.write(successor)
+    topic.write(frozen)
+    assert topic.place(15) == Place(15, True), "an earlier copy"
+    successor.has_read(topic.read())
+    topic.write(successor)
+    assert topic.place(15) == Place(25, True)
+
+
+def test_a_loss_page_that_others_wrote_over_or_deleted_is_written_again() -> None:
+    """Otherwise pages from before the loss count again, and lead groups past what came after it."""
+    for late_page in (True, False):
+        topic = Topic()
+        frozen = MapWriter(FakeClock(now_ms=1000))
+        frozen.has_read(topic.read())
+        frozen.copied(T, 0, 10, 0)
+        first = MapWriter(FakeClock(now_ms=2000))
+        first.has_read(topic.read())
+        first.copied(T, 0, 20, 0)
+        first.copied(T, 19, 9, 20)
+        topic.write(first)
+        assert first.lost(T, lost(0, 28), (0, 0))
+        topic.write(first)
+        second = MapWriter(FakeClock(now_ms=9000))
+        if late_page:
+            topic.write(frozen)
+            second.has_read(topic.read())
+        else:
+            second.has_read(topic.read())
+            topic.delete(0)
+            second.has_read(topic.read())
+        second.copied(T, 28, 10, 0)
+        topic.write(second)
+        for offset in (5, 21):
+            assert topic.place(offset) == Place(0, True, loss=2002)
+            assert topic.compacted().place(offset) == Place(0, True, loss=2002)

@@ -1,4 +1,4 @@
-"""A page that a frozen worker writes late is found by the check, and written over."""
+"""What a frozen worker writes late, or deletes, does not last."""
 
 from __future__ import annotations
 
@@ -13,42 +13,71 @@ from tests.support.fake_clock import FakeClock
 T = ("t", 0)
 
 
-def test_a_late_page_is_written_over_by_the_check_after_300_seconds() -> None:
-    topics, clock = Topics(), FakeClock(now_ms=1_000_000)
-    worker = WorkerTopics(topics, Random(0))
-    config = SourceConfig.from_properties(
-        {
-            "name": "m",
-            "connector.class": "MirrorSourceConnector",
-            "source.cluster.alias": "A",
-            "target.cluster.alias": "B",
-        }
-    )
-    books = OffsetSyncWriter(config, None, clock, worker)
+class Writing:
+    """A task's writer, which has read the map's topic."""
 
-    def turn(seconds: int = 0) -> None:
+    def __init__(self) -> None:
+        self.topics, self.clock = Topics(), FakeClock(now_ms=1_000_000)
+        self.worker = WorkerTopics(self.topics, Random(0))
+        config = SourceConfig.from_properties(
+            {
+                "name": "m",
+                "connector.class": "MirrorSourceConnector",
+                "source.cluster.alias": "A",
+                "target.cluster.alias": "B",
+            }
+        )
+        self.books = OffsetSyncWriter(config, None, self.clock, self.worker)
+        self.read()
+
+    def read(self) -> None:
+        assert self.worker.reading is not None
+        self.worker.reading.finish()
+
+    def turn(self, seconds: int = 0, *, position: int = 20, log_start: int = 0) -> None:
         # A worker that does nothing for longer counts as frozen, and must not correct others.
         for _ in range(seconds):
-            clock.advance(1)
-            books.poll()
-        books.prepare([Reached(T, 20, 0)])
-        worker.producer.deliver(1 << 30)
+            self.clock.advance(1)
+            self.books.poll()
+        self.books.prepare([Reached(T, position, log_start)])
+        self.worker.producer.deliver(1 << 30)
 
-    def newest() -> int:
-        found = [value for key, value in topics.map.records.values() if key == page_key(*T, 0)]
-        assert found[-1] is not None
-        return page_span(0, found[-1]).session
+    def page(self) -> bytes | None:
+        """The newest record under the key of the first page."""
+        records = self.topics.map.records.values()
+        return [value for key, value in records if key == page_key(*T, 0)][-1]
 
-    assert worker.reading is not None
-    worker.reading.finish()
-    books.copied(T, [(0, 20)], 10)
-    turn()
-    own = newest()
-    topics.map.append(page_key(*T, 0), MapPage(own - 1, [Segment(0, 0, 10)]).encode())
-    turn(299)
-    assert not worker.reads
-    turn(1)
-    assert worker.reads
-    worker.reading.finish()
-    turn()
-    assert newest() == own
+    def session(self) -> int:
+        page = self.page()
+        assert page is not None
+        return page_span(0, page).session
+
+
+def test_a_late_page_is_written_over_by_the_check_after_300_seconds() -> None:
+    made = Writing()
+    made.books.copied(T, [(0, 20)], 10)
+    made.turn()
+    own = made.session()
+    made.topics.map.append(page_key(*T, 0), MapPage(own - 1, [Segment(0, 0, 10)]).encode())
+    made.turn(299)
+    assert not made.worker.reads
+    made.turn(1)
+    assert made.worker.reads
+    made.read()
+    made.turn()
+    assert made.session() == own
+
+
+def test_a_worker_that_stood_still_deletes_no_page_before_it_has_read_what_others_wrote() -> None:
+    """Its successor may have written a loss page under the key."""
+    made = Writing()
+    made.books.copied(T, [(0, 40)], 0)
+    made.books.copied(T, [(20, 20)], 40)  # once more, in a page of its own
+    made.turn(position=40)
+    made.clock.advance(11)
+    made.turn(1, position=40, log_start=40)
+    assert made.page() is not None
+    made.turn(300, position=40, log_start=40)
+    made.read()
+    made.turn(1, position=40, log_start=40)
+    assert made.page() is None

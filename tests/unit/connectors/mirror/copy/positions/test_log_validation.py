@@ -177,6 +177,14 @@ def test_nothing_is_compared_before_the_stored_facts_are_known(checking: Checkin
     assert not partition.searching
 
 
+def test_anchors_of_a_commit_that_failed_do_not_count(checking: Checking) -> None:
+    """After a loss of the target, records before them are copied again, not after them."""
+    partition = checking.partition(1, 20)
+    partition.started()
+    partition.learn(LogIdentity(20, 45, 40, None, None, (), ((20, 19), (45, 40))))
+    assert partition.anchored(46) == (20, 19)
+
+
 def test_a_batch_that_lands_early_in_a_new_topic_tells_of_the_new_topic(
     checking: Checking, caplog: pytest.LogCaptureFixture
 ) -> None:
