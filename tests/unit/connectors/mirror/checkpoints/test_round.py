@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from connect.clients.groups.consumer_groups import Committed
-from connect.clock import Deadline, FakeClock
+from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.checkpoints.round import CheckpointRounds
@@ -15,6 +15,7 @@ from connectors.mirror.formats import Checkpoint
 from connectors.mirror.offsets.translation import Place
 from connectors.mirror.offsets.translator import GroupOffset
 from connectors.mirror.replication_policy import DefaultReplicationPolicy
+from tests.support.fake_clock import FakeClock
 
 
 class Groups:
