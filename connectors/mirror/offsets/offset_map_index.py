@@ -1,7 +1,8 @@
-"""Which page of the offset map explains which source offset of one partition.
+"""Finds the page of the offset map that covers a source offset of one partition.
 
-Pages are known by their heads only, so that the map of a partition with millions of breaks costs
-little memory. `OffsetMap` (offset_map.py) is the same rule over whole pages. Pure; one thread.
+Only the heads of pages are kept, so that the map of a partition with millions of breaks needs
+little memory. `OffsetMap` (offset_map_pages.py) applies the same rule to whole pages. Pure. For one
+thread.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ __all__ = ["PageRef", "PartitionIndex", "Stretch"]
 
 
 class PageRef(NamedTuple):
-    """A page's head. `at`: the offset of its record in the map topic; `lost`: a loss page."""
+    """The head of a page. `at`: the offset of its record in the map topic. `lost`: it is a loss
+    page."""
 
     session: int
     first_source: int
@@ -24,8 +26,8 @@ class PageRef(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Source offsets from `page.first_source` on, up to the first of `following`, are explained by
-    `page`. `reach`: earlier sessions had copied up to this source offset. `loss`: as
+    """A range of source offsets, from `page.first_source` to the first one of `following`, that
+    `page` covers. `reach`: the source offset up to which earlier sessions had copied. `loss`: see
     `PartitionIndex.loss`."""
 
     page: PageRef
@@ -35,7 +37,7 @@ class Stretch(NamedTuple):
 
     @property
     def seen(self) -> bool:
-        """Whether what lies between both pages' segments was seen and holds no record."""
+        """Whether the offsets between the segments of both pages were seen and hold no record."""
         following = self.following
         return following is not None and self.page.end_source >= following.first_source
 
@@ -55,14 +57,14 @@ class PartitionIndex:
         return len(self._pages)
 
     def is_late(self, page: PageRef) -> bool:
-        """Whether a later session has written a page under the same key before: then this one is a
-        late word of a worker that had lost the partition."""
+        """Whether a later session has already written a page under the same key. Then a stale
+        worker that had lost the partition wrote this one."""
         known = self._pages.get(page.first_source)
         return known is not None and known.session > page.session
 
     def put(self, page: PageRef) -> PageRef | None:
-        """A page is in the topic. Returns the one with the same first source offset that it
-        replaces."""
+        """Add a page that is in the topic. Returns the page with the same first source offset that
+        it replaces."""
         replaced = self._pages.get(page.first_source)
         self._pages[page.first_source] = page
         if page.lost:
@@ -84,33 +86,33 @@ class PartitionIndex:
         return replaced
 
     def remove(self, first_source: int) -> PageRef | None:
-        """A page was deleted from the topic; returns it."""
+        """Remove a page that was deleted from the topic, and return it."""
         removed = self._pages.pop(first_source, None)
         if removed is not None:
             self._placed = None
         return removed
 
     def pages(self) -> list[PageRef]:
-        """All pages, in the order in which they were begun."""
+        """Return all pages, in the order in which they were started."""
         return sorted(self._pages.values(), key=_order)
 
     def first(self) -> PageRef | None:
-        """The page with the lowest source offset that still counts."""
+        """Return the page with the lowest source offset that is still valid."""
         placed = self._sorted()
         return placed[0] if placed else None
 
     def note_loss(self, session: int) -> None:
-        """A loss page of this session was written, which may have been replaced since."""
+        """Note that this session wrote a loss page, which may have been replaced since."""
         self._noted = max(self._noted, session)
 
     @property
     def loss(self) -> int:
-        """The session that wrote the newest loss page; 0: none was written."""
+        """Return the session that wrote the newest loss page; 0 if there was none."""
         self._sorted()
         return max(self._loss, self._noted)
 
     def at(self, source: int) -> Stretch | None:
-        """What explains `source`. None: it is before every page."""
+        """Return the stretch that covers `source`; None if it is before every page."""
         placed = self._sorted()
         index = bisect_right(self._starts, source) - 1
         if index < 0:
@@ -131,7 +133,7 @@ class PartitionIndex:
         return self._placed
 
     def _place(self, placed: list[PageRef], page: PageRef) -> None:
-        """Put a page that no other is later than: it overrules all from its first offset on."""
+        """Insert a page of the latest session. It overrides all others from its first offset on."""
         while placed and placed[-1].first_source >= page.first_source:
             placed.pop()
             self._starts.pop()
@@ -142,14 +144,14 @@ class PartitionIndex:
 
 
 class _Ends:
-    """How far sessions have copied, as their pages come in the order of sessions."""
+    """Computes how far sessions have copied, from their pages in the order of sessions."""
 
     def __init__(self) -> None:
         self._session = -1
         self._earlier = self._all = 0
 
     def before(self, page: PageRef) -> int:
-        """How far the sessions before this page's had copied."""
+        """Return how far the sessions before this page's session had copied."""
         if page.session > self._session:
             self._session, self._earlier = page.session, self._all
         self._all = max(self._all, page.end_source)
