@@ -1,5 +1,5 @@
-"""The key of the history's database. It is here because config modules may not import the database
-module."""
+"""The key of the history database. It has its own module because config modules may not import the
+database module."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Keeps configs and read permissions of mirrored topics as they are on the source.
+"""Keeps configs and read permissions of mirrored topics the same as on the source.
 
-Two periodic Spark jobs, as far as the flow has them switched on: this module reads both clusters,
-gives the rows to the jobs (`connectors.mirror.spark.config_diff`, `acl_diff`) and does what they
-say. It uses the connections of the flow's topic refresh, and begins when that has reached both
-clusters. While nothing changes on either side nothing is computed, and no session needed. A topic
-whose configs cannot be changed holds up no other."""
+Two periodic Spark jobs, each of which can be disabled. This module reads both clusters, passes the
+rows to the jobs (`connectors.mirror.spark.config_diff`, `acl_diff`) and applies their result. It
+uses the connections of the flow's topic refresh and starts once that has reached both clusters.
+While nothing changes on either side, nothing is computed and no session is needed. A topic whose
+configs cannot be changed does not block others.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ Plan = Sequence[Mapping[str, str | None]]
 
 
 class SettingsSync:
-    """The config and ACL sync of one flow. `start` and `stop` once each, by the owner."""
+    """The config and ACL sync of one flow. The owner calls `start` and `stop` once each."""
 
     def __init__(
         self,
@@ -61,8 +62,8 @@ class SettingsSync:
         on_fatal: Callable[[Exception], None],
         shared: SharedSession | None = None,
     ) -> None:
-        """`on_fatal`: the target can never be written to like this; on a job's thread. Raises
-        `ConfigError`."""
+        """`on_fatal`: called on a job's thread with a permanent error of writing to the target.
+        Raises `ConfigError`."""
         self._shared = shared or shared_session()
         self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
         self._timeout = config.admin_timeout_ms / 1000
@@ -70,7 +71,7 @@ class SettingsSync:
         self._refresh = refresh
         self._failures: dict[str, str] = {}
         self._left_out: Counter[str] = Counter()
-        # What was found on both sides the last time, and what is to be done then.
+        # The last state of both sides, and the changes planned for it.
         self._config_plan: tuple[int, Plan] = (0, [])
         self._acl_plan: tuple[int, Plan] = (0, [])
         self._acl_failures: dict[Acl, str] = {}
@@ -94,14 +95,14 @@ class SettingsSync:
         ]
 
     def start(self, metrics: MetricRegistry) -> None:
-        """Begin; the jobs' metrics are registered with `metrics`."""
+        """Start the jobs and register their metrics with `metrics`."""
         self._removers.append(metrics.register(SPARK_SESSION_GROUP, {}, self._shared.read))
         for job in self.jobs:
             self._removers.append(job.register(metrics))
             job.start()
 
     def wake(self) -> None:
-        """Called when topics have changed or become known: check their settings."""
+        """Check the settings now, because topics have changed."""
         for job in self.jobs:
             job.wake()
 
@@ -113,12 +114,12 @@ class SettingsSync:
         for remove in self._removers:
             remove()
 
-    # The config job's thread.
+    # Methods of the config job's thread.
 
     def _config_work(self) -> SparkWork | None:
         clusters = self._refresh.clusters
         if clusters is None:
-            return None  # woken when there are
+            return None  # The topic refresh wakes the job when there are topics.
         pairs = _mirrored(clusters, self._timeout)
         if not pairs:
             return None
@@ -160,11 +161,11 @@ class SettingsSync:
         for topic in done[:LOGGED_TOPICS]:
             log.info("%s: topic %s: %s", self._flow, topic, ", ".join(sorted(told[topic])))
         if len(done) > LOGGED_TOPICS:
-            log.info("%s: and configs of %d more topics", self._flow, len(done) - LOGGED_TOPICS)
+            log.info("%s: changed configs of %d more topics", self._flow, len(done) - LOGGED_TOPICS)
         self._report(failed)
 
     def _report(self, failed: Mapping[str, ConnectError]) -> None:
-        """Log each failure when it is new or became another."""
+        """Log each failure when it is new or has changed."""
         if any(broker_code(error) == _UNSUPPORTED_VERSION for error in failed.values()):
             raise ConfigError(
                 f"{self._flow}: the target's brokers cannot change single configs of a topic "
@@ -174,16 +175,16 @@ class SettingsSync:
         current = {topic: str(error) for topic, error in failed.items()}
         for topic, reason in current.items():
             if self._failures.get(topic) != reason:
-                log.warning("%s: configs of topic %s: %s", self._flow, topic, reason)
+                log.warning("%s: cannot change configs of topic %s: %s", self._flow, topic, reason)
         self._failures = current
         waiting = [topic for topic, error in failed.items() if error.retriable]
         if waiting:
             raise RetriableError(
-                f"Configs of {len(waiting)} topics could not be changed, {waiting[0]} for one: "
+                f"Cannot change the configs of {len(waiting)} topics, for example {waiting[0]}: "
                 f"{failed[waiting[0]]}"
             )
 
-    # The ACL job's thread.
+    # Methods of the ACL job's thread.
 
     def _acl_work(self) -> SparkWork | None:
         clusters = self._refresh.clusters
@@ -191,7 +192,7 @@ class SettingsSync:
             return None
         source = clusters.source.describe_topic_acls(self._timeout)
         if not source:
-            return None  # also where there is no authorizer
+            return None  # Also raised if there is no authorizer.
         target = self._acls_of(clusters.target)
         selector = clusters.selector
         names = {acl.topic for acl in source}
@@ -220,10 +221,10 @@ class SettingsSync:
         except BrokerError as error:
             if error.code != _CLUSTER_AUTHORIZATION_FAILED:
                 raise
-            return []  # what exists is created again, which changes nothing
+            return []  # Creating an existing entry again changes nothing.
 
     def _create(self, target: Admin, plan: Plan) -> bool:
-        """Whether any was created."""
+        """Create the planned entries. Returns whether any was created."""
         acls = [
             Acl(*(str(row[name]) for name in Acl._fields))
             for row in plan
@@ -238,7 +239,7 @@ class SettingsSync:
         return len(failed) < len(acls)
 
     def _report_acls(self, failed: Mapping[Acl, ConnectError]) -> None:
-        """Log each failure when it is new or became another."""
+        """Log each failure when it is new or has changed."""
         disabled = any(broker_code(error) == _SECURITY_DISABLED for error in failed.values())
         if disabled and not self._without_acls:
             log.warning("%s: ACLs are not mirrored: the target has no authorizer", self._flow)
@@ -253,8 +254,8 @@ class SettingsSync:
         left_out = Counter({key: outcomes[key] for key in ("write", "pattern", "topic")})
         if left_out != self._left_out and left_out.total():
             log.info(
-                "%s: ACLs that are not mirrored: %d grant WRITE, %d are not for one topic "
-                "by name, %d are of topics that are not mirrored",
+                "%s: ACL entries that are not mirrored: %d allow WRITE, %d are not for a single "
+                "topic by name, %d are for topics that are not mirrored",
                 self._flow,
                 left_out["write"],
                 left_out["pattern"],
@@ -272,7 +273,7 @@ def _mirrored(clusters: Clusters, timeout: float) -> list[tuple[str, str]]:
 
 
 def _read_configs(admin: Admin, topics: Sequence[str], timeout: float) -> list[ConfigRow]:
-    """CONFIGS of these topics; without those that are gone meanwhile."""
+    """Return CONFIGS of these topics, without topics that were deleted meanwhile."""
     rows: list[ConfigRow] = []
     for first in range(0, len(topics), DESCRIBED_AT_ONCE):
         chunk = topics[first : first + DESCRIBED_AT_ONCE]

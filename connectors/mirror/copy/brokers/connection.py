@@ -26,12 +26,12 @@ RENEW_AT = 0.85
 _RENEW_POLL_S = 0.05
 
 MOST_THROTTLE_S = 300.0
-"""A longer throttle time is cut to this: brokers measure quotas over seconds."""
+"""Longer throttle times are cut to this, because brokers measure quotas over seconds."""
 
 PATIENCE_S = 5.0
-"""Replace a connection that awaits a response and receives no byte for this long: it may be half
-open. Fetches and idempotent produce requests can be repeated safely. Each replacement that did not
-help doubles the wait, up to the request timeout."""
+"""Replace a connection that awaits a response but received no byte for this long, because it may be
+half open. Fetches and idempotent produce requests can be repeated safely. Each replacement that did
+not help doubles the time, up to the request timeout."""
 
 
 class BrokerNode:
@@ -63,7 +63,7 @@ class BrokerNode:
         self._failures = 0
         self._closed = False
         self.round_trip_s = 0.0
-        """The round-trip time that the system measures; 0 if it is not known."""
+        """The round-trip time as the operating system measures it; 0 if it is not known."""
         self._heard_bytes = 0
         self._heard_at = loop.now()
         self.throttled_at = float("-inf")
@@ -89,14 +89,14 @@ class BrokerNode:
 
     @property
     def patience_s(self) -> float:
-        """How long a healthy broker may take before the first byte of its response."""
+        """Return how long a healthy broker may take to send the first byte of its response."""
         return PATIENCE_S
 
-    # The life of the connection.
+    # Opening and closing the connection.
 
     @property
     def sendable(self) -> bool:
-        """Whether requests may be sent now. If not, start or await what is needed first."""
+        """Whether requests may be sent now. If not, starts or awaits what is needed first."""
         channel = self.channel
         if channel is None:
             self._connect()
@@ -166,7 +166,7 @@ class BrokerNode:
         self._failures += 1
         self.error = str(error)
         level = logging.WARNING if self._failures in (1, 10) else logging.DEBUG
-        _LOG.log(level, "%s %d: %s; trying again", self.role, self.node_id, error)
+        _LOG.log(level, "%s %d: %s; retrying", self.role, self.node_id, error)
         self._retry_pending = True
         self._loop.after(self._backoff(), self._retry)
         self._link.request_refresh()
@@ -210,7 +210,7 @@ class BrokerNode:
             self._loop.update(channel)
 
     def check_deadline(self, now: float) -> None:
-        """Called every second: close the connection if its oldest request timed out or it fell
+        """Called every second. Close the connection if its oldest request timed out or it is
         silent, and open one if there is work for it."""
         channel = self.channel
         if channel is None:
@@ -221,15 +221,15 @@ class BrokerNode:
         self.round_trip_s = channel.round_trip_s()
         deadline = channel.next_deadline
         if deadline is not None and deadline < now:
-            self.lose(BrokerUnavailable(f"{self.role} {channel.name} did not answer in time"))
+            self.lose(BrokerUnavailable(f"{self.role} {channel.name} did not respond in time"))
         elif self._fell_silent(channel, now):
             self._stalls += 1
-            why = f"{self.role} {channel.name} was silent for {now - self._heard_at:.0f} s"
+            why = f"{self.role} {channel.name} sent nothing for {now - self._heard_at:.0f} s"
             self.lose(BrokerUnavailable(why))
 
     def _fell_silent(self, channel: Channel, now: float) -> bool:
-        """Whether a response is awaited and no byte came for longer than the patience. Called every
-        second."""
+        """Whether a response is awaited and no byte arrived for longer than the patience. Called
+        every second."""
         if channel.bytes_in != self._heard_bytes:
             self._stalls = 0
         if channel.bytes_in != self._heard_bytes or not channel.in_flight:
@@ -239,8 +239,8 @@ class BrokerNode:
         return now - max(self._heard_at, channel.throttled_until) > patience
 
     def lose_soon(self, channel: Channel, error: ConnectError) -> None:
-        """Sending failed: close the connection after the current event. Partitions do not change in
-        the middle of sending."""
+        """Close the connection after the current event, because sending failed. Partition states
+        must not change while sending."""
         self._losing = True
         self._loop.soon(lambda: self._lose_if_open(channel, error))
 
