@@ -1,12 +1,11 @@
-"""Periodic Spark jobs that never pile up, never hold anything up, and say how they are doing.
+"""Runs a periodic job on Spark.
 
-A `PeriodicJob` looks for work at start, then at its interval, on a thread of its own, and does it,
-one run at a time: ticks that pass while a run goes on are skipped and counted. Looking needs no
-session, so one in whose flow nothing changes starts no JVM. Where there is work and no session it
-waits, and looks anew as soon as there is one. A run that fails is logged and tried again, soon at
-first, then at most an interval later. One that changed something is followed by another at once,
-which sees that all is done while there is a session. One that takes long is reported; `stop`
-cancels what Spark does for it.
+A `PeriodicJob` looks for work at its start and then at its interval, on its own thread, and does
+the work. Runs never overlap: ticks during a run are skipped and counted. Looking for work needs no
+session, so an idle flow never starts a JVM. If there is work but no session, the job waits for the
+session and then looks again. A failed run is logged and retried, soon at first and later at most an
+interval apart. A run that changed something is followed by another one at once, to check while
+there is a session that nothing is left. A long run is logged. `stop` cancels its Spark jobs.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ RETRY_FIRST_S = 1.0
 STOP_TIMEOUT_S = 2.0
 
 SparkWork = Callable[[SparkSession], bool]
-"""True: something was changed, so that what was looked at is not so any more."""
+"""A unit of work. Returns True if it changed something, so that the job looks again."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """How a job is doing. `text`: waiting for Spark, running, idle, or failed, and why."""
+    """The status of a job. `text`: waiting for Spark, running, idle, or failed with the reason."""
 
     text: str
     runs: int
@@ -49,8 +48,8 @@ class JobStatus:
 
 
 class PeriodicJob:
-    """Runs one job periodically, as described above. The owner calls `start` and `stop` once each;
-    any thread may call the rest."""
+    """Runs one job periodically. The owner calls `start` and `stop` once each; any thread may call
+    the rest."""
 
     def __init__(
         self,
@@ -65,10 +64,10 @@ class PeriodicJob:
         shared: SharedSession | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`find_work`: what there is to do now, if anything; it and the work are called on the
-        job's thread. `properties`: those whose `spark.*` configure the session, should this be its
-        first user; `kafka`: it reads with Spark's Kafka source. `on_fatal`: a `ConfigError` ended
-        the job; called on the job's thread."""
+        """`find_work`: returns the current work, or None. It and the work run on the job's thread.
+        `properties`: their `spark.*` configure the session if this job is its first user. `kafka`:
+        the job reads with Spark's Kafka source. `on_fatal`: called on the job's thread when a
+        `ConfigError` has ended the job."""
         self.name = name
         self._find_work = find_work
         self._clock = clock
@@ -99,7 +98,7 @@ class PeriodicJob:
         )
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread and return at once."""
         self._loop.start()
 
     def wake(self) -> None:
@@ -107,13 +106,13 @@ class PeriodicJob:
         self._loop.wake()
 
     def request_stop(self) -> None:
-        """Ask the job to end and cancel its Spark work; do not wait for either."""
+        """Ask the job to end and cancel its Spark work, without waiting."""
         self._loop.request_stop()
         self._queries.cancel(for_good=True)
 
     def stop(self, timeout: float = STOP_TIMEOUT_S) -> bool:
-        """End the job. False: a run is still going on after `timeout` seconds; it ends by itself
-        without effect on others."""
+        """End the job. Returns False if a run has not ended after `timeout` seconds; it then ends
+        by itself."""
         self.request_stop()
         ended = self._loop.stop(timeout)
         self._queries.close()
@@ -161,18 +160,18 @@ class PeriodicJob:
             self._skipped += ticks
         log.log(
             logging.WARNING if first else logging.DEBUG,
-            "%s takes longer (%.1f s) than its interval: %d runs skipped",
+            "%s took longer (%.1f s) than its interval: %d runs skipped",
             self.name,
             self._last_run_s or 0.0,
             ticks,
         )
 
     def _session_ready(self) -> None:
-        """On the session's thread."""
+        """Wake the job. Called on the session's thread."""
         if self._queries.waiting:
             self._loop.wake()
 
-    # The job's thread.
+    # Methods of the job's thread.
 
     def _step(self) -> None:
         with self._lock:
@@ -183,13 +182,13 @@ class PeriodicJob:
                 self._queries.rest()
             changed = work is not None and self._run(work)
         except SparkUnavailable:
-            return  # called when there is a session
+            return  # on_ready wakes the job when there is a session.
         except Exception as error:
             self._finish(error)
             self._queries.look()
             raise
         else:
-            # Once: what can never be as wanted would be changed for ever.
+            # Only once: a state that can never be reached would otherwise be changed for ever.
             self._seeing = changed and not self._seeing
             if self._seeing:
                 self._loop.wake()
@@ -208,11 +207,11 @@ class PeriodicJob:
             return not self._loop.stopping.is_set() and work(session)
 
     def _finish(self, error: Exception | None) -> None:
-        """A run is over."""
+        """Record the end of a run."""
         with self._lock:
             self._last_run_s = self._running_s()
             self._runs += 1
             self._failures += error is not None
             self._last_error = "" if error is None else first_line(error)
         if error is not None and not isinstance(error, ConnectError):
-            log.error("%s failed unexpectedly", self.name, exc_info=error)
+            log.error("%s failed with an unexpected error", self.name, exc_info=error)

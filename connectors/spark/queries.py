@@ -1,7 +1,8 @@
-"""The Spark session as one client uses it: its lease, one query at a time, and its metrics.
+"""One client's use of the Spark session: its lease, one query at a time, and its metrics.
 
-A query that is no longer needed is cancelled, even one that begins later. A slow query is logged,
-and one that exceeds its time limit is cancelled. All errors of Spark are raised as ours.
+A query that is no longer needed is cancelled, even if it has not started yet. A slow query is
+logged. A query that exceeds its time limit is cancelled. Spark's errors are raised as
+`connect.errors`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 SPARK_JOB_GROUP = "spark-job-metrics"
 LONGEST_S = 600.0
-"""Time limit of a query; a longer one is cancelled and fails."""
+"""Time limit of a query. A longer one is cancelled and fails."""
 LONG_S = 60.0
 """A query that runs longer than this is logged once."""
 
@@ -45,9 +46,9 @@ class SparkQueries:
         shared: SharedSession | None = None,
         long_s: float = LONG_S,
     ) -> None:
-        """`props`: those whose `spark.*` configure the session, should this be its first user;
-        `kafka`: it reads with Spark's Kafka source. `on_ready`: there is a session now.
-        `long_s`: a query that takes longer is told of."""
+        """`props`: their `spark.*` configure the session if this client is its first user. `kafka`:
+        the client reads with Spark's Kafka source. `on_ready`: called when there is a session.
+        `long_s`: a query that takes longer is logged."""
         self.name = name
         self._group = f"{name} {uuid4()}"
         self._long_s = long_s
@@ -64,9 +65,11 @@ class SparkQueries:
         )
 
     def session(self, *, start: bool = True) -> SparkSession:
-        """Return the session and keep it until `rest`. Raises `SparkUnavailable` if there is none;
-        it is then started, unless `start` is False."""
-        # Before the look, so that no session comes unnoticed.
+        """Return the session and keep it until `rest`.
+
+        Raises `SparkUnavailable` if there is none. It is then started, unless `start` is False.
+        """
+        # Clear the flag before looking, so that no session is missed.
         self._waiting = start
         session = self._lease.want(start=start)
         self._waiting = session is None and start
@@ -75,11 +78,11 @@ class SparkQueries:
         return session
 
     def look(self) -> None:
-        """Called after a failure: check now whether the session still exists."""
+        """Check now whether the session still exists. Call it after a failure."""
         self._lease.look()
 
     def rest(self) -> None:
-        """Give up the need for a session until the next query."""
+        """Release the session until the next query."""
         self._waiting = False
         self._lease.rest()
 
@@ -109,7 +112,7 @@ class SparkQueries:
             self._end(error)
 
     def cancel(self, *, for_good: bool = False) -> None:
-        """Cancel the current query; `for_good`: also later ones."""
+        """Cancel the current query; with `for_good`, later ones too."""
         session = self._running
         if session is not None:
             try:
@@ -122,7 +125,7 @@ class SparkQueries:
                 _LOG.debug("%s could not be cancelled: %s", self.name, first_line(error))
 
     def close(self) -> None:
-        """Cancel the current query and start no other."""
+        """Cancel the current query, and reject later ones."""
         with self._lock:
             self._closed = True
         self.cancel(for_good=True)
@@ -130,7 +133,7 @@ class SparkQueries:
 
     @property
     def waiting(self) -> str:
-        """Return the reason for waiting as text; empty if it does not wait."""
+        """Return why the client waits; empty if it does not."""
         return f"waiting for Spark, which is {self._lease.state}" if self._waiting else ""
 
     def read(self) -> dict[str, MetricValue]:

@@ -1,6 +1,6 @@
-"""Whether this machine has what a Spark driver needs: PySpark with PyArrow, and Java.
+"""Checks whether this machine has what a Spark driver needs: PySpark with PyArrow, and Java.
 
-Imports neither, so that a command can ask before it loads what needs them.
+Imports none of them, so that a command can check before it loads code that needs them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from connectors.spark.properties import PYSPARK_VERSION
 __all__ = ["NO_JAVA", "SparkMissing", "missing_pyspark", "require_spark"]
 
 _PACKAGES = {"pyspark": f"pyspark=={PYSPARK_VERSION}", "pyarrow": "pyarrow"}
-"""Package that is imported -> what pip installs it by."""
+"""Import name -> name for pip."""
 
 NO_JAVA = (
     f"Spark needs Java {MINIMUM_VERSION} or newer: install one and set JAVA_HOME, or install the "
@@ -23,24 +23,24 @@ NO_JAVA = (
 
 
 class SparkMissing(ConnectError):
-    """A Spark driver cannot run on this machine; the message says what to install."""
+    """A Spark driver cannot run on this machine. The message says what to install."""
 
 
 def missing_pyspark() -> str | None:
-    """One sentence about the Python packages that Spark needs and that are not installed, with the
-    remedy; None if all are there."""
+    """Return one sentence about missing Python packages that Spark needs, with the remedy; None if
+    all are installed."""
     missing = [name for name in _PACKAGES if not _is_installed(name)]
     if not missing:
         return None
     return (
-        f"Spark needs the Python package {' and '.join(missing)}, not installed for this Python: "
-        f"run pip install {' '.join(_PACKAGES[name] for name in missing)}"
+        f"Spark needs the Python package {' and '.join(missing)}, which is not installed: run "
+        f"pip install {' '.join(_PACKAGES[name] for name in missing)}"
     )
 
 
 def require_spark(instead: str = "") -> None:
-    """Raise `SparkMissing` unless a Spark driver can start here. `instead`: what the user can do
-    without Spark. Starts each Java that it finds once, to ask for its version."""
+    """Raise `SparkMissing` unless a Spark driver can start here. Starts each installed Java once to
+    get its version. `instead`: the user's alternative to Spark."""
     problem = missing_pyspark() or (None if find_java() else NO_JAVA)
     if problem is not None:
         raise SparkMissing(f"{problem}; or {instead}" if instead else problem)

@@ -1,4 +1,4 @@
-"""Where the Spark session of a process is, for people and for the metrics page."""
+"""The state of a process's Spark session, for users and metrics."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ __all__ = ["SparkPhase", "SparkState"]
 
 
 class SparkPhase(Enum):
-    """Where the session is."""
+    """The states of the session."""
 
     UNUSED = "unused"
     STARTING = "starting"
     READY = "ready"
     IDLE = "idle"
-    """Ended, as nobody wanted it."""
+    """Stopped because it was idle."""
     FAILED = "failed"
     STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class SparkState:
-    """For people: where the session is, on which master, and why it is not there."""
+    """The state for users: phase, master, and why there is no session."""
 
     phase: SparkPhase
     master: str = ""

@@ -111,7 +111,7 @@ def test_without_a_master_a_job_waits_and_says_why() -> None:
         with job(lambda _: None, shared=shared) as made:
             wait_until(lambda: shared.state.phase is SparkPhase.FAILED, WAIT_S, "the failure")
             assert lease.session is None
-            assert "spark://127.0.0.1:1 cannot be reached" in shared.state.reason
+            assert "Cannot reach the Spark master spark://127.0.0.1:1" in shared.state.reason
             assert "waiting for Spark, which is failed: The Spark master" in made.status.text
     finally:
         shared.close()
