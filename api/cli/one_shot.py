@@ -1,4 +1,4 @@
-"""Shared by commands that run once and end: usage errors, and error reporting at the top level."""
+"""Shared by commands that run once: usage errors, and error reporting at the top level."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = [
 EXIT_USAGE = 1
 EXIT_ERROR = 2
 WITHOUT_SPARK = "use --engine local, which needs no Spark"
-"""Advice added to an error when Spark is missing and the command also has a local engine."""
+"""Advice for the user if Spark is missing and the command has a local engine."""
 
 _INTERRUPTED = 128 + 2
 
 
 class UsageParser(argparse.ArgumentParser):
-    """Ends with `EXIT_USAGE` for wrong usage; argparse would end with 2."""
+    """An argument parser that ends with `EXIT_USAGE` after wrong usage; argparse's default is 2."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -42,9 +42,7 @@ def positive(text: str) -> int:
     """Parse a whole number of at least 1, as the `type=` of an argument."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(
-            f"Invalid value {text}: write a whole number of at least 1"
-        )
+        raise argparse.ArgumentTypeError(f"Invalid value {text}: use a whole number of at least 1")
     return number
 
 
@@ -53,7 +51,7 @@ def output_file(text: str) -> Path:
     before the work."""
     path = Path(text)
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a directory; name a file")
+        raise argparse.ArgumentTypeError(f"{text} is a directory: name a file")
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(
             f"{text}: the directory {path.parent} does not exist; create it"
@@ -86,6 +84,8 @@ def run_to_exit_code(
         return EXIT_ERROR
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except Exception:  # the top of the program: a mistake of ours, told in full
-        logging.getLogger(program).exception("ended by an unexpected error")
+    except (
+        Exception
+    ):  # The top level of the program: any other error is a bug, so log its traceback.
+        logging.getLogger(program).exception("unexpected error")
         return EXIT_ERROR

@@ -1,8 +1,8 @@
 """The pages of a mirror in dedicated mode: `/metrics` for Prometheus, `/health` for probes, `/`.
 
-Handlers only parse and format; what they show comes from the registry and the health source given
-to `create_app`, and is gathered when a page is asked for. Importing this module is slow (FastAPI),
-so `api.http_server` does it on its own thread.
+Handlers only parse and format. The content comes from the registry and the health source passed to
+`create_app`, and is gathered per request. Importing this module is slow (FastAPI), so
+`api.http_server` does it on its own thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ __all__ = ["DISTRIBUTION", "create_app"]
 
 
 def create_app(registry: MetricRegistry, health: HealthSource) -> FastAPI:
-    """The application. Its handlers run on worker threads, so `health` may be called from any."""
+    """Create the application. Its handlers run on worker threads, so `health` may be called from
+    any thread."""
     app = FastAPI(title=DISTRIBUTION, docs_url=None, redoc_url=None, openapi_url=None)
     installed = version()
 
@@ -42,8 +43,8 @@ def create_app(registry: MetricRegistry, health: HealthSource) -> FastAPI:
 
     @app.get("/health")
     def health_page() -> JSONResponse:
-        # 200 also when something is not healthy: the process answers, and a probe that restarts it
-        # would stop the partitions that move and cure none of the others.
+        # The status is 200 even if something is not healthy. The process responds, and a restart by
+        # a probe would stop the healthy partitions without mending the others.
         return JSONResponse(health_document(health()))
 
     return app

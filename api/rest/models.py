@@ -1,7 +1,7 @@
-"""Requests and answers of the REST API: Kafka Connect's JSON, with its names and order of fields.
+"""Requests and responses of the REST API: Kafka Connect's JSON, with its field names and order.
 
-Models of answers are made from the herder's data by their `of` methods; `json_bytes` writes any of
-them, alone or in lists and maps, as compact UTF-8.
+The `of` methods create response models from the herder's data. `json_bytes` encodes models, and
+lists and maps of them, as compact UTF-8.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 UNDEFINED = "undefined"
-"""A plugin's version that is not shown."""
+"""Value for a plugin's version that is not shown."""
 
 
 def json_bytes(value: object) -> bytes:
-    """Models, and lists and maps of them, as JSON."""
+    """Encode models, and lists and maps of them, as JSON."""
     return to_json(value, by_alias=True)
 
 
@@ -64,7 +64,7 @@ def _undefined(value: object) -> bool:
 
 
 class ErrorMessage(_Model):
-    """The body of every failure."""
+    """The body of every error."""
 
     error_code: int
     message: str
@@ -81,14 +81,14 @@ class ServerInfo(_Model):
 
 
 class WorkerStatus(_Model):
-    """KIP-1017: `status` is healthy, starting or unhealthy."""
+    """The body of `/health` (KIP-1017). `status`: healthy, starting or unhealthy."""
 
     status: str
     message: str
 
 
 class CreateConnectorRequest(_Model):
-    """`initial_state` is RUNNING, PAUSED or STOPPED, in any case."""
+    """The body of POST /connectors. `initial_state`: RUNNING, PAUSED or STOPPED, in any case."""
 
     name: str | None = None
     config: dict[str, str | None] | None = None
@@ -157,7 +157,7 @@ class ConnectorStateInfo(_Model):
 
 
 class ExpandedConnector(_Model):
-    """One connector of a list with `expand`; only what was asked for is there."""
+    """One connector of a list with `expand`. Only the requested parts are set."""
 
     status: ConnectorStateInfo | None = Field(None, exclude_if=_absent)
     info: ConnectorInfo | None = Field(None, exclude_if=_absent)
@@ -174,7 +174,7 @@ class TaskInfo(_Model):
 
 
 class ConnectorOffset(_Model):
-    """`offset` null in a request: delete what is stored for the partition."""
+    """The offset of one partition. A null `offset` in a request deletes the stored offset."""
 
     partition: Mapping[str, OffsetValue] | None = None
     offset: Mapping[str, OffsetValue] | None = None
@@ -221,7 +221,7 @@ class ConfigKeyInfo(_Model):
 
     @classmethod
     def of(cls, info: entities.ConfigInfo) -> Self:
-        """Of an `info` that has a key."""
+        """Convert an `info` that has a key."""
         key = info.key
         assert key is not None
         default = key.default
@@ -282,7 +282,8 @@ class ConfigInfos(_Model):
 
 
 class LoggerLevel(_Model):
-    """`last_modified`: ms since the epoch; null if the level was never changed."""
+    """The level of a logger. `last_modified`: ms since the epoch; null if the level was never
+    changed."""
 
     level: str | None
     last_modified: int | None

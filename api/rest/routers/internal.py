@@ -1,6 +1,6 @@
-"""Requests of workers to the leader: to write task configs, and to fence out old tasks.
+"""Internal requests of workers to the leader: write task configs, and fence out zombie tasks.
 
-Their requests are signed; the herder checks the signature over the exact bytes of the body.
+The requests are signed. The herder verifies the signature over the exact bytes of the body.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/connectors/{connector}", responses=FAILURES, include
 
 
 async def _signature(request: Request) -> tuple[str | None, str | None]:
-    """(algorithm, base64 MAC), as the headers had them."""
+    """Return the (algorithm, base64 MAC) of the request's headers."""
     headers = request.headers
     return (
         headers.get("x-connect-request-signature-algorithm"),
@@ -39,7 +39,7 @@ def put_task_configs(
     signature: Signature,
     forwarding: Forwarded,
 ) -> Response:
-    """Write the task configs that the connector's worker has made."""
+    """Write the task configs that the connector generated on its worker."""
     configs = task_configs(body)
     return forwarding.complete(
         Hop("POST", f"/connectors/{path_segment(connector)}/tasks", body),
@@ -56,7 +56,7 @@ def fence_zombies(
     signature: Signature,
     forwarding: Forwarded,
 ) -> Response:
-    """Keep producers of earlier tasks from writing."""
+    """Fence out the producers of earlier task generations."""
     return forwarding.complete(
         Hop("PUT", f"/connectors/{path_segment(connector)}/fence"),
         lambda: herder.fence_zombies(connector, signature, body),
