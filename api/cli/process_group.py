@@ -49,7 +49,7 @@ class ProcessGroup:
         ]
 
     def start(self) -> None:
-        """Start all children. Raises OSError where the program cannot be run."""
+        """Start all children. Raises OSError if the program cannot be run."""
         for child in self._children:
             child.start()
 

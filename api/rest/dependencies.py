@@ -28,7 +28,8 @@ __all__ = [
 ]
 
 _MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Far above any config or list of task configs. Protects the memory from oversized requests."""
+"""Maximum size of a request body, far above any config or list of task configs. It protects the
+memory from oversized requests."""
 
 
 async def _herder(request: Request) -> Herder:

@@ -34,8 +34,8 @@ _COMPLAINT = re.compile(r"\b(?:ERROR|FATAL|error:)|Exception\b")
 
 
 def complaints(log: Path, start: int = 0, lines: int = 8) -> str:
-    """What a log says about a failure from byte `start` on: its first lines about errors and
-    exceptions, or its last lines where there are none. At most `lines`."""
+    """Return the part of a log that explains a failure: the first lines from byte `start` on with
+    errors and exceptions, or the last lines if there are none. At most `lines` lines."""
     with log.open("rb") as stream:
         stream.seek(start)
         written = stream.read(_LOG_BYTES).decode(errors="replace").splitlines()

@@ -37,7 +37,7 @@ _PS_S = 5.0
 def mm2_properties(source_servers: str, target_servers: str, listener: str) -> str:
     """Return the properties file, with comments for readers."""
     return f"""\
-# What the demo gives to {COMMAND}: the file one would give Java's MirrorMaker 2.
+# The demo's configuration of {COMMAND}, in the format of Java's MirrorMaker 2.
 clusters = {SOURCE}, {TARGET}
 {SOURCE}.bootstrap.servers = {source_servers}
 {TARGET}.bootstrap.servers = {target_servers}
@@ -46,7 +46,7 @@ clusters = {SOURCE}, {TARGET}
 {SOURCE}->{TARGET}.topics = .*
 {TARGET}->{SOURCE}.enabled = false
 
-# Aborted transactions stay behind.
+# Do not copy aborted transactions.
 {SOURCE}.consumer.isolation.level = read_committed
 
 # Both clusters have a single broker.
@@ -58,17 +58,16 @@ offset.storage.replication.factor = 1
 config.storage.replication.factor = 1
 status.storage.replication.factor = 1
 
-# A look at new topics and groups every few seconds, so that one can try it.
+# Look for new topics and groups every few seconds, so that you can try it.
 refresh.topics.interval.seconds = 5
 refresh.groups.interval.seconds = 5
 emit.checkpoints.interval.seconds = 5
 
-# Configs and permissions are kept equal by Spark, whose JVM takes longer to start than this demo
-# takes to be read.
+# Spark syncs topic configs and ACLs, but its JVM takes longer to start than the demo runs.
 sync.topic.configs.enabled = false
 sync.topic.acls.enabled = false
 
-# The history of losses, copied ranges and lag goes to a database; nobody looks back at a demo.
+# No history of losses, copied ranges and lag: the demo does not need it.
 mirror.history.url = none
 
 # Pages /metrics (Prometheus) and /health of the mirror.

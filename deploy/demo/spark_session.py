@@ -33,7 +33,7 @@ TAMPERED = topic_named("logs")
 """Uncompressed, so that a byte of a value is also a byte of the log."""
 
 _SPARK = """
-# The flow's tasks copy on Spark's executors; here they are threads of one JVM beside the mirror.
+# The flow's tasks copy on Spark executors, which are threads of one JVM in this demo.
 mirror.engine = spark
 spark.master = local[2]
 """

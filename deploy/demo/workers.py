@@ -54,7 +54,7 @@ _NOT_FOUND = 404
 def worker_properties(target_servers: str, url: str) -> str:
     """Return the properties file, with comments for readers."""
     return f"""\
-# What the demo gives to {COMMAND}: the file one would give Java's.
+# The demo's configuration of {COMMAND}, in the format of Java's Kafka Connect.
 bootstrap.servers = {target_servers}
 group.id = demo
 listeners = {url}
@@ -71,13 +71,13 @@ config.storage.replication.factor = 1
 offset.storage.replication.factor = 1
 status.storage.replication.factor = 1
 
-# Impatient, so that one can watch: a silent worker is dead after 6 seconds, and its tasks move 3
-# seconds later. By default it is 10 seconds, and 5 minutes in which the worker may come back.
+# Short timeouts, so that you can watch: a silent worker counts as dead after 6 seconds, and its
+# tasks move 3 seconds later. The defaults are 10 seconds, and 5 minutes for the worker to return.
 session.timeout.ms = 6000
 heartbeat.interval.ms = 1000
 scheduled.rebalance.max.delay.ms = 3000
 
-# What was copied since the last commit is copied again after a kill.
+# Records copied since the last commit are copied again after a kill.
 offset.flush.interval.ms = 2000
 """
 

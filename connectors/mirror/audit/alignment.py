@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is known about the range besides its records."""
+    """Facts about the range besides its records."""
 
     position: int | None = None
     """The mirror's stored offset: all source offsets before it have been copied. None: unknown;

@@ -50,7 +50,7 @@ class _Meter:
         self._held_at = 0.0
         self._looked_at_s = 0.0
         self.recent_s = 0.0
-        """How long it delayed something in the last second."""
+        """How long the limit delayed records in the last second."""
 
     @property
     def counts_records(self) -> bool:

@@ -243,8 +243,8 @@ class MapTopicReading:
     """Builds a `MapTopic` from the map topic's records. Pure; belongs to one thread."""
 
     def __init__(self, topic: str, before: MapTopic) -> None:
-        """`before`: the result of an earlier read. Later start positions are added to its own;
-        pages and facts are then only those written since."""
+        """`before`: the result of an earlier read, from which this one continues. The result then
+        contains all start positions, but only those pages and facts that were written since."""
         self._topic = topic
         self._before = before
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}

@@ -99,13 +99,13 @@ class OffsetSyncWriter:
         self._found: MapTopic | None = None
         self._looks_again = False
         self._checks = False
-        """The current read is only compared with the pages written here."""
+        """Whether the current read is only compared with the pages of this task."""
         self._polled_at = clock.monotonic()
         self._check_at = self._polled_at + _CHECK_EVERY_S
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts: dict[TopicPartition, FirstPosition] = {}
         self._kept: dict[TopicPartition, FirstPosition] = {}
-        """The pages written here that may be in flight while the topic is read."""
+        """Pages of this task that may be in flight while the topic is read."""
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
         topics = topics or KafkaBookTopics(props, config, index)

@@ -140,7 +140,7 @@ class StartPositionTracker:
         self._held.pop(key, None)
 
     def turn(self) -> None:
-        """Do what can be done now. Call often."""
+        """Handle finished reads and writes, and start the ones that are due. Call often."""
         if not (self._expected or self._begun or self._held or self._writing or self._stored):
             return
         known = self._books.first_positions()

@@ -209,7 +209,7 @@ class TargetNode(BrokerNode):
         self._progress_at = self._loop.now()
         sent = self._sent.popleft()
         by_partition = {(result.topic, result.partition): result for result in results}
-        missing = CorruptData(f"{self.role} {self.node_id} left a batch unanswered")
+        missing = CorruptData(f"{self.role} {self.node_id} did not respond to a batch")
         self._on_results(
             [
                 ProduceResult(partition, batch, by_partition.get(partition.target) or missing)

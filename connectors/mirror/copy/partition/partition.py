@@ -80,24 +80,24 @@ class PartitionCopy(TargetPartition):
     source_checked: int = UNKNOWN
     """The leader epoch in which the source's log was last validated."""
     checking: bool = False
-    """Its logs are being validated: it is not fetched meanwhile."""
+    """Not fetched, because its logs are being validated."""
     comparing: bool = False
-    """The target's log end is being compared with the source, so it is neither fetched nor sent."""
+    """Neither fetched nor sent, because the target's log end is being compared with the source."""
     tail_start: tuple[int, int] | None = None
     """The (source offset, target offset) from which on the target may have more than was stored."""
     is_new: bool = False
-    """It started without a stored offset."""
+    """Whether it started without a stored offset."""
     unkept: bool = False
-    """Its start position is being stored: it is not fetched meanwhile."""
+    """Not fetched, because its start position is being stored."""
     target_checking: bool = False
     """The target's log is being validated: nothing is sent meanwhile."""
     halted: bool = False
     """Nothing more is sent, because the fetched batches are not those that the target needs
     next."""
     quarantining: bool = False
-    """An unreadable batch is being quarantined: it is not fetched meanwhile."""
+    """Not fetched, because an unreadable batch is being quarantined."""
     searching: bool = False
-    """A ListOffsets request for its next position is in flight: it is not fetched meanwhile."""
+    """Not fetched, because a ListOffsets request for its next position is in flight."""
     preferred_replica: int = UNKNOWN
     preferred_until: float = 0.0
     """When to ask the leader again for a preferred read replica (monotonic seconds)."""

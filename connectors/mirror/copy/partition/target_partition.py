@@ -83,7 +83,7 @@ class TargetPartition:
     awaits_answers: bool = False
     """Has more to send, but must wait until the batches in flight are answered."""
     broken: str | None = None
-    """The broken invariant."""
+    """The invariant that did not hold; None while all hold."""
 
     refetchable: ClassVar[bool] = True
     """Whether a batch that is dropped can be fetched again."""

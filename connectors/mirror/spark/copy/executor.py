@@ -93,7 +93,7 @@ Rows = list[tuple[object, ...]]
 @dataclass(frozen=True, slots=True)
 class CopyFlow:
     """The settings of a copier: the connector's properties, and the Java properties of its consumer
-    and its producer. They contain secrets. `lanes`: it writes exactly once."""
+    and its producer. They contain secrets. `lanes`: whether it writes exactly once."""
 
     connector: Mapping[str, str] = field(repr=False)
     consumer: Mapping[str, str] = field(repr=False)
