@@ -156,7 +156,7 @@ class BackfillJob:
             ).start()
 
     def _copy(self, piece: Chunk) -> None:
-        """Called on the piece's thread."""
+        """Copy one piece. Called on the piece's thread."""
         try:
             outcome = self._engine(piece)
         except Exception as error:  # noqa: BLE001 - the top of a thread; its owner gets it

@@ -488,7 +488,7 @@ class CopyEngine:
         return self._placement.waits_for_silent(partition)
 
     def cut_off(self, partition: TargetPartition) -> None:
-        """Close the connection on which the partition's responses are missing."""
+        """Close the connection on which the partition's responses are overdue."""
         self._placement.cut_off(partition)
 
     # Partitions that leave or start.

@@ -39,7 +39,7 @@ PARALLEL_CALLS = 8
 round trips."""
 
 INVALID_REPLICATION_FACTOR = 38
-"""Kafka's error code."""
+"""Kafka's error code for a replication factor above the number of brokers."""
 
 INVALID_CONFIG = 40
 """Kafka's error code for a config name or value that the brokers refuse."""

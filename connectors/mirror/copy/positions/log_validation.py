@@ -216,7 +216,7 @@ class LogValidation:
         self._on_explained(partition)
 
     def out_of_range(self, partition: PartitionCopy) -> None:
-        """The source returned OFFSET_OUT_OF_RANGE for the position."""
+        """Handle OFFSET_OUT_OF_RANGE, which the source returned for the position."""
         if not self._look_at_source(partition, out_of_range=True):
             self._with_fresh_id(partition, lambda: self._starts.locate(partition))
 

@@ -77,7 +77,7 @@ class OffsetReset:
         self._closed = False
 
     def locate(self, partition: PartitionCopy) -> None:
-        """Find the start offset of this partition by auto.offset.reset."""
+        """Find the start offset of this partition as auto.offset.reset says."""
         if self._fetch.auto_offset_reset == "none":
             partition.searching = True
             partition.source_error = (
